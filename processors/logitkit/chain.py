@@ -1,0 +1,95 @@
+"""Several processors as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from logitkit.context import Context
+from logitkit.errors import ConfigurationError
+from logitkit.processor import Processor, Role, check_same_structure, name_of, process_checked, role_of
+
+__all__ = ["Chain", "chain"]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Processors that run one after another; make it with `chain`.
+
+    Its state is the tuple of their states, left to right.
+    """
+
+    processors: tuple[Processor[Any], ...]
+
+    def init_state(self, context: Context) -> tuple[Any, ...]:
+        """Return the states of all processors for the rows of `context`."""
+        return tuple(p.init_state(context) for p in self.processors)
+
+    def advance(self, state: tuple[Any, ...], tokens: Tensor) -> tuple[Any, ...]:
+        """Return the states of all processors after `tokens`, [B] or [B, T] int64."""
+        after = []
+        for processor, before in zip(self.processors, state, strict=True):
+            now = processor.advance(before, tokens)
+            check_same_structure(processor, "advance", before, now)
+            after.append(now)
+        return tuple(after)
+
+    def process_logits(
+        self, state: tuple[Any, ...], logits: Tensor, context: Context
+    ) -> tuple[tuple[Any, ...], Tensor]:
+        """Run every processor on the logits, [B, V], in order."""
+        after = []
+        for processor, before in zip(self.processors, state, strict=True):
+            now, logits = process_checked(processor, before, logits, context)
+            after.append(now)
+        return tuple(after), logits
+
+
+def chain(*processors: Processor[Any]) -> Chain:
+    """Make one processor of several; they run from left to right, and chains inside are flattened.
+
+    Args:
+        *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must stand before every truncation (`TopK`, ...):
+            all that a truncation keeps might be illegal.
+
+    Returns:
+        A processor whose state is the tuple of their states.
+
+    Raises:
+        ConfigurationError: An argument is no processor, or a constraint stands after a truncation.
+
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"0", b"1", None], eos_ids=[2])
+        >>> both = chain(lk.RepetitionPenalty(1.1), lk.Regex("[01]{2}", vocabulary))
+        >>> [type(p).__name__ for p in both.processors]
+        ['RepetitionPenalty', 'Regex']
+    """
+    flat: list[Processor[Any]] = []
+    for i, processor in enumerate(processors):
+        if isinstance(processor, Chain):
+            flat.extend(processor.processors)
+        elif isinstance(processor, type) or not isinstance(processor, Processor):
+            given = f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
+            raise ConfigurationError(
+                f"argument {i} of chain is {given}; give a processor, that is an object with init_state, advance and "
+                "process_logits (logitkit.Stateless lifts a plain function)"
+            )
+        else:
+            flat.append(processor)
+    _check_order(flat)
+    return Chain(tuple(flat))
+
+
+def _check_order(processors: list[Processor[Any]]) -> None:
+    truncation: Processor[Any] | None = None
+    for processor in processors:
+        if role_of(processor) is Role.TRUNCATION:
+            truncation = processor
+        elif role_of(processor) is Role.CONSTRAINT and truncation is not None:
+            raise ConfigurationError(
+                f"chain has the constraint {name_of(processor)} after the truncation {name_of(truncation)}, which may leave "
+                f"only illegal tokens; put {name_of(processor)} first"
+            )

@@ -1,0 +1,131 @@
+"""What a processor may know about a batch besides its own state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from logitkit.errors import BatchMismatch, ConfigurationError
+
+__all__ = ["Context", "concatenate_context", "select_context"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The rows of a batch: their prompts and lengths, and the shape and device of the logits.
+
+    Keys may be added in later versions; a processor reads those it needs by name.
+
+    Args:
+        prompt: [B, P] int64, each row's prompt, right-padded with -1 (P may be 0).
+        prompt_lengths: [B] int64, prompt tokens per row.
+        lengths: [B] int64, tokens per row so far, prompt included.
+        vocabulary_size: Columns of the logits.
+        device: Where the logits and the states are.
+        max_length: Most tokens that any row will ever have, when the engine knows it: states then never grow.
+
+    Example:
+        >>> context = Context.of([[5, 6], [7]], vocabulary_size=10)
+        >>> context.prompt.tolist(), context.lengths.tolist(), context.batch_size
+        ([[5, 6], [7, -1]], [2, 1], 2)
+    """
+
+    prompt: Tensor
+    prompt_lengths: Tensor
+    lengths: Tensor
+    vocabulary_size: int
+    device: torch.device
+    max_length: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        vocabulary_size: int,
+        device: torch.device | str = "cpu",
+        max_length: int | None = None,
+    ) -> Context:
+        """Make the context of a batch that is about to start, from lists of token ids."""
+        lengths = torch.tensor([len(p) for p in prompts], dtype=torch.int64)
+        width = int(lengths.max()) if len(prompts) else 0
+        rows = [[*p, *[-1] * (width - len(p))] for p in prompts]
+        prompt = torch.tensor(rows, dtype=torch.int64).reshape(len(prompts), width)
+        where = torch.device(device)
+        return cls(
+            prompt=prompt.to(where),
+            prompt_lengths=lengths.to(where),
+            lengths=lengths.to(where),
+            vocabulary_size=vocabulary_size,
+            device=where,
+            max_length=max_length,
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Number of rows."""
+        return self.prompt.shape[0]
+
+
+def select_context(context: Context, rows: Tensor) -> Context:
+    """Return the context of some rows, in a new order; rows may repeat.
+
+    Args:
+        context: The context of B rows.
+        rows: [R] int64 row indices from 0 to B - 1, on the context's device.
+
+    Returns:
+        The context of R rows.
+
+    Example:
+        >>> context = Context.of([[5, 6], [7]], vocabulary_size=10)
+        >>> select_context(context, torch.tensor([1, 1])).prompt.tolist()
+        [[7, -1], [7, -1]]
+    """
+    return replace(
+        context,
+        prompt=context.prompt.index_select(0, rows),
+        prompt_lengths=context.prompt_lengths.index_select(0, rows),
+        lengths=context.lengths.index_select(0, rows),
+    )
+
+
+def concatenate_context(contexts: Sequence[Context]) -> Context:
+    """Put the rows of several batches after one another; prompts are padded with -1 to the longest.
+
+    Args:
+        contexts: At least one context; all of one vocabulary size and device.
+
+    Returns:
+        The context of all rows; `max_length` is the largest, or None if any is None.
+
+    Raises:
+        ConfigurationError: No context is given.
+        BatchMismatch: The vocabulary sizes or devices differ.
+
+    Example:
+        >>> a, b = (Context.of([p], vocabulary_size=10) for p in ([5, 6], [7]))
+        >>> concatenate_context([a, b]).prompt.tolist()
+        [[5, 6], [7, -1]]
+    """
+    if not contexts:
+        raise ConfigurationError("concatenate_context got no contexts; give at least one")
+    first = contexts[0]
+    for other in contexts[1:]:
+        if (other.vocabulary_size, other.device) != (first.vocabulary_size, first.device):
+            raise BatchMismatch(
+                f"cannot concatenate contexts of {first.vocabulary_size} columns on {first.device} and of "
+                f"{other.vocabulary_size} columns on {other.device}; move and pad them to agree"
+            )
+    width = max(c.prompt.shape[1] for c in contexts)
+    limits = [c.max_length for c in contexts]
+    known = [limit for limit in limits if limit is not None]
+    return replace(
+        first,
+        prompt=torch.cat([torch.nn.functional.pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]),
+        prompt_lengths=torch.cat([c.prompt_lengths for c in contexts]),
+        lengths=torch.cat([c.lengths for c in contexts]),
+        max_length=max(known) if len(known) == len(limits) else None,
+    )

@@ -1,0 +1,166 @@
+"""What tokens do to the states of an automaton: default targets plus exceptions, many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
+from logitkit.automata.ranges import expand
+
+Ints = NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Behaviours:
+    """A compressed table of behaviours.
+
+    Args:
+        default: [C] target from the states that are not listed.
+        start: [C + 1] where the exceptions of each behaviour begin.
+        source: Source state of each exception, ascending within a behaviour.
+        target: Its target, never the default.
+    """
+
+    default: Ints
+    start: Ints
+    source: Ints
+    target: Ints
+
+    def __len__(self) -> int:
+        return len(self.default)
+
+    def take(self, which: Ints) -> Behaviours:
+        """Return some of the behaviours, in that order."""
+        count = self.start[which + 1] - self.start[which]
+        place, _ = expand(self.start[which], count)
+        return Behaviours(self.default[which], starts(count), self.source[place], self.target[place])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Behaviours]) -> Behaviours:
+        """Put several tables after one another."""
+        return cls(
+            np.concatenate([p.default for p in parts]),
+            starts(np.concatenate([p.start[1:] - p.start[:-1] for p in parts])),
+            np.concatenate([p.source for p in parts]),
+            np.concatenate([p.target for p in parts]),
+        )
+
+
+def of_bytes(step: NDArray[np.int32]) -> Behaviours:
+    """Return the behaviour of every byte class: the columns of a step table.
+
+    The commonest target is the default, if more than half of the states go there, else death.
+    """
+    columns = np.ascontiguousarray(step[FIRST_STATE:].T)
+    default = np.zeros(len(columns), step.dtype)
+    for k, column in enumerate(columns):
+        count = np.bincount(column)
+        most = int(count.argmax())
+        if count[most] * 2 > len(column):
+            default[k] = most
+    owner, source = np.nonzero(columns != default[:, None])
+    target = columns[owner, source]
+    return Behaviours(
+        default,
+        starts(np.bincount(owner, minlength=len(columns))),
+        (source + FIRST_STATE).astype(step.dtype),
+        target,
+    )
+
+
+def then_byte(step: NDArray[np.int32], table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+    """Return the behaviours `which` of a table, each followed by a byte of the class `symbol`."""
+    place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+    target = step[table.target[place], symbol[owner]]
+    default = step[table.default[which], symbol]
+    keep = target != default[owner]
+    owner = owner[keep]
+    return Behaviours(default, starts(np.bincount(owner, minlength=len(which))), table.source[place[keep]], target[keep])
+
+
+def merge(table: Behaviours, states: int) -> tuple[Behaviours, Ints]:
+    """Keep one of equal behaviours, the dead one as number 0.
+
+    Args:
+        table: Any behaviours over fewer than `states` states.
+        states: Number of states.
+
+    Returns:
+        The distinct behaviours, and the new number of each old one.
+    """
+    _, chosen, merged = np.unique(_digests(table, states), return_index=True, return_inverse=True)
+    if not _agree(table, chosen, merged):
+        chosen, merged = _group_exactly(table)
+    dead = np.flatnonzero((table.default[chosen] == DEAD) & (table.start[chosen + 1] == table.start[chosen]))
+    count = len(chosen)
+    if len(dead):
+        order = np.concatenate([dead, np.delete(np.arange(count), dead)])
+        number = np.empty(count, np.int64)
+        number[order] = np.arange(count)
+        return table.take(chosen[order]), number[merged]
+    kept = table.take(chosen)
+    with_dead = Behaviours(
+        np.concatenate([np.zeros(1, table.default.dtype), kept.default]),
+        np.concatenate([np.zeros(1, np.int64), kept.start]),
+        kept.source,
+        kept.target,
+    )
+    return with_dead, merged + 1
+
+
+def _digests(table: Behaviours, states: int) -> NDArray[np.uint64]:
+    """Hash each behaviour in 64 bits: the sum over its exceptions of a random number for the pair, and one for the default.
+
+    The numbers are odd, so no exception hashes to 0 and vanishes from the sum.
+    """
+    sources, targets = _random_numbers(1 << max(states - 1, 1).bit_length())
+    each = sources[table.source] * targets[table.target]
+    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
+    sums: NDArray[np.uint64] = running[table.start[1:]] - running[table.start[:-1]]
+    return sums ^ (targets[table.default] << np.uint64(1))
+
+
+@lru_cache(maxsize=4)
+def _random_numbers(count: int) -> NDArray[np.uint64]:
+    return np.random.default_rng(0x5EED).integers(0, 2**64, (2, count), dtype=np.uint64) | np.uint64(1)
+
+
+def _agree(table: Behaviours, chosen: Ints, merged: Ints) -> bool:
+    """Whether every behaviour really equals the one chosen for its hash."""
+    twin = chosen[merged]
+    size = table.start[1:] - table.start[:-1]
+    other = np.flatnonzero(twin != np.arange(len(twin)))
+    mine, theirs = other, twin[other]
+    if not (np.array_equal(size[mine], size[theirs]) and np.array_equal(table.default[mine], table.default[theirs])):
+        return False
+    here, _ = expand(table.start[mine], size[mine])
+    there, _ = expand(table.start[theirs], size[mine])
+    return np.array_equal(table.source[here], table.source[there]) and np.array_equal(
+        table.target[here], table.target[there]
+    )
+
+
+def _group_exactly(table: Behaviours) -> tuple[Ints, Ints]:
+    """Group equal behaviours without hashes: slow, and needed only where two different ones have one hash."""
+    number: dict[tuple[int, bytes, bytes], int] = {}
+    chosen: list[int] = []
+    merged = np.empty(len(table), np.int64)
+    for i in range(len(table)):
+        place = slice(table.start[i], table.start[i + 1])
+        key = (int(table.default[i]), table.source[place].tobytes(), table.target[place].tobytes())
+        merged[i] = number.setdefault(key, len(number))
+        if len(number) > len(chosen):
+            chosen.append(i)
+    return np.array(chosen, np.int64), merged
+
+
+def starts(count: Ints) -> NDArray[np.int64]:
+    """Return where each of some consecutive runs begins, and the end of the last."""
+    result = np.zeros(len(count) + 1, np.int64)
+    np.cumsum(count, out=result[1:])
+    return result

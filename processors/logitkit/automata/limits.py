@@ -1,0 +1,51 @@
+"""How large an automaton may become before a pattern is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logitkit.errors import PatternTooLarge
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what compiling one pattern may cost; the defaults suit a server that takes patterns from its users.
+
+    Args:
+        states: States of the automaton, over characters and over bytes.
+        work: Elementary steps of the construction (positions visited, pairs of token class and state); about a
+            second for each million and a half of them.
+
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+        >>> lk.Regex("(a|b)*a(a|b){9}", vocabulary, limits=Limits(states=100))
+        Traceback (most recent call last):
+            ...
+        logitkit.errors.PatternTooLarge: the automaton has more than 100 states; simplify the pattern, or pass \
+limits=Limits(states=...) with a larger number
+    """
+
+    states: int = 50_000
+    work: int = 3_000_000
+
+    def check_states(self, count: int) -> None:
+        """Raise `PatternTooLarge` if there are more states than allowed."""
+        if count > self.states:
+            raise PatternTooLarge(
+                f"the automaton has more than {self.states} states; simplify the pattern, or pass "
+                "limits=Limits(states=...) with a larger number"
+            )
+
+    def check_work(self, steps: int) -> None:
+        """Raise `PatternTooLarge` if more steps were taken than allowed."""
+        if steps > self.work:
+            raise PatternTooLarge(
+                f"compiling the pattern takes more than {self.work} steps; simplify the pattern, or pass "
+                "limits=Limits(work=...) with a larger number"
+            )
+
+
+DEFAULT_LIMITS = Limits()

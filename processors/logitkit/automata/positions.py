@@ -1,0 +1,187 @@
+"""The position automaton of a syntax tree: one state for each occurrence of a character, no empty moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from logitkit.automata.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Positions:
+    """A nondeterministic automaton whose state is the character read last.
+
+    Args:
+        charsets: What each position reads.
+        follow: Positions that may come after each position, sorted.
+        first: Positions that may come first, sorted.
+        final: Whether the text may end after each position.
+        nullable: Whether the empty text matches.
+    """
+
+    charsets: list[CharSet]
+    follow: list[tuple[int, ...]]
+    first: tuple[int, ...]
+    final: list[bool]
+    nullable: bool
+
+
+class Part(NamedTuple):
+    """What the rest of the pattern needs to know of one part."""
+
+    nullable: bool
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+
+EMPTY = Part(True, (), ())
+
+
+def positions_of(tree: Node, limits: Limits) -> Positions:
+    """Build the position automaton of a tree without anchors, lookarounds and atomic groups.
+
+    Raises:
+        PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
+    """
+    limits.check_states(count_positions(tree))
+    builder = _Builder()
+    whole = builder.part(tree)
+    final = [False] * len(builder.charsets)
+    for position in whole.last:
+        final[position] = True
+    follow = [_union(chunks) for chunks in builder.follow]
+    return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, whole.nullable)
+
+
+def count_positions(tree: Node) -> int:
+    """Count the characters of a tree with all counted repetitions written out."""
+    match tree:
+        case Characters():
+            return 1
+        case Concat(parts):
+            return sum(map(count_positions, parts))
+        case Alternate(options):
+            return sum(map(count_positions, options))
+        case Repeat(node, minimum, maximum):
+            return count_positions(node) * _copies(minimum, maximum)
+        case _:
+            return 0
+
+
+def _copies(minimum: int, maximum: int | None) -> int:
+    return max(minimum, 1) if maximum is None else maximum
+
+
+def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
+    if len(chunks) == 1:
+        return tuple(sorted(chunks[0])) if len(chunks[0]) > 1 else chunks[0]
+    return tuple(sorted({p for chunk in chunks for p in chunk}))
+
+
+class _Builder:
+    """Numbers the positions and collects what follows each, as chunks that are shared and joined once at the end."""
+
+    def __init__(self) -> None:
+        self.charsets: list[CharSet] = []
+        self.follow: list[list[tuple[int, ...]]] = []
+
+    def part(self, tree: Node) -> Part:
+        match tree:
+            case Empty():
+                return EMPTY
+            case Characters(charset):
+                position = len(self.charsets)
+                self.charsets.append(charset)
+                self.follow.append([])
+                return Part(False, (position,), (position,))
+            case Concat(parts):
+                return self.concat(parts)
+            case Alternate(options):
+                return self.alternate(factor(options))
+            case Repeat(node, minimum, maximum):
+                return self.repeat(node, minimum, maximum)
+            case _:
+                raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
+
+    def join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        for position in last:
+            self.follow[position].append(first)
+
+    def concat(self, parts: tuple[Node, ...]) -> Part:
+        whole = EMPTY
+        for tree in parts:
+            part = self.part(tree)
+            self.join(whole.last, part.first)
+            whole = Part(
+                whole.nullable and part.nullable,
+                whole.first + part.first if whole.nullable else whole.first,
+                whole.last + part.last if part.nullable else part.last,
+            )
+        return whole
+
+    def alternate(self, options: list[Node]) -> Part:
+        parts = [self.part(tree) for tree in options]
+        return Part(
+            any(p.nullable for p in parts),
+            tuple(q for p in parts for q in p.first),
+            tuple(q for p in parts for q in p.last),
+        )
+
+    def repeat(self, node: Node, minimum: int, maximum: int | None) -> Part:
+        """Write the copies out, each optional one only behind the one before it: x{1,3} is x(x(x)?)?.
+
+        A body that may be empty needs no minimum, and counts as not empty in its copies: the language is the same and no
+        position follows more than one other copy.
+        """
+        copies = _copies(minimum, maximum)
+        if copies == 0:
+            return EMPTY
+        body = self.part(node)
+        if body.nullable:
+            minimum = 0
+            copies = 1 if maximum is None else copies
+        first, last = body.first, list(body.last if minimum <= 1 else ())
+        for copy in range(2, copies + 1):
+            following = self.part(node)
+            self.join(body.last, following.first)
+            body = following
+            if copy >= minimum:
+                last.extend(body.last)
+        if maximum is None:
+            self.join(body.last, body.first)
+        return Part(minimum == 0, first, tuple(last))
+
+
+def factor(options: tuple[Node, ...]) -> list[Node]:
+    """Join options that begin alike: `abc|abd|x` becomes `ab(c|d)|x`, so that a choice of words is a tree from the start.
+
+    Without it, every word of a long choice would be a thread of its own in the subset construction.
+    """
+    groups: dict[Node | None, list[tuple[Node, ...]]] = {}
+    for option in options:
+        parts = option.parts if isinstance(option, Concat) else () if isinstance(option, Empty) else (option,)
+        groups.setdefault(parts[0] if parts else None, []).append(parts)
+    if len(groups) == len(options):
+        return list(options)
+    factored: list[Node] = []
+    for head, members in groups.items():
+        if head is None:
+            factored.append(Empty())
+        elif len(members) == 1:
+            factored.append(_sequence(members[0]))
+        else:
+            shared = 1
+            shortest = min(map(len, members))
+            while shared < shortest and all(m[shared] == members[0][shared] for m in members):
+                shared += 1
+            tails = dict.fromkeys(_sequence(m[shared:]) for m in members)
+            rest = Alternate(tuple(tails)) if len(tails) > 1 else next(iter(tails))
+            factored.append(_sequence((*members[0][:shared], rest)))
+    return factored
+
+
+def _sequence(parts: tuple[Node, ...]) -> Node:
+    return Empty() if not parts else parts[0] if len(parts) == 1 else Concat(parts)

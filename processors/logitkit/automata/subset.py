@@ -1,0 +1,107 @@
+"""Make the position automaton deterministic."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import lru_cache
+
+from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.limits import Limits
+from logitkit.automata.positions import Positions
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SymbolDfa:
+    """A deterministic automaton over the symbols of an alphabet.
+
+    Args:
+        moves: For each state, the symbols (a bit mask) that lead to each target; those of no target are dead.
+        accepting: Whether each state accepts. State 0 is the start.
+    """
+
+    moves: list[dict[int, int]]
+    accepting: list[bool]
+
+
+def determinise(positions: Positions, alphabet: Alphabet, limits: Limits) -> SymbolDfa:
+    """Run the subset construction.
+
+    A state is what may come next (a set of positions) and whether the text may end, rather than what was read last: two
+    positions with the same future are one state from the start.
+
+    Raises:
+        PatternTooLarge: There are too many states, or the construction takes too many steps.
+    """
+    follow, final = positions.follow, positions.final
+    mask_of = [alphabet.members[charset] for charset in positions.charsets]
+    number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
+    futures: list[tuple[int, ...]] = [positions.first]
+    accepting = [positions.nullable]
+    moves: list[dict[int, int]] = []
+    after_position: list[int] = [-1] * len(follow)
+    work = 0
+
+    def state(future: tuple[int, ...], accepts: bool) -> int:
+        found = number.setdefault((future, accepts), len(futures))
+        if found == len(futures):
+            limits.check_states(found)
+            futures.append(future)
+            accepting.append(accepts)
+        return found
+
+    def after(position: int) -> int:
+        if after_position[position] < 0:
+            after_position[position] = state(follow[position], final[position])
+        return after_position[position]
+
+    while len(moves) < len(futures):
+        future = futures[len(moves)]
+        row: dict[int, int] = {}
+        if len(future) == 1:
+            if mask_of[future[0]]:
+                row[after(future[0])] = mask_of[future[0]]
+        elif future:
+            by_mask: dict[int, list[int]] = defaultdict(list)
+            for position in future:
+                by_mask[mask_of[position]].append(position)
+            masks = tuple(by_mask)
+            for block, members in split(masks):
+                read = [p for m in members for p in by_mask[masks[m]]]
+                if len(read) == 1:
+                    target = after(read[0])
+                else:
+                    union = {q for p in read for q in follow[p]}
+                    work += len(read) + sum(len(follow[p]) for p in read)
+                    target = state(tuple(sorted(union)), any(final[p] for p in read))
+                row[target] = row.get(target, 0) | block
+            work += len(future)
+            limits.check_work(work)
+        moves.append(row)
+    return SymbolDfa(moves, accepting)
+
+
+@lru_cache(maxsize=4096)
+def split(masks: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Cut overlapping sets of symbols into disjoint blocks, each with the indices of the sets that hold it.
+
+    Example:
+        >>> split((0b011, 0b110))
+        ((1, (0,)), (2, (0, 1)), (4, (1,)))
+    """
+    union = 0
+    overlap = 0
+    for mask in masks:
+        overlap |= union & mask
+        union |= mask
+    blocks: dict[tuple[int, ...], int] = {}
+    for index, mask in enumerate(masks):
+        alone = mask & ~overlap
+        if alone:
+            blocks[(index,)] = alone
+    while overlap:
+        symbol = overlap & -overlap
+        overlap ^= symbol
+        members = tuple(i for i, m in enumerate(masks) if m & symbol)
+        blocks[members] = blocks.get(members, 0) | symbol
+    return tuple((block, members) for members, block in sorted(blocks.items()))

@@ -1,0 +1,1 @@
+"""Patterns in Python's `re` syntax, as syntax trees over sets of code points."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 MAX_CODE_POINT = 0x10FFFF
 
@@ -13,7 +15,8 @@ class CharSet:
     """An immutable set of code points.
 
     Args:
-        ranges: Inclusive `(first, last)` pairs, sorted, disjoint and not adjacent. Use `CharSet.of` for others.
+        ranges: Inclusive `(first, last)` pairs, sorted, disjoint and not adjacent. Use `CharSet.of` for
+            others.
 
     Example:
         >>> digits = CharSet.of([(0x30, 0x39)])
@@ -22,26 +25,42 @@ class CharSet:
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
+    # Hashing the 700 ranges of `\w` costs as much as parsing a pattern, and builders key tables by sets: hash
+    # once.
+    _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> CharSet:
         """Sort and merge any inclusive ranges."""
         merged: list[tuple[int, int]] = []
+        end = -2
         for first, last in sorted(ranges):
-            if merged and first <= merged[-1][1] + 1:
-                if last > merged[-1][1]:
-                    merged[-1] = (merged[-1][0], last)
-            else:
+            if first > end + 1:
                 merged.append((first, last))
+                end = last
+            elif last > end:
+                merged[-1] = (merged[-1][0], last)
+                end = last
         return cls(tuple(merged))
+
+    @classmethod
+    def single(cls, code_point: int) -> CharSet:
+        """Return the set of one code point."""
+        return _single(code_point)
 
     @classmethod
     def from_string(cls, characters: str) -> CharSet:
         """Return the set of the characters of a string."""
         return cls.of((ord(c), ord(c)) for c in characters)
 
+    def __hash__(self) -> int:
+        if self._hash is None:
+            object.__setattr__(self, "_hash", hash(self.ranges))
+        return self._hash  # type: ignore[return-value]
+
     def __contains__(self, code_point: int) -> bool:
-        return any(first <= code_point <= last for first, last in self.ranges)
+        at = bisect_right(self.ranges, (code_point, MAX_CODE_POINT)) - 1
+        return at >= 0 and code_point <= self.ranges[at][1]
 
     def __bool__(self) -> bool:
         return bool(self.ranges)
@@ -54,6 +73,10 @@ class CharSet:
         return sum(last - first + 1 for first, last in self.ranges)
 
     def __or__(self, other: CharSet) -> CharSet:
+        if not other.ranges or self is other:
+            return self
+        if not self.ranges:
+            return other
         return CharSet.of((*self.ranges, *other.ranges))
 
     def __invert__(self) -> CharSet:
@@ -68,10 +91,27 @@ class CharSet:
         return CharSet(tuple(gaps))
 
     def __and__(self, other: CharSet) -> CharSet:
-        return ~(~self | ~other)
+        common: list[tuple[int, int]] = []
+        mine, others = self.ranges, other.ranges
+        i = j = 0
+        while i < len(mine) and j < len(others):
+            first = max(mine[i][0], others[j][0])
+            last = min(mine[i][1], others[j][1])
+            if first <= last:
+                common.append((first, last))
+            if mine[i][1] < others[j][1]:
+                i += 1
+            else:
+                j += 1
+        return CharSet(tuple(common))
 
     def __sub__(self, other: CharSet) -> CharSet:
-        return ~(~self | other)
+        return self & ~other
+
+
+@lru_cache(maxsize=8192)
+def _single(code_point: int) -> CharSet:
+    return CharSet(((code_point, code_point),))
 
 
 ANY = CharSet(((0, MAX_CODE_POINT),))

@@ -1,7 +1,8 @@
-"""The syntax tree of a pattern: what the parser makes and the automaton builder reads.
+r"""The syntax tree of a pattern: what the parser makes and the automaton builder reads.
 
-Characters are sets of code points with case-insensitivity and the Unicode or ASCII meaning of classes already applied, so
-that nothing below the parser knows about flags. Groups leave no trace; only what changes the language is kept.
+Characters are sets of code points with case-insensitivity and the Unicode or ASCII meaning of classes already
+applied, so that nothing below the parser knows about flags. Groups leave no trace; only what changes the
+language is kept.
 """
 
 from __future__ import annotations
@@ -40,12 +41,17 @@ class Alternate:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`minimum` to `maximum` copies (None = without bound); `kind` matters only inside an atomic group."""
+    """`minimum` to `maximum` copies (None = without bound).
+
+    `kind` tells which count is tried first and matters only inside an atomic group, for whichever match is
+    the first. The parser writes possessive repetition as `Atomic(Repeat(Atomic(node)))`, which is what it
+    means.
+    """
 
     node: Node
     minimum: int
     maximum: int | None
-    kind: Literal["greedy", "lazy", "possessive"] = "greedy"
+    kind: Literal["greedy", "lazy"] = "greedy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,10 @@ class Look:
 class Anchor:
     r"""A position without width.
 
-    Kinds: `text_start` (`\A`, `^`), `text_end` (`\Z`), `final` (`$`: the end, or before a newline that ends the text),
-    `line_start` and `line_end` (`^`, `$` under `(?m)`), `boundary` and `not_boundary` (`\b`, `\B`, with `word` as the
-    set of word characters).
+    Kinds: `text_start` (`\A`, `^`), `text_end` (`\Z`), `final` (`$`: the end, or before a newline that ends
+    the text), `line_start` and `line_end` (`^`, `$` under `(?m)`), `boundary` and `not_boundary` (`\b`, `\B`,
+    with `word` as the set of word characters; before Python 3.14 neither holds in the empty text, where `\B`
+    would).
     """
 
     kind: Literal["text_start", "text_end", "final", "line_start", "line_end", "boundary", "not_boundary"]

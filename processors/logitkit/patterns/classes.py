@@ -1,0 +1,147 @@
+"""Characters and bracketed classes, with the flags applied."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from logitkit.errors import PatternSyntaxError
+from logitkit.patterns.case_folding import fold, fold_class_character, fold_class_range
+from logitkit.patterns.charset import ANY, CharSet
+from logitkit.patterns.escapes import Escape, Property, read_escape
+from logitkit.patterns.flags import ASCII, DOTALL, IGNORECASE
+from logitkit.patterns.syntax import Characters
+from logitkit.patterns.unicode_classes import perl_class
+
+Item: TypeAlias = int | tuple[int, int] | str | Property
+r"""A member of a bracketed class: a code point, a range, the letter of `\d` and the like, or a property."""
+
+_FOLDING = ASCII | IGNORECASE
+_ANY = Characters(ANY)
+_NOT_NEWLINE = Characters(~CharSet.single(0x0A))
+
+
+def any_character(flags: int) -> Characters:
+    """Return what `.` matches."""
+    return _ANY if flags & DOTALL else _NOT_NEWLINE
+
+
+def character(code_point: int, flags: int) -> Characters:
+    """Return what a literal character matches: itself, or under `(?i)` its case variants too."""
+    return _character(code_point, flags & _FOLDING if flags & IGNORECASE else 0)
+
+
+def escaped_class(letter: str, flags: int) -> Characters:
+    r"""Return what `\d`, `\s`, `\w` or a negation of them matches."""
+    return _escaped_class(letter, bool(flags & ASCII))
+
+
+def property_characters(item: Property, flags: int) -> Characters:
+    r"""Return what `\p{...}` matches: under `(?i)` also the case variants, before `\P` negates."""
+    return Characters(_property(item, flags))
+
+
+def read_class(pattern: str, position: int, flags: int) -> tuple[Characters, int]:
+    """Read a bracketed class.
+
+    Args:
+        pattern: The whole pattern.
+        position: Index of the opening bracket.
+        flags: The flags that hold there.
+
+    Returns:
+        What the class matches, and the index after its closing bracket.
+
+    Raises:
+        PatternSyntaxError: The class is not closed, or holds a bad range or escape.
+
+    Example:
+        >>> read_class("[^b-y]", 0, 0)[0].charset.ranges
+        ((0, 97), (122, 1114111))
+    """
+    length = len(pattern)
+    negative = pattern.startswith("^", position + 1)
+    at = position + 2 if negative else position + 1
+    items: dict[Item, None] = {}
+    while True:
+        begin = at
+        # A closing bracket that comes first is a literal.
+        if at < length and pattern[at] == "]" and items:
+            break
+        item: Item
+        item, at = _read_item(pattern, at, position)
+        if at < length and pattern[at] == "-":
+            if pattern.startswith("]", at + 1):
+                items[item] = None
+                items[0x2D] = None
+                at += 1
+                break
+            last, at = _read_item(pattern, at + 1, position)
+            item = _range(item, last, pattern, begin, at)
+        items[item] = None
+    return _build(tuple(items), negative, flags & (ASCII | IGNORECASE)), at + 1
+
+
+def _read_item(pattern: str, at: int, opening: int) -> tuple[Escape, int]:
+    if at >= len(pattern):
+        raise PatternSyntaxError(r"unterminated character set; for a literal [ write \[", pattern, opening)
+    if pattern[at] == "\\":
+        return read_escape(pattern, at, in_class=True)
+    return ord(pattern[at]), at + 1
+
+
+def _range(first: Escape, last: Escape, pattern: str, begin: int, end: int) -> tuple[int, int]:
+    written = pattern[begin:end]
+    if not isinstance(first, int) or not isinstance(last, int):
+        reason = (
+            rf"bad character range {written}: a class cannot begin or end a range; for a literal - write \-"
+        )
+        raise PatternSyntaxError(reason, pattern, begin)
+    if last < first:
+        raise PatternSyntaxError(
+            f"bad character range {written}: its end comes before its start", pattern, begin
+        )
+    return first, last
+
+
+@lru_cache(maxsize=8192)
+def _character(code_point: int, flags: int) -> Characters:
+    charset = CharSet.single(code_point)
+    return Characters(fold(charset, bool(flags & ASCII)) if flags else charset)
+
+
+@lru_cache(maxsize=16)
+def _escaped_class(letter: str, ascii_only: bool) -> Characters:
+    return Characters(perl_class(letter, ascii_only))
+
+
+@lru_cache(maxsize=1024)
+def _build(items: tuple[Item, ...], negative: bool, flags: int) -> Characters:
+    if len(items) == 1 and isinstance(items[0], int):
+        charset = _character(items[0], flags if flags & IGNORECASE else 0).charset
+    else:
+        charset = CharSet.of(found for item in items for found in _item(item, flags))
+    return Characters(~charset if negative else charset)
+
+
+def _item(item: Item, flags: int) -> tuple[tuple[int, int], ...]:
+    ascii_only = bool(flags & ASCII)
+    match item:
+        case str():
+            return perl_class(item, ascii_only).ranges
+        case Property():
+            return _property(item, flags).ranges
+        case int() if flags & IGNORECASE:
+            return fold_class_character(item, ascii_only).ranges
+        case int():
+            return ((item, item),)
+        case _ if flags & IGNORECASE:
+            return fold_class_range(*item, ascii_only).ranges
+        case _:
+            return (item,)
+
+
+@lru_cache(maxsize=256)
+def _property(item: Property, flags: int) -> CharSet:
+    charset = fold(item.charset, bool(flags & ASCII)) if flags & IGNORECASE else item.charset
+    return ~charset if item.negative else charset

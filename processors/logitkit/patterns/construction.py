@@ -1,0 +1,87 @@
+"""Making nodes from nodes, simplified as far as the order of a backtracking search stays the same."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Empty, Look, Node, Repeat
+
+
+def concatenate(parts: list[Node]) -> Node:
+    """Join parts one after another.
+
+    Example:
+        >>> concatenate([Empty(), Empty()])
+        Empty()
+    """
+    flat: list[Node] = []
+    for part in parts:
+        if isinstance(part, Concat):
+            flat.extend(part.parts)
+        elif not isinstance(part, Empty):
+            flat.append(part)
+    if len(flat) > 1:
+        return Concat(tuple(flat))
+    return flat[0] if flat else Empty()
+
+
+def alternate(options: list[Node]) -> Node:
+    """Join options, neighbouring single characters into one set: they match as much, in whichever order.
+
+    Example:
+        >>> alternate([Characters(CharSet.single(97)), Characters(CharSet.single(98))]).charset.ranges
+        ((97, 98),)
+    """
+    flat: list[Node] = []
+    for option in options:
+        flat.extend(option.options if isinstance(option, Alternate) else (option,))
+    joined: list[Node] = []
+    at = 0
+    while at < len(flat):
+        option = flat[at]
+        at += 1
+        if isinstance(option, Characters):
+            ranges = list(option.charset.ranges)
+            begin = at
+            while at < len(flat) and isinstance(following := flat[at], Characters):
+                ranges.extend(following.charset.ranges)
+                at += 1
+            if at > begin:
+                option = Characters(CharSet.of(ranges))
+        joined.append(option)
+    return Alternate(tuple(joined)) if len(joined) > 1 else joined[0]
+
+
+def repeat(
+    node: Node,
+    minimum: int,
+    maximum: int | None,
+    kind: Literal["greedy", "lazy", "possessive"],
+    position: int,
+) -> Node:
+    """Return the node repeated.
+
+    Possessive repetition becomes what it means: each copy, and all of them together, keep their first match.
+
+    Example:
+        >>> repeat(Empty(), 2, 5, "greedy", 0)
+        Empty()
+    """
+    if maximum == 0 or isinstance(node, Empty):
+        return Empty()
+    if _has_no_width(node):
+        return node if minimum else Empty()
+    if kind == "possessive":
+        node = node if isinstance(node, Characters | Atomic) else Atomic(node, position)
+        if minimum != maximum:
+            return Atomic(Repeat(node, minimum, maximum), position)
+        # A fixed number of copies that give nothing back: nothing is left to give back.
+        kind = "greedy"
+    return node if minimum == maximum == 1 else Repeat(node, minimum, maximum, kind)
+
+
+def _has_no_width(node: Node) -> bool:
+    if isinstance(node, Concat):
+        return all(isinstance(part, Anchor | Look) for part in node.parts)
+    return isinstance(node, Anchor | Look)

@@ -1,0 +1,92 @@
+r"""The names inside `\p{...}`: general categories and scripts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from logitkit.patterns.charset import ANY, CharSet
+from logitkit.patterns.unicode_classes import category_class
+from logitkit.patterns.unicode_scripts import ALIASES, RANGES
+
+CATEGORIES = {
+    "L": "Letter",
+    "LC": "CasedLetter",
+    "Lu": "UppercaseLetter",
+    "Ll": "LowercaseLetter",
+    "Lt": "TitlecaseLetter",
+    "Lm": "ModifierLetter",
+    "Lo": "OtherLetter",
+    "M": "Mark",
+    "Mn": "NonspacingMark",
+    "Mc": "SpacingMark",
+    "Me": "EnclosingMark",
+    "N": "Number",
+    "Nd": "DecimalNumber",
+    "Nl": "LetterNumber",
+    "No": "OtherNumber",
+    "P": "Punctuation",
+    "Pc": "ConnectorPunctuation",
+    "Pd": "DashPunctuation",
+    "Ps": "OpenPunctuation",
+    "Pe": "ClosePunctuation",
+    "Pi": "InitialPunctuation",
+    "Pf": "FinalPunctuation",
+    "Po": "OtherPunctuation",
+    "S": "Symbol",
+    "Sm": "MathSymbol",
+    "Sc": "CurrencySymbol",
+    "Sk": "ModifierSymbol",
+    "So": "OtherSymbol",
+    "Z": "Separator",
+    "Zs": "SpaceSeparator",
+    "Zl": "LineSeparator",
+    "Zp": "ParagraphSeparator",
+    "C": "Other",
+    "Cc": "Control",
+    "Cf": "Format",
+    "Cs": "Surrogate",
+    "Co": "PrivateUse",
+    "Cn": "Unassigned",
+}
+"""General categories with their long names."""
+
+_BY_NAME = {name.upper(): short for short, long in CATEGORIES.items() for name in (short, long)}
+_BY_NAME |= {"L&": "LC", "DIGIT": "Nd", "PUNCT": "P", "CNTRL": "Cc", "COMBININGMARK": "M"}
+_CATEGORY_KEYS = ("GC", "GENERALCATEGORY", "CATEGORY")
+_SCRIPT_KEYS = ("SC", "SCRIPT")
+_SPECIAL = {"ANY": ANY, "ASCII": CharSet(((0, 0x7F),))}
+
+
+@lru_cache(maxsize=256)
+def property_class(name: str) -> CharSet | None:
+    r"""Return the characters that `\p{name}` matches, or None if there is no such property.
+
+    Args:
+        name: A general category (`Lu`, `Uppercase_Letter`, `gc=Lu`), a script (`Greek`, `Script=Greek`,
+            `sc=Grek`), `Any`,
+            `ASCII` or `Assigned`. Case, spaces, `_` and `-` do not count; a leading `^` negates.
+
+    Example:
+        >>> ord("π") in property_class("Greek"), ord("π") in property_class("^Greek")
+        (True, False)
+    """
+    if name.startswith("^"):
+        positive = property_class(name[1:])
+        return None if positive is None else ~positive
+    key, equals, value = name.replace("_", "").replace("-", "").replace(" ", "").upper().partition("=")
+    if not equals:
+        value = key
+    if not equals and value in _SPECIAL:
+        return _SPECIAL[value]
+    if not equals and value == "ASSIGNED":
+        return ~category_class("Cn")
+    if (not equals or key in _CATEGORY_KEYS) and value in _BY_NAME:
+        return category_class(_BY_NAME[value])
+    if (not equals or key in _SCRIPT_KEYS) and (ranges := RANGES.get(ALIASES.get(value, value))) is not None:
+        return _script_class(ranges)
+    return None
+
+
+def _script_class(ranges: str) -> CharSet:
+    pairs = (text.partition("-") for text in ranges.split())
+    return CharSet(tuple((int(first, 16), int(last or first, 16)) for first, _, last in pairs))

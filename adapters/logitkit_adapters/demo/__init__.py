@@ -1,0 +1,29 @@
+"""A small model that ships with logitkit: demos and tests generate text with it, on any machine.
+
+The model is a `LlamaForCausalLM` of 0.7 million float32 weights (4 layers of width 128, 4 heads of size 32
+with 2 key-value heads, tied embeddings, 2048 positions) with a byte-level BPE tokenizer of 1280 tokens. It
+writes contact cards, dates, prices, JSON records, short sentences, answers and lists; it knows nothing else.
+`scripts/train-demo-model` in the source repository makes it.
+"""
+
+from pathlib import Path
+
+__all__ = ["model_dir"]
+
+
+def model_dir() -> Path:
+    """Return the folder of the shipped model, in the Hugging Face layout.
+
+    The tokenizer adds no special token by itself. The model was trained on prompts with and without a leading
+    `<s>`.
+
+    Returns:
+        A folder with `config.json`, `generation_config.json`, `model.safetensors`, `tokenizer.json` and
+        `tokenizer_config.json`, of at most 3 MB together.
+
+    Example:
+        >>> from logitkit_adapters.demo import model_dir
+        >>> (model_dir() / "config.json").is_file()
+        True
+    """
+    return Path(__file__).resolve().parent / "model"

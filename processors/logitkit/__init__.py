@@ -1,10 +1,15 @@
 """Logits processors, written once over torch and used unchanged in every engine."""
 
+from logitkit.automata.limits import Limits as Limits
 from logitkit.chain import Chain as Chain
 from logitkit.chain import chain as chain
+from logitkit.constraints.choice import Choice as Choice
+from logitkit.constraints.dfa import Dfa as Dfa
+from logitkit.constraints.regex import Regex as Regex
 from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
 from logitkit.context import select_context as select_context
+from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
 from logitkit.processor import Processor as Processor
 from logitkit.processor import Stateless as Stateless
 from logitkit.state import Fill as Fill
@@ -17,9 +22,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Chain",
+    "Choice",
     "Context",
+    "Dfa",
     "Fill",
+    "Limits",
     "Processor",
+    "Regex",
+    "RepetitionPenalty",
     "Stateless",
     "Vocabulary",
     "chain",

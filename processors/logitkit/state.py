@@ -6,11 +6,12 @@ knows any processor.
 
 from __future__ import annotations
 
+import sys
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -41,10 +42,15 @@ class Fill:
 @cache
 def fills(kind: type) -> dict[str, int | float | bool]:
     """Return the fill value of every field of a state class; 0 where none is declared."""
-    hints = typing.get_type_hints(kind, include_extras=True)
+    names = {"Annotated": Annotated, "Fill": Fill, "Tensor": Tensor, **vars(sys.modules.get(kind.__module__, typing))}
     values: dict[str, int | float | bool] = {}
     for name in getattr(kind, "_fields", ()):
-        marks = [m for m in getattr(hints.get(name), "__metadata__", ()) if isinstance(m, Fill)]
+        hint = kind.__annotations__.get(name)
+        # Under `from __future__ import annotations` a hint is text; only one that declares a fill is worth evaluating.
+        text = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
+        if isinstance(text, str):
+            hint = eval(text, names) if "Fill" in text else None  # noqa: S307 - the class's own source
+        marks = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Fill)]
         values[name] = marks[0].value if marks else 0
     return values
 

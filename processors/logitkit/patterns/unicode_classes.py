@@ -15,7 +15,7 @@ import numpy as np
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
 
 ASSIGNED_PLANES = ((0, 0x3FFFF), (0xE0000, 0xEFFFF), (0xFFFFE, 0xFFFFF), (0x10FFFE, 0x10FFFF))
-"""Where to look for properties: planes 4 to 13 are unassigned, planes 15 and 16 private but for their ends."""
+"""Where to look for properties: planes 4 to 13 are unassigned, 15 and 16 private but for their ends."""
 
 _UNASSIGNED = (0x40000, 0xDFFFF)
 _PRIVATE = ((0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
@@ -48,7 +48,8 @@ def perl_class(letter: str, ascii_only: bool) -> CharSet:
     if letter.isupper():
         return ~perl_class(letter.lower(), ascii_only)
     limit = 0x7F if ascii_only else MAX_CODE_POINT
-    members = re.compile(rf"\{letter}+")
+    # The flag matters even within ASCII: there the separators 1C to 1F are no space.
+    members = re.compile(rf"\{letter}+", re.ASCII if ascii_only else 0)
     return CharSet.of(
         (first + match.start(), first + match.end() - 1)
         for first, last in ASSIGNED_PLANES

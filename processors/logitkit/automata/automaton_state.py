@@ -1,0 +1,111 @@
+"""The state of rows under finite automata, and its two operations on either path."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.automata.bank import NEUTRAL, Bank
+from logitkit.automata.bank_tables import advance_tensors, mask_tensors
+from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.errors import VocabularyError
+
+__all__ = ["AutomatonState", "advance", "mask"]
+
+
+class AutomatonState(NamedTuple):
+    """Where each row is: in which automaton of the bank, and in which state of it.
+
+    Args:
+        slot: [B] int64, place of the row's automaton in the bank; 0 constrains nothing.
+        generation: [B] int64, tells a slot's automaton from those that had the slot before.
+        state: [B] int64; 0 is dead, 1 is finished.
+    """
+
+    slot: Tensor
+    generation: Tensor
+    state: Tensor
+
+
+def by_tensors(device: torch.device) -> bool:
+    """Whether to use tensors alone: on an accelerator, and while a graph is traced."""
+    return device.type != "cpu" or torch.compiler.is_compiling()
+
+
+def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> AutomatonState:
+    """Return the state after tokens.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        tokens: [B] or [B, T] int64, -1 = none.
+
+    Raises:
+        StaleAutomaton: A slot's automaton is gone (on the CPU; on a device its rows die).
+    """
+    if by_tensors(state.state.device):
+        tables, now = bank.tables, state.state
+        for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
+            now = advance_tensors(tables, state.slot, state.generation, now, column)
+        return state._replace(state=now)
+    return state._replace(state=advance_rows(bank, state, tokens))
+
+
+def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
+    """Advance row by row on the host: for few rows it is faster than any tensor operation."""
+    now = state.state.tolist()
+    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
+    for row, (slot, generation, run) in enumerate(
+        zip(state.slot.tolist(), state.generation.tolist(), runs, strict=True)
+    ):
+        if slot == NEUTRAL:
+            continue
+        step, current = bank.automaton(slot, generation).next, now[row]
+        for token in run:
+            if current < FIRST_STATE:
+                break
+            current = step(current, token)
+        now[row] = current
+    return torch.tensor(now, dtype=torch.int64)
+
+
+def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Return the logits with every illegal token at -inf, in place where that is faster.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        logits: [B, W] floating point, W at least the size of the vocabulary; columns behind it are masked.
+
+    Raises:
+        StaleAutomaton: A slot's automaton is gone (on the CPU; on a device its rows die).
+        VocabularyError: The logits have fewer columns than the vocabulary has ids.
+    """
+    if by_tensors(logits.device):
+        tables = bank.tables
+        check_width(tables.class_of.shape[1], logits)
+        return mask_tensors(tables, state.slot, state.generation, state.state, logits)
+    return mask_rows(bank, state, logits)
+
+
+def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Mask row by row, each in the cheapest way for its state; the masks of visited states are cached."""
+    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
+    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        found = bank.mask(slot, generation, current)
+        if logits.shape[1] < found.size:
+            check_width(found.size, logits)
+        found.apply(logits[row])
+    return logits
+
+
+def check_width(size: int, logits: Tensor) -> None:
+    """Raise `VocabularyError` if the logits have fewer columns than the vocabulary has ids."""
+    if logits.shape[1] < size:
+        raise VocabularyError(
+            f"the logits have {logits.shape[1]} columns, but the vocabulary has {size} ids: it belongs to another model"
+        )

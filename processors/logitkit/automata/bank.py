@@ -1,0 +1,139 @@
+"""The automata of one vocabulary on one device: rows with different automata are handled together."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections import OrderedDict
+
+import torch
+
+from logitkit.automata.bank_tables import BankTables
+from logitkit.automata.row_mask import RowMask
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.errors import StaleAutomaton
+
+__all__ = ["Bank", "Lease"]
+
+# Slot 0 allows every id, text or not, for ever: the row of a request without a constraint.
+NEUTRAL = 0
+
+
+class Lease:
+    """Keeps an automaton in its bank; when the last reference to it is gone, its slot is free.
+
+    Args:
+        bank: The bank.
+        automaton: The automaton.
+        slot: Its place in the bank.
+        generation: Tells it from automata that had the slot before.
+    """
+
+    __slots__ = ("__weakref__", "automaton", "bank", "generation", "slot")
+
+    def __init__(self, bank: Bank, automaton: TokenAutomaton, slot: int, generation: int) -> None:
+        self.bank = bank
+        self.automaton = automaton
+        self.slot = slot
+        self.generation = generation
+
+
+class Bank:
+    """Slots with automata, the masks of their visited states (CPU), and their tables as tensors (any device).
+
+    Thread-safe. Automata come and go while states of others are in use; a state whose automaton has gone is detected by its
+    generation.
+
+    Args:
+        device: Where the tables are wanted.
+        mask_bytes: Most bytes that the masks of visited states may take; the least recently used go first.
+    """
+
+    def __init__(self, device: torch.device, mask_bytes: int = 256 * 2**20) -> None:
+        self.device = device
+        self.mask_bytes = mask_bytes
+        self.automata: list[TokenAutomaton | None] = [None]
+        self.generations: list[int] = [0]
+        self._lock = threading.RLock()
+        self._free: list[int] = []
+        self._leases: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
+        self._masks: OrderedDict[tuple[int, int], RowMask] = OrderedDict()
+        self._masks_size = 0
+        self._tables: BankTables | None = None
+
+    def lease(self, automaton: TokenAutomaton) -> Lease:
+        """Put an automaton into the bank, or find the equal one that is there."""
+        with self._lock:
+            lease = self._leases.get(automaton.content_key)
+            if lease is not None:
+                return lease
+            if self._free:
+                slot = self._free.pop()
+                self.automata[slot] = automaton
+            else:
+                slot = len(self.automata)
+                self.automata.append(automaton)
+                self.generations.append(0)
+            lease = Lease(self, automaton, slot, self.generations[slot])
+            self._leases[automaton.content_key] = lease
+            self._tables = None
+            weakref.finalize(lease, self._release, slot).atexit = False
+            return lease
+
+    def find(self, content_key: str) -> Lease | None:
+        """Return the lease of the automaton with this key, if it is in the bank."""
+        return self._leases.get(content_key)
+
+    def _release(self, slot: int) -> None:
+        with self._lock:
+            self.automata[slot] = None
+            self.generations[slot] += 1
+            self._free.append(slot)
+            self._tables = None
+            for key in [k for k in self._masks if k[0] == slot]:
+                self._masks_size -= self._masks.pop(key).nbytes
+
+    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
+        """Return the automaton that a state refers to.
+
+        Raises:
+            StaleAutomaton: All processors that used it are gone.
+        """
+        if 0 < slot < len(self.automata) and self.generations[slot] == generation:
+            found = self.automata[slot]
+            if found is not None:
+                return found
+        raise StaleAutomaton(
+            f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "
+            "that made the state (Regex, Choice, ...) alive as long as the state is used"
+        )
+
+    def mask(self, slot: int, generation: int, state: int) -> RowMask:
+        """Return the mask of a state, from the cache or made now."""
+        key = (slot, state)
+        found = self._masks.get(key)
+        if found is not None and self.generations[slot] == generation:
+            with contextlib.suppress(KeyError):  # another thread may drop it at this moment; it serves all the same
+                self._masks.move_to_end(key)
+            return found
+        with self._lock:
+            made = RowMask.of(self.automaton(slot, generation), state)
+            self._masks[key] = made
+            self._masks_size += made.nbytes
+            while self._masks_size > self.mask_bytes and len(self._masks) > 1:
+                self._masks_size -= self._masks.popitem(last=False)[1].nbytes
+        return made
+
+    @property
+    def tables(self) -> BankTables:
+        """The tables of all automata as tensors on the bank's device, made anew after a change."""
+        with self._lock:
+            if self._tables is None:
+                self._tables = BankTables.of(self.automata, self.generations, self.device)
+            return self._tables
+
+    def nbytes(self) -> int:
+        """Return the bytes that tables and cached masks take now."""
+        own = sum(a.nbytes + a.class_of.nbytes for a in self.automata if a is not None)
+        return own + self._masks_size + (self._tables.nbytes() if self._tables is not None else 0)

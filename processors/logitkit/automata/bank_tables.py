@@ -1,0 +1,151 @@
+"""The automata of a bank as a few tensors, and the two operations on them: no loop over rows, no host read.
+
+This is the path of accelerators and of `torch.compile`. All shapes depend on the bank alone, never on a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.automata.token_automaton import STAY, TokenAutomaton
+
+
+class BankTables(NamedTuple):
+    """Tables of all slots, side by side; an unused slot is neutral and its generation never matches.
+
+    Args:
+        generation: [N] int64, current generation of each slot.
+        class_of: [N, V] int16 or int32, class of each token.
+        default: [N, C] int32, default target of each class.
+        first_row: [N] int64, where the rows of each slot begin in `row_start`.
+        row_start: Where the row of each state begins.
+        row_class: int32, the classes that a row lists.
+        row_target: int32, their targets.
+        lane: [K] 0, 1, ..., K - 1, for the longest row.
+        eos_ids: Ids that end a sequence.
+        finished_ids: Ids that a finished row may emit.
+    """
+
+    generation: Tensor
+    class_of: Tensor
+    default: Tensor
+    first_row: Tensor
+    row_start: Tensor
+    row_class: Tensor
+    row_target: Tensor
+    lane: Tensor
+    eos_ids: Tensor
+    finished_ids: Tensor
+
+    @classmethod
+    def of(
+        cls, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
+    ) -> BankTables:
+        """Lay the automata out for a device; slot 0 and empty slots are neutral."""
+        present = [a for a in automata if a is not None]
+        size = max((len(a.class_of) for a in present), default=1)
+        classes = max((a.classes for a in present), default=1)
+        wide = any(a.class_of.dtype == np.int32 for a in present)
+        class_of = np.zeros((len(automata), size), np.int32 if wide else np.int16)
+        default = np.full((len(automata), classes), STAY, np.int32)
+        first_row, row_start, row_class, row_target = [], [np.zeros(FIRST_STATE + 1, np.int64)], [], []
+        rows, places, longest = FIRST_STATE + 1, 0, 1
+        for slot, automaton in enumerate(automata):
+            if automaton is None:
+                first_row.append(0)
+                continue
+            class_of[slot, : len(automaton.class_of)] = automaton.class_of
+            default[slot, : automaton.classes] = automaton.default
+            first_row.append(rows)
+            row_start.append(automaton.row_start + places)
+            row_class.append(automaton.row_class)
+            row_target.append(automaton.row_target)
+            rows += len(automaton.row_start)
+            places += len(automaton.row_class)
+            longest = max(longest, int(np.diff(automaton.row_start).max()))
+        ends = present[0].eos_ids if present else ()
+        pads = () if not present or present[0].pad_id is None else (present[0].pad_id,)
+        # One entry behind the last, so that an empty row has something to read; a power of two of lanes, so that
+        # compiled graphs survive most changes of the bank.
+        row_class.append(np.zeros(1, np.int16))
+        row_target.append(np.zeros(1, np.int32))
+        live = torch.tensor([g if a is not None else -1 for a, g in zip(automata, generations, strict=True)])
+        live[0] = 0
+
+        def tensor(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        return cls(
+            generation=live.to(device),
+            class_of=tensor(class_of),
+            default=tensor(default),
+            first_row=tensor(np.array(first_row, np.int64)),
+            row_start=tensor(np.concatenate(row_start)),
+            row_class=tensor(np.concatenate(row_class).astype(np.int32)),
+            row_target=tensor(np.concatenate(row_target)),
+            lane=torch.arange(1 << (longest - 1).bit_length(), device=device),
+            eos_ids=torch.tensor(ends, dtype=torch.int64, device=device),
+            finished_ids=torch.tensor(sorted({*ends, *pads}), dtype=torch.int64, device=device),
+        )
+
+    def nbytes(self) -> int:
+        """Return the bytes of all tensors."""
+        return sum(t.nbytes for t in self)
+
+    def rows(self, slot: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the rows of some states, padded: classes [B, K], targets [B, K], and which of them are real."""
+        row = self.first_row.index_select(0, slot) + state
+        begin = self.row_start.index_select(0, row)
+        count = self.row_start.index_select(0, row + 1) - begin
+        place = (begin[:, None] + self.lane).clamp(max=self.row_class.shape[0] - 1)
+        return self.row_class[place], self.row_target[place], self.lane < count[:, None]
+
+
+def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, token: Tensor) -> Tensor:
+    """Return the states after one token per row: [B] int64 everywhere; token -1 changes nothing.
+
+    A stale slot and an id out of range lead to `DEAD`.
+    """
+    size = tables.class_of.shape[1]
+    symbol = tables.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
+    classes, targets, real = tables.rows(slot, state)
+    hit = real & (classes == symbol[:, None])
+    listed = (targets * hit).sum(1)
+    target = torch.where(hit.any(1), listed, tables.default[slot, symbol])
+    target = torch.where(target == STAY, state, target)
+    fresh = generation == tables.generation.index_select(0, slot)
+    target = torch.where(fresh & (token < size) & (token >= 0), target, DEAD)
+    moves = (state >= FIRST_STATE) & (token != -1)
+    return torch.where(moves, target, torch.where(fresh, state, DEAD))
+
+
+def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
+    """Return the masked logits, [B, W] with W at least the vocabulary's size."""
+    size = tables.class_of.shape[1]
+    classes, targets, real = tables.rows(slot, state)
+    never = torch.tensor(float("-inf"), dtype=logits.dtype, device=logits.device)
+    # Allowed classes: those allowed by default, corrected by the row; one more column takes what is not real.
+    legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
+    dummy = torch.full_like(classes, legal.shape[1] - 1)
+    legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
+    fresh = generation == tables.generation.index_select(0, slot)
+    state = torch.where(fresh, state, DEAD)
+    allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
+    allowed = allowed & (state >= FIRST_STATE)[:, None]
+    ends = tables.finished_ids
+    allowed = allowed.index_copy(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
+    neutral = (slot == 0)[:, None]
+    masked = torch.where(allowed | neutral, logits[:, :size], never)
+    eos = masked.index_select(1, tables.eos_ids)
+    dead = ((state == DEAD)[:, None]) & ~neutral
+    masked = masked.index_copy(1, tables.eos_ids, torch.where(dead, torch.zeros_like(eos), eos))
+    if logits.shape[1] > size:
+        rest = torch.where(neutral, logits[:, size:], never)
+        masked = torch.cat([masked, rest], 1)
+    return masked

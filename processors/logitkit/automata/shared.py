@@ -1,0 +1,91 @@
+"""What is computed once for all vocabularies of equal content: compiled automata and banks."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+import torch
+
+from logitkit.automata.bank import Bank
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["Shared", "shared_by"]
+
+
+class Shared:
+    """A bounded cache of compiled automata, and one bank for each device.
+
+    Args:
+        cached: Most compiled automata that are kept though no processor uses them; the least recently used go first.
+        cached_bytes: Most bytes that they may take.
+    """
+
+    def __init__(self, cached: int = 512, cached_bytes: int = 256 * 2**20) -> None:
+        self.cached = cached
+        self.cached_bytes = cached_bytes
+        self._lock = threading.Lock()
+        self._automata: OrderedDict[Hashable, TokenAutomaton] = OrderedDict()
+        self._bytes = 0
+        self._in_work: dict[Hashable, threading.Lock] = {}
+        self._banks: dict[torch.device, Bank] = {}
+
+    def automaton(self, key: Hashable, compile_: Callable[[], TokenAutomaton]) -> TokenAutomaton:
+        """Return the automaton compiled for a key; threads that ask for the same one at once compile it once.
+
+        Args:
+            key: Everything that the automaton depends on besides the vocabulary.
+            compile_: Makes it; an exception reaches the caller and nothing is cached.
+        """
+        with self._lock:
+            found = self._automata.get(key)
+            if found is not None:
+                self._automata.move_to_end(key)
+                return found
+            turn = self._in_work.setdefault(key, threading.Lock())
+        with turn:
+            with self._lock:
+                found = self._automata.get(key)
+            if found is not None:
+                return found
+            try:
+                made = compile_()
+            finally:
+                with self._lock:
+                    self._in_work.pop(key, None)
+            with self._lock:
+                self._automata[key] = made
+                self._bytes += _size(made)
+                while len(self._automata) > self.cached or (self._bytes > self.cached_bytes and len(self._automata) > 1):
+                    self._bytes -= _size(self._automata.popitem(last=False)[1])
+            return made
+
+    def bank(self, device: torch.device) -> Bank:
+        """Return the bank of a device."""
+        bank = self._banks.get(device)
+        if bank is None:
+            with self._lock:
+                bank = self._banks.setdefault(device, Bank(device))
+        return bank
+
+
+def _size(automaton: TokenAutomaton) -> int:
+    return automaton.nbytes + automaton.class_of.nbytes
+
+
+_shared: weakref.WeakValueDictionary[str, Shared] = weakref.WeakValueDictionary()
+_shared_lock = threading.Lock()
+
+
+def shared_by(vocabulary: Vocabulary) -> Shared:
+    """Return what all vocabularies equal to this one share, as long as any of them is alive."""
+    # On the vocabulary itself it is one attribute look-up; equal ones find it by content, once.
+    found: Shared | None = vocabulary.__dict__.get("_shared")
+    if found is None:
+        with _shared_lock:
+            found = _shared.setdefault(vocabulary.content_key, Shared())
+        vocabulary.__dict__["_shared"] = found
+    return found

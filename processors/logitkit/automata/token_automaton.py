@@ -1,0 +1,168 @@
+"""The automaton over tokens: a small table, whatever the size of the vocabulary."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.automata.behaviours import Behaviours, Ints, starts
+from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.automata.ranges import expand
+
+# As a class's default target: the state stays what it is.
+STAY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class TokenAutomaton:
+    """Where each token leads from each state.
+
+    State 0 (`DEAD`) is left by no token, and state 1 (`FINISHED`) is entered by EOS and never left; neither has a row. All other
+    states are live: from each, some tokens lead to an accepting state.
+
+    Args:
+        class_of: [V] class of each token; tokens of one class act alike.
+        default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
+        row_start: [S + 1] int64, where the row of each state begins.
+        row_class: The classes that a row lists, ascending.
+        row_target: int32, their targets.
+        accepting: [S] bool, whether EOS is legal.
+        start: The start state.
+        eos_ids: Ids that end a sequence.
+        pad_id: Id that a finished row may emit besides, or None.
+    """
+
+    class_of: NDArray[np.integer]
+    default: NDArray[np.int32]
+    row_start: NDArray[np.int64]
+    row_class: NDArray[np.integer]
+    row_target: NDArray[np.int32]
+    accepting: NDArray[np.bool_]
+    start: int
+    eos_ids: tuple[int, ...]
+    pad_id: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        class_of: Ints,
+        behaviours: Behaviours,
+        accepting: NDArray[np.bool_],
+        start: int,
+        eos_ids: Iterable[int],
+        pad_id: int | None,
+    ) -> TokenAutomaton:
+        """Turn a table by class into one by state, and give the EOS ids a class of their own.
+
+        Args:
+            class_of: [V] class of each token.
+            behaviours: What each class does.
+            accepting: [S] whether EOS is legal.
+            start: The start state.
+            eos_ids: Ids that end a sequence.
+            pad_id: Id that a finished row may emit besides.
+        """
+        states = len(accepting)
+        ends = np.array(sorted(eos_ids), np.int64)
+        source = np.flatnonzero(accepting)
+        behaviours = Behaviours.joined(
+            [
+                behaviours,
+                Behaviours(
+                    np.zeros(1, np.int64), np.array([0, len(source)]), source, np.full(len(source), FINISHED, np.int64)
+                ),
+            ]
+        )
+        classes = len(behaviours)
+        class_of = class_of.copy()
+        class_of[ends] = classes - 1
+        narrow = np.int16 if classes < 2**15 else np.int32
+        owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
+        # A stable sort of 16-bit numbers is a radix sort: linear.
+        order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int64), kind="stable")
+        return cls(
+            class_of=class_of.astype(narrow),
+            default=behaviours.default.astype(np.int32),
+            row_start=starts(np.bincount(behaviours.source, minlength=states)),
+            row_class=owner[order],
+            row_target=behaviours.target[order].astype(np.int32),
+            accepting=accepting,
+            start=start,
+            eos_ids=tuple(ends.tolist()),
+            pad_id=pad_id,
+        )
+
+    @property
+    def states(self) -> int:
+        """Number of states, dead and finished included."""
+        return len(self.accepting)
+
+    @property
+    def classes(self) -> int:
+        """Number of token classes."""
+        return len(self.default)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, `class_of` not counted."""
+        tables = (self.default, self.row_start, self.row_class, self.row_target, self.accepting)
+        return sum(table.nbytes for table in tables)
+
+    @cached_property
+    def content_key(self) -> str:
+        """SHA-256 of the table, as 64 hexadecimal digits: by this a saved state names its automaton."""
+        digest = hashlib.sha256(repr((self.start, self.eos_ids, self.pad_id)).encode())
+        for table in (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.accepting):
+            digest.update(f"{table.dtype.name}{table.shape}".encode())
+            digest.update(np.ascontiguousarray(table))
+        return digest.hexdigest()
+
+    @cached_property
+    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview]:
+        # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
+        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target)
+        return tuple(memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value]
+
+    def next(self, state: int, token: int) -> int:
+        """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
+        if state < FIRST_STATE or token == -1:
+            return state
+        class_of, default, row_start, row_class, row_target = self._scalars
+        if not 0 <= token < len(class_of):
+            return DEAD
+        symbol = class_of[token]
+        end = row_start[state + 1]
+        place = bisect_left(row_class, symbol, row_start[state], end)
+        target: int = row_target[place] if place < end and row_class[place] == symbol else default[symbol]
+        return state if target == STAY else target
+
+    def legal_classes(self, state: int) -> NDArray[np.bool_]:
+        """Return which classes a live state allows: [C] bool."""
+        legal = self.default != DEAD
+        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
+        legal[self.row_class[row]] = self.row_target[row] != DEAD
+        return legal
+
+    @cached_property
+    def by_class(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All token ids ordered by class, and where each class begins."""
+        order = np.argsort(self.class_of, kind="stable")
+        return order, starts(np.bincount(self.class_of, minlength=self.classes))
+
+    def tokens_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Return the token ids of the chosen classes ([C] bool)."""
+        order, begin = self.by_class
+        which = np.flatnonzero(chosen)
+        place, _ = expand(begin[which], begin[which + 1] - begin[which])
+        return order[place]
+
+    def count_tokens(self, chosen: NDArray[np.bool_]) -> int:
+        """Return the number of token ids in the chosen classes ([C] bool)."""
+        _, begin = self.by_class
+        return int((begin[1:] - begin[:-1])[chosen].sum())

@@ -1,0 +1,1 @@
+"""Processors that keep the text in a language."""

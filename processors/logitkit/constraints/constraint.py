@@ -1,0 +1,81 @@
+"""What all constraints by a finite automaton share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from logitkit.automata.automaton_state import AutomatonState, advance, mask
+from logitkit.automata.bank import Bank, Lease
+from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.context import Context
+from logitkit.errors import VocabularyError
+from logitkit.processor import Role
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["AutomatonConstraint"]
+
+
+class AutomatonConstraint:
+    """A language over tokens: the new text, which begins after the prompt, is one of the language's texts as a whole.
+
+    Subclasses are frozen dataclasses that fill in `automaton` when they are made. Rows of different constraints of one vocabulary
+    may share a batch: what differs is in the state.
+    """
+
+    role = Role.CONSTRAINT
+    vocabulary: Vocabulary
+    automaton: TokenAutomaton
+
+    def bank(self, device: torch.device) -> Bank:
+        """Return the bank that states of this constraint refer to on a device."""
+        return shared_by(self.vocabulary).bank(device)
+
+    def lease(self, device: torch.device) -> Lease:
+        """Return the place of the automaton in a bank; it stays taken as long as this object lives."""
+        leases: dict[torch.device, Lease] = self.__dict__.setdefault("_leases", {})
+        found = leases.get(device)
+        if found is None:
+            found = leases.setdefault(device, self.bank(device).lease(self.automaton))
+        return found
+
+    def init_state(self, context: Context) -> AutomatonState:
+        """Return the start state for every row: a constraint begins after the prompt."""
+        lease = self.lease(context.device)
+        values = (lease.slot, lease.generation, self.automaton.start)
+        return AutomatonState(
+            *(torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values)
+        )
+
+    def advance(self, state: AutomatonState, tokens: Tensor) -> AutomatonState:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
+        return advance(self.bank(state.state.device), state, tokens)
+
+    def process_logits(
+        self, state: AutomatonState, logits: Tensor, context: Context
+    ) -> tuple[AutomatonState, Tensor]:
+        """Set every illegal token to -inf.
+
+        A finished row keeps EOS and pad; a dead row keeps EOS alone, at logit 0.
+        """
+        return state, mask(self.bank(logits.device), state, logits)
+
+    def is_finished(self, state: AutomatonState) -> Tensor:
+        """Return [B] bool: whether each row has had EOS."""
+        return state.state == FINISHED
+
+    def is_dead(self, state: AutomatonState) -> Tensor:
+        """Return [B] bool: whether each row has left the language, as an unconstrained draft may have made it do."""
+        return state.state == DEAD
+
+
+def check_has_eos(vocabulary: Vocabulary) -> None:
+    """Raise `VocabularyError` for a vocabulary in which no constrained text could end."""
+    if not isinstance(vocabulary, Vocabulary):
+        raise VocabularyError(
+            f"vocabulary is a {type(vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() makes one)"
+        )
+    if not vocabulary.eos_ids:
+        raise VocabularyError("the vocabulary has no EOS id, so no constrained text could end; pass eos_ids=[...]")

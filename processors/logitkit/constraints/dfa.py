@@ -1,0 +1,94 @@
+"""The token ids follow a hand-written automaton."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from logitkit.automata.behaviours import Behaviours, merge, starts
+from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.dead_ends import without_dead_ends
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["Dfa"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dfa(AutomatonConstraint):
+    """Allow only the sequences of token ids that a deterministic automaton accepts.
+
+    A token after which no accepting state can be reached is never allowed, so no row gets stuck.
+
+    Args:
+        transitions: `{(state, token_id): next_state}`; what is not listed is illegal. States are any hashable values, and
+            ids need no text.
+        start: The start state.
+        accepting: States in which EOS is legal.
+        vocabulary: The tokens: size and EOS ids.
+
+    Raises:
+        ConfigurationError: A token id is out of range or an EOS id, or no accepting state can be reached.
+        VocabularyError: The vocabulary has no EOS id.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", b"c", None], eos_ids=[3])
+        >>> dfa = lk.Dfa({(0, 0): 7, (7, 1): 0}, start=0, accepting={0}, vocabulary=vocabulary)
+        >>> context = lk.Context.of([[2]], vocabulary_size=4)
+        >>> dfa.process_logits(dfa.init_state(context), torch.zeros(1, 4), context)[1]
+        tensor([[0., -inf, -inf, 0.]])
+    """
+
+    transitions: Mapping[tuple[Hashable, int], Hashable]
+    start: Hashable
+    accepting: Collection[Hashable]
+    vocabulary: Vocabulary
+    automaton: TokenAutomaton = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_has_eos(self.vocabulary)
+        object.__setattr__(self, "transitions", dict(self.transitions))
+        object.__setattr__(self, "automaton", self._compile())
+
+    def _compile(self) -> TokenAutomaton:
+        number: dict[Hashable, int] = {self.start: FIRST_STATE}
+        moves: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for (source, token), target in self.transitions.items():
+            self._check_token(source, token)
+            for state in (source, target):
+                number.setdefault(state, FIRST_STATE + len(number))
+            moves[token].append((number[source], number[target]))
+        states = FIRST_STATE + len(number)
+        accepting = np.zeros(states, bool)
+        accepting[[number[state] for state in self.accepting if state in number]] = True
+        pairs = np.array([pair for run in moves.values() for pair in sorted(run)], np.int64).reshape(-1, 2)
+        table = Behaviours(
+            np.zeros(len(moves), np.int64), starts(np.array([len(run) for run in moves.values()], np.int64)), *pairs.T
+        )
+        table, alive = without_dead_ends(table, accepting)
+        if not alive[FIRST_STATE]:
+            raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
+        table, class_of_move = merge(table, states)
+        class_of = np.zeros(self.vocabulary.size, np.int64)
+        class_of[list(moves)] = class_of_move
+        return TokenAutomaton.of(
+            class_of, table, accepting, FIRST_STATE, self.vocabulary.eos_ids, self.vocabulary.pad_id
+        )
+
+    def _check_token(self, source: Hashable, token: int) -> None:
+        if not 0 <= token < self.vocabulary.size:
+            raise ConfigurationError(
+                f"the transition from {source!r} reads token {token}; allowed are ids from 0 to {self.vocabulary.size - 1}"
+            )
+        if token in self.vocabulary.eos_ids:
+            raise ConfigurationError(
+                f"the transition from {source!r} reads the EOS id {token}; EOS is legal in accepting states by itself, so list "
+                "the state in accepting instead"
+            )

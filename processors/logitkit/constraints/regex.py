@@ -1,0 +1,62 @@
+"""The text matches a regular expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.language import byte_dfa_of
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.patterns.parser import parse
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["Regex"]
+
+
+@dataclass(frozen=True)
+class Regex(AutomatonConstraint):
+    r"""Allow only texts that a pattern matches as a whole, as `re.fullmatch` would.
+
+    The new text begins after the prompt. EOS is legal where the text so far matches.
+
+    Args:
+        pattern: Python `re` syntax.
+        vocabulary: The tokens.
+        limits: Bounds on what compiling may cost.
+
+    Raises:
+        PatternSyntaxError: The pattern is not valid, or not regular; the message shows where.
+        PatternTooLarge: The automaton would exceed a limit.
+        VocabularyError: The vocabulary has no EOS id.
+        ConfigurationError: The pattern matches no text, or none that the tokens can spell.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"0", b"1", b"-", b"10", None], eos_ids=[4])
+        >>> regex = lk.Regex("[01]{2}", vocabulary)
+        >>> context = lk.Context.of([[2]], vocabulary_size=5)
+        >>> state = regex.advance(regex.init_state(context), torch.tensor([1]))
+        >>> regex.process_logits(state, torch.zeros(1, 5), context)[1]
+        tensor([[0., 0., -inf, -inf, -inf]])
+
+    Source: Willard and Louf, Efficient Guided Generation for Large Language Models (2023), for the idea of an automaton over
+        tokens; the token classes are logitkit's own.
+    """
+
+    pattern: str
+    vocabulary: Vocabulary
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_has_eos(self.vocabulary)
+        automaton = shared_by(self.vocabulary).automaton((Regex, self.pattern, self.limits), self._compile)
+        object.__setattr__(self, "automaton", automaton)
+
+    def _compile(self) -> TokenAutomaton:
+        dfa = byte_dfa_of(parse(self.pattern), self.limits)
+        return token_automaton(dfa, self.vocabulary, self.limits, f"the pattern {self.pattern!r}")

@@ -1,0 +1,91 @@
+"""Tokens that occurred already become less likely."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.context import Context
+from logitkit.errors import ConfigurationError
+from logitkit.processor import Role
+from logitkit.token_history import TokenHistory
+
+__all__ = ["RepetitionPenalty", "RepetitionState"]
+
+
+class RepetitionState(NamedTuple):
+    """What has been said, and how much it costs to say it again.
+
+    Args:
+        history: The tokens that count.
+        penalty: [B] float64; 1 changes nothing.
+    """
+
+    history: TokenHistory
+    penalty: Tensor
+
+
+@dataclass(frozen=True)
+class RepetitionPenalty:
+    """Divide the positive and multiply the negative logits of tokens that occurred already.
+
+    Args:
+        penalty: Above 1 discourages repetition, below 1 encourages it, 1 changes nothing.
+        window: Count only so many of the last tokens; None counts all.
+        include_prompt: Whether tokens of the prompt count. Pads never do.
+
+    Raises:
+        ConfigurationError: The penalty is not a positive finite number, or the window not a positive integer.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> penalty = lk.RepetitionPenalty(2.0)
+        >>> context = lk.Context.of([[1, 2]], vocabulary_size=4)
+        >>> penalty.process_logits(penalty.init_state(context), torch.tensor([[4.0, 4.0, -4.0, -4.0]]), context)[1]
+        tensor([[ 4.,  2., -8., -4.]])
+
+    Source: Keskar et al., CTRL (2019); results are those of transformers' RepetitionPenaltyLogitsProcessor.
+    """
+
+    penalty: float
+    window: int | None = None
+    include_prompt: bool = True
+
+    role = Role.PENALTY
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.penalty, int | float) and not isinstance(self.penalty, bool)
+        if not number or not 0 < self.penalty < float("inf"):
+            raise ConfigurationError(f"penalty is {self.penalty!r}; allowed are finite numbers above 0 (1 changes nothing)")
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise ConfigurationError(f"window is {self.window!r}; allowed are None and integers from 1")
+
+    def init_state(self, context: Context) -> RepetitionState:
+        """Return the state of rows that have their prompt."""
+        return RepetitionState(
+            TokenHistory.of(context, self.window, self.include_prompt),
+            torch.full((context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device),
+        )
+
+    def advance(self, state: RepetitionState, tokens: Tensor) -> RepetitionState:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
+        return state._replace(history=state.history.append(tokens))
+
+    def process_logits(
+        self, state: RepetitionState, logits: Tensor, context: Context
+    ) -> tuple[RepetitionState, Tensor]:
+        """Change the logits of the tokens said already, in place."""
+        ids = state.history.tokens.to(torch.int64)
+        if ids.shape[1] == 0:
+            return state, logits
+        # An empty place repeats a token of its row, which then is only written twice; a row without any token writes
+        # the logit of token 0 back as it is.
+        some = ids.amax(1, keepdim=True)
+        ids = torch.where(ids >= 0, ids, some.clamp(min=0))
+        penalty = torch.where(some >= 0, state.penalty[:, None], 1.0).to(logits.dtype)
+        said = logits.gather(1, ids)
+        return state, logits.scatter_(1, ids, torch.where(said < 0, said * penalty, said / penalty))

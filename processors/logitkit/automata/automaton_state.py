@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.automata.bank import NEUTRAL, Bank
 from logitkit.automata.bank_tables import advance_tensors, mask_tensors
 from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.row_mask import as_array
 from logitkit.errors import VocabularyError
 
 __all__ = ["AutomatonState", "advance", "mask"]
@@ -29,9 +31,9 @@ class AutomatonState(NamedTuple):
     state: Tensor
 
 
-def by_tensors(device: torch.device) -> bool:
+def by_tensors(tensor: Tensor) -> bool:
     """Whether to use tensors alone: on an accelerator, and while a graph is traced."""
-    return device.type != "cpu" or torch.compiler.is_compiling()
+    return not tensor.is_cpu or torch.compiler.is_compiling()
 
 
 def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> AutomatonState:
@@ -45,12 +47,12 @@ def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> AutomatonState
     Raises:
         StaleAutomaton: A slot's automaton is gone (on the CPU; on a device its rows die).
     """
-    if by_tensors(state.state.device):
+    if by_tensors(state.state):
         tables, now = bank.tables, state.state
         for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
             now = advance_tensors(tables, state.slot, state.generation, now, column)
         return state._replace(state=now)
-    return state._replace(state=advance_rows(bank, state, tokens))
+    return AutomatonState(state.slot, state.generation, advance_rows(bank, state, tokens))
 
 
 def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
@@ -68,7 +70,7 @@ def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
                 break
             current = step(current, token)
         now[row] = current
-    return torch.tensor(now, dtype=torch.int64)
+    return torch.from_numpy(np.array(now, np.int64))  # three times as fast as torch.tensor
 
 
 def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
@@ -83,7 +85,7 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         StaleAutomaton: A slot's automaton is gone (on the CPU; on a device its rows die).
         VocabularyError: The logits have fewer columns than the vocabulary has ids.
     """
-    if by_tensors(logits.device):
+    if by_tensors(logits):
         tables = bank.tables
         check_width(tables.class_of.shape[1], logits)
         return mask_tensors(tables, state.slot, state.generation, state.state, logits)
@@ -93,13 +95,15 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
 def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
     """Mask row by row, each in the cheapest way for its state; the masks of visited states are cached."""
     slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
+    array, never, zero = as_array(logits)
+    width = array.shape[1]
     for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
         if slot == NEUTRAL:
             continue
         found = bank.mask(slot, generation, current)
-        if logits.shape[1] < found.size:
+        if width < found.size:
             check_width(found.size, logits)
-        found.apply(logits[row])
+        found.apply(array[row], never, zero)
     return logits
 
 

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.automata.byte_dfa import DEAD, FINISHED
 from logitkit.automata.token_automaton import TokenAutomaton
 
-NEVER = float("-inf")
-
 # Lists up to this share of the vocabulary beat a pass over a float row (measured at 131k and 32k columns).
 SHORT_LIST = 1 / 24
+
+# numpy has no bfloat16 and is slow on float16, but what a mask does to them it can do to their bits.
+BITS = {torch.float16: (0xFC00, 0x0000), torch.bfloat16: (0xFF80, 0x0000)}
+
+
+def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
+    """View logits on the CPU as an array, without a copy.
+
+    Returns:
+        The array (bits as uint16, for dtypes of 16 bits), and what -inf and 0 are in it.
+    """
+    if logits.dtype in BITS:
+        never, zero = BITS[logits.dtype]
+        return logits.detach().view(torch.uint16).numpy(), never, zero
+    return logits.detach().numpy(), -np.inf, 0.0
 
 
 @dataclass(slots=True)
@@ -25,62 +40,67 @@ class RowMask:
         size: Number of token ids: columns behind it are masked.
         allowed: Ids to keep, when they are few.
         banned: Ids to mask, when they are few.
-        ceiling: [V] +inf where allowed, else -inf: the row's minimum with it is the masked row. For other cases.
+        ceiling: [V] float32, +inf where allowed, else -inf: the row's minimum with it is the masked row. For other cases.
         forced: Ids that end a dead row at logit 0.
         nbytes: What it takes in memory.
     """
 
     size: int
-    allowed: Tensor | None = None
-    banned: Tensor | None = None
-    ceiling: Tensor | None = None
-    forced: Tensor | None = None
+    allowed: NDArray[np.int64] | None = None
+    banned: NDArray[np.int64] | None = None
+    ceiling: NDArray[np.float32] | None = None
+    forced: NDArray[np.int64] | None = None
     nbytes: int = 0
-    _ceilings: dict[torch.dtype, Tensor] = field(default_factory=dict)
+    _bits: NDArray[np.uint16] | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, automaton: TokenAutomaton, state: int) -> RowMask:
         """Work out the mask of a state."""
         size = len(automaton.class_of)
         if state == DEAD:
-            return cls(size, forced=torch.tensor(automaton.eos_ids))
+            return cls(size, forced=np.array(automaton.eos_ids))
         if state == FINISHED:
             pads = () if automaton.pad_id is None else (automaton.pad_id,)
-            return cls(size, allowed=torch.tensor(sorted({*automaton.eos_ids, *pads})))
+            return cls(size, allowed=np.array(sorted({*automaton.eos_ids, *pads})))
         legal = automaton.legal_classes(state)
         count = automaton.count_tokens(legal)
         if count <= size * SHORT_LIST:
-            ids = torch.from_numpy(automaton.tokens_of(legal))
+            ids = automaton.tokens_of(legal)
             return cls(size, allowed=ids, nbytes=ids.nbytes)
         if size - count <= size * SHORT_LIST:
-            ids = torch.from_numpy(automaton.tokens_of(~legal))
+            ids = automaton.tokens_of(~legal)
             return cls(size, banned=ids, nbytes=ids.nbytes)
-        row = np.where(legal, np.float32(np.inf), np.float32(-np.inf))[automaton.class_of]
-        return cls(size, ceiling=torch.from_numpy(row), nbytes=row.nbytes)
+        by_class = torch.from_numpy(np.where(legal, np.float32(np.inf), np.float32(-np.inf)))
+        # torch gathers from a small table several times faster than numpy does.
+        row = by_class.index_select(0, torch.from_numpy(automaton.class_of.astype(np.int64))).numpy()
+        return cls(size, ceiling=row, nbytes=row.nbytes)
 
-    def apply(self, row: Tensor) -> None:
-        """Mask one row of logits, [V] or wider, in place."""
-        if row.shape[0] > self.size:
-            row[self.size :].fill_(NEVER)
+    def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
+        """Mask one row of logits, [V] or wider, in place; for the arguments see `as_array`."""
+        if len(row) > self.size:
+            row[self.size :] = never
             row = row[: self.size]
         if self.allowed is not None:
-            kept = row.index_select(0, self.allowed)
-            row.fill_(NEVER).index_copy_(0, self.allowed, kept)
+            kept = row[self.allowed]
+            row.fill(never)
+            row[self.allowed] = kept
         elif self.banned is not None:
-            row.index_fill_(0, self.banned, NEVER)
+            row[self.banned] = never
+        elif self.forced is not None:
+            row.fill(never)
+            row[self.forced] = zero
+        elif row.dtype == np.uint16:
+            keep = self.keep_bits()
+            row &= keep
+            row |= ~keep & np.uint16(never)
         elif self.ceiling is not None:
             # Not an addition: the sum of -inf and a logit that is +inf already would be NaN.
-            torch.minimum(row, self.ceiling_as(row.dtype), out=row)
-        elif self.forced is not None:
-            row.fill_(NEVER).index_fill_(0, self.forced, 0.0)
+            np.minimum(row, self.ceiling, out=row)
 
-    def ceiling_as(self, dtype: torch.dtype) -> Tensor:
-        """Return the ceiling in the dtype of the logits."""
-        assert self.ceiling is not None
-        if dtype == self.ceiling.dtype:
-            return self.ceiling
-        found = self._ceilings.get(dtype)
-        if found is None:
-            found = self._ceilings[dtype] = self.ceiling.to(dtype)
-            self.nbytes += found.nbytes
-        return found
+    def keep_bits(self) -> NDArray[np.uint16]:
+        """Return [V] uint16: all bits set where a token is allowed, for logits of 16 bits."""
+        if self._bits is None:
+            assert self.ceiling is not None
+            self._bits = np.where(self.ceiling > 0, np.uint16(0xFFFF), np.uint16(0))
+            self.nbytes += self._bits.nbytes
+        return self._bits

@@ -1,0 +1,29 @@
+"""The characters that a pattern of one character matches, by `re` and by the parser."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Characters
+
+
+@cache
+def every_character() -> str:
+    """All code points, surrogates too, each at its own index."""
+    return "".join(map(chr, range(0x110000)))
+
+
+def set_by_re(pattern: str, flags: str = "") -> CharSet:
+    """Ask `re` about every code point."""
+    found = re.finditer(f"(?:{pattern})+" if not flags else f"(?{flags}:(?:{pattern})+)", every_character())
+    return CharSet(tuple((match.start(), match.end() - 1) for match in found))
+
+
+def set_by_parser(pattern: str, flags: str = "") -> CharSet:
+    """Ask the parser."""
+    tree = parse(f"(?{flags}:{pattern})" if flags else pattern)
+    assert isinstance(tree, Characters)
+    return tree.charset

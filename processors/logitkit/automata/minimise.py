@@ -76,7 +76,6 @@ class _Merger:
             if found is None:
                 new = len(self.moves)
                 found = self.add(accepts, {**row, new: loop})
-                self.looped[key] = found
                 self.on_cycle[accepts, _total(self.moves[found])].append(found)
             self.state_of[state] = found
 
@@ -85,6 +84,9 @@ class _Merger:
         self.moves.append(row)
         self.accepting.append(accepts)
         self.plain[accepts, frozenset(row.items())] = new
+        if new in row:
+            # States of larger cycles too: a later loop outside may equal one of them.
+            self.looped[accepts, frozenset((SELF if t == new else t, m) for t, m in row.items())] = new
         return new
 
     def cycle(self, component: list[int]) -> None:
@@ -106,7 +108,6 @@ class _Merger:
             loop = row.pop(SELF_TARGET)
             new = len(self.moves)
             self.add(self.dfa.accepting[state], {**row, new: loop})
-            self.looped[self.dfa.accepting[state], frozenset([*row.items(), (SELF, loop)])] = new
             self.finish(component, dict.fromkeys(component, new))
             return
         base = len(self.moves)

@@ -1,0 +1,141 @@
+"""The decoder of a `tokenizers` backend, as a function from one piece to the bytes that it adds to a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from logitkit_adapters.tokenizer_bytes.byte_alphabet import BYTE_OF_CHARACTER
+from logitkit_adapters.tokenizer_bytes.reading import refusal
+
+__all__ = ["DecoderChain"]
+
+_BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+# In this order, on each piece with its space, as the WordPiece decoder does when `cleanup` is set.
+_WORD_PIECE_CLEANUP = (
+    (" .", "."),
+    (" ?", "?"),
+    (" !", "!"),
+    (" ,", ","),
+    (" ' ", "'"),
+    (" n't", "n't"),
+    (" 'm", "'m"),
+    (" do not", " don't"),
+    (" 's", "'s"),
+    (" 've", "'ve"),
+    (" 're", "'re"),
+)
+
+
+@dataclass(frozen=True)
+class DecoderChain:
+    r"""The steps of a decoder that look at one piece at a time, for a piece that is not the first.
+
+    What a decoder does to the first piece only (it drops a leading space) is left out: a generated token
+    follows a prompt.
+
+    Args:
+        text_steps: Rewrites of a piece, in order.
+        is_byte_level: Whether the characters of a piece stand for bytes.
+        is_byte_fallback: Whether pieces such as `<0x0A>` stand for one byte.
+        is_word_piece: Whether a piece brings the space before its word along.
+
+    Example:
+        >>> llama = [
+        ...     {"type": "Replace", "pattern": {"String": "▁"}, "content": " "},
+        ...     {"type": "ByteFallback"},
+        ...     {"type": "Fuse"},
+        ... ]
+        >>> chain = DecoderChain.parse({"type": "Sequence", "decoders": llama}, "a tokenizer")
+        >>> chain.read("▁dé"), chain.read("<0xC3>")
+        (b' d\xc3\xa9', b'\xc3')
+    """
+
+    text_steps: tuple[Callable[[str], str], ...]
+    is_byte_level: bool
+    is_byte_fallback: bool
+    is_word_piece: bool
+
+    @classmethod
+    def parse(cls, decoder: Mapping[str, Any], name: str) -> DecoderChain:
+        """Read a serialised decoder.
+
+        Args:
+            decoder: The decoder as JSON data, with its `type`.
+            name: The tokenizer, for errors.
+
+        Raises:
+            VocabularyError: A step is unknown, or acts across pieces, so that no piece has bytes of its own.
+        """
+        text_steps: list[Callable[[str], str]] = []
+        kinds: list[str] = []
+        for step in _flat(decoder):
+            kind = step["type"]
+            # From here on there is one string; or bytes were decoded, which a later rewrite would see
+            # together.
+            is_joined = "Fuse" in kinds or "ByteLevel" in kinds
+            has_bytes = is_joined or "ByteFallback" in kinds
+            if kind == "Fuse":
+                pass
+            elif kind == "Strip" and is_joined and step["stop"] == 0:
+                pass  # drops leading spaces of the whole text
+            elif kind in ("ByteLevel", "ByteFallback") and not has_bytes:
+                pass
+            elif kind == "Replace" and not has_bytes and step["pattern"].get("String"):
+                text_steps.append(partial(_replace, step["pattern"]["String"], step["content"]))
+            elif kind == "Metaspace" and not has_bytes:
+                text_steps.append(partial(_replace, step["replacement"], " "))
+            elif kind == "WordPiece" and not has_bytes:
+                text_steps.append(partial(_word_piece, step["prefix"], step["cleanup"]))
+            else:
+                before = f" after {' and '.join(kinds)}" if kinds else ""
+                raise refusal(name, f"its decoder has the step {step}{before}")
+            kinds.append(kind)
+        return cls(tuple(text_steps), "ByteLevel" in kinds, "ByteFallback" in kinds, "WordPiece" in kinds)
+
+    def rewrite(self, piece: str) -> str:
+        """Apply the steps that turn text into text."""
+        for step in self.text_steps:
+            piece = step(piece)
+        return piece
+
+    def read(self, piece: str) -> bytes:
+        """Return the bytes that a piece adds after other text; empty when it adds none."""
+        piece = self.rewrite(piece)
+        if self.is_byte_level:
+            try:
+                return bytes([BYTE_OF_CHARACTER[c] for c in piece])
+            except (
+                KeyError
+            ):  # one character outside the alphabet, and the decoder takes the whole piece literally
+                return piece.encode()
+        if self.is_byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
+            return bytes([int(byte[1], 16)])
+        return piece.encode()
+
+    def is_byte_piece(self, piece: str) -> bool:
+        """Whether a piece stands for a single byte by its name, such as `<0x0A>`."""
+        return self.is_byte_fallback and _BYTE_PIECE.fullmatch(self.rewrite(piece)) is not None
+
+
+def _flat(decoder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if decoder["type"] == "Sequence":
+        for step in decoder["decoders"]:
+            yield from _flat(step)
+    else:
+        yield decoder
+
+
+def _replace(old: str, new: str, piece: str) -> str:
+    return piece.replace(old, new)
+
+
+def _word_piece(prefix: str, cleanup: bool, piece: str) -> str:
+    piece = piece.removeprefix(prefix) if piece.startswith(prefix) else " " + piece
+    if cleanup:
+        for old, new in _WORD_PIECE_CLEANUP:
+            piece = piece.replace(old, new)
+    return piece

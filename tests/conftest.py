@@ -1,11 +1,26 @@
-"""Fixtures for all tests: vocabularies of real tokenizers."""
+"""Settings and fixtures for all tests: one torch thread, hypothesis profiles, vocabularies of real tokenizers."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+import torch
+from hypothesis import settings
 
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
+
+# Deadlines measure the machine, not the code.
+settings.register_profile("dev", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=200, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    """Keep test workers from taking each other's cores; results do not depend on it."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -172,7 +172,7 @@ def _question(rng: random.Random) -> str:
             (f"What does the {product} cost?", values.price(rng, product)),
             (f"Which colour is the {product}?", rng.choice(words.CATEGORIES["colour"])),
         ),
-        (3, 3, 1, 1, 1, 1, 1, 1),
+        (4, 4, 2, 1, 1, 1, 1, 1),
     )[0]
     return f"Question: {question}\nAnswer: {answer}"
 
@@ -216,7 +216,7 @@ _WEIGHTS: dict[Callable[[random.Random], str], int] = {
     _priced: 4,
     _json: 8,
     _sentences: 4,
-    _question: 6,
+    _question: 10,
     _list: 4,
     _review: 2,
     _log: 2,

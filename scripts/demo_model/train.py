@@ -14,9 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from demo_model.tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY_SIZE
 
 MAX_LENGTH = 2048
-_WARM_UP_STEPS = 40
-_PEAK_RATE = 4e-3
-_CUT_SHARE = 0.3
+_WARM_UP_STEPS = 100
+_PEAK_RATE = 3e-3
+_CUT_SHARE = 0.4
 
 
 def build_model() -> LlamaForCausalLM:
@@ -42,8 +42,8 @@ def pack(texts: Iterator[str], tokenizer: Tokenizer, count: int, length: int, se
     """Put documents one after another into rows of token ids.
 
     A row starts with a document, half of the rows without its `<s>`, because prompts come with and without
-    it. Some documents are cut at a random character and encoded in two parts: so the model meets the unusual
-    tokens that follow a prompt's end, and those that a constraint forces.
+    it. Some documents are cut at a random character, half of these after a space, and encoded in two parts:
+    so the model meets the unusual tokens that follow a prompt's end, and those that a constraint forces.
 
     Args:
         texts: Enough documents.
@@ -61,8 +61,9 @@ def pack(texts: Iterator[str], tokenizer: Tokenizer, count: int, length: int, se
     while len(rows) < count:
         text = next(texts)
         cut = rng.randrange(len(text)) if rng.random() < _CUT_SHARE else 0
-        parts = [text[:cut], text[cut:]] if cut else [text]
-        ids = [token for part in parts for token in tokenizer.encode(part).ids]
+        if rng.random() < 0.5:
+            cut = text.rfind(" ", 0, cut) + 1
+        ids = tokenizer.encode(text[:cut]).ids + tokenizer.encode(text[cut:]).ids
         row += [BOS_ID, *ids, EOS_ID] if row or rng.random() < 0.5 else [*ids, EOS_ID]
         if len(row) >= length:
             rows.append(row[:length])

@@ -1,13 +1,13 @@
 """What fills the records: names, addresses, numbers, dates and prices, drawn from a random generator."""
 
-import datetime
+import datetime as dt
 import random
 import unicodedata
 
 from demo_model import words
 
-_FIRST_DAY = datetime.date(1990, 1, 1)
-_DAYS = (datetime.date(2029, 12, 31) - _FIRST_DAY).days + 1
+_FIRST_DAY = dt.date(1990, 1, 1)
+_DAYS = (dt.date(2029, 12, 31) - _FIRST_DAY).days + 1
 
 
 def _ascii(text: str) -> str:
@@ -30,12 +30,12 @@ def phone(rng: random.Random) -> str:
     return f"+{rng.choice((1, 33, 44, 49))} 555 {rng.randrange(10000):04d}"
 
 
-def date(rng: random.Random) -> datetime.date:
+def date(rng: random.Random) -> dt.date:
     """Return a day between 1990 and 2029."""
-    return _FIRST_DAY + datetime.timedelta(days=rng.randrange(_DAYS))
+    return _FIRST_DAY + dt.timedelta(days=rng.randrange(_DAYS))
 
 
-def long_date(day: datetime.date) -> str:
+def long_date(day: dt.date) -> str:
     """Write a date as "17 March 2024"."""
     return f"{day.day} {words.MONTHS[day.month - 1]} {day.year}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from collections import OrderedDict
@@ -61,6 +62,10 @@ class Bank:
         self._masks: OrderedDict[tuple[int, int], RowMask] = OrderedDict()
         self._masks_size = 0
         self._tables: BankTables | None = None
+        self._tables_outdated = True
+        self._traced = False
+        self.number = next(_numbers)
+        _banks[self.number] = self
 
     def lease(self, automaton: TokenAutomaton) -> Lease:
         """Put an automaton into the bank, or find the equal one that is there."""
@@ -77,8 +82,10 @@ class Bank:
                 self.generations.append(0)
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[automaton.content_key] = lease
-            self._tables = None
+            self._tables_outdated = True
             weakref.finalize(lease, self._release, slot).atexit = False
+            if self._traced:
+                self.build_tables()
             return lease
 
     def find(self, content_key: str) -> Lease | None:
@@ -90,7 +97,7 @@ class Bank:
             self.automata[slot] = None
             self.generations[slot] += 1
             self._free.append(slot)
-            self._tables = None
+            self._tables_outdated = True
             for key in [k for k in self._masks if k[0] == slot]:
                 self._masks_size -= self._masks.pop(key).nbytes
 
@@ -127,13 +134,42 @@ class Bank:
 
     @property
     def tables(self) -> BankTables:
-        """The tables of all automata as tensors on the bank's device, made anew after a change."""
-        with self._lock:
-            if self._tables is None:
-                self._tables = BankTables.of(self.automata, self.generations, self.device)
+        """The tables of all automata as tensors on the bank's device, made anew after a change.
+
+        A graph that is traced takes them as inputs. It cannot make them anew when it runs: `lease` does, from the first trace on.
+        Until a freed slot is leased again, a graph may so find the automaton that was there, which its own states alone name.
+        """
+        if torch.compiler.is_compiling():
+            _prepare_trace(self.number)
+            assert self._tables is not None
             return self._tables
+        return self.build_tables()
+
+    def build_tables(self) -> BankTables:
+        """Return the tables, made anew if the bank has changed since."""
+        with self._lock:
+            # Garbage collection may free a slot meanwhile, even in this thread: then once more.
+            while self._tables is None or self._tables_outdated:
+                self._tables_outdated = False
+                self._tables = BankTables.of([*self.automata], [*self.generations], self.device)
+            return self._tables
+
+    def trace(self) -> None:
+        """Have the tables ready from now on whenever the bank changes, as a compiled graph needs."""
+        with self._lock:
+            self._traced = True
+            self.build_tables()
 
     def nbytes(self) -> int:
         """Return the bytes that tables and cached masks take now."""
         own = sum(a.nbytes + a.class_of.nbytes for a in self.automata if a is not None)
         return own + self._masks_size + (self._tables.nbytes() if self._tables is not None else 0)
+
+
+_numbers = itertools.count()
+_banks: weakref.WeakValueDictionary[int, Bank] = weakref.WeakValueDictionary()
+
+
+@torch.compiler.assume_constant_result  # so it is called when a graph is traced, and no more
+def _prepare_trace(number: int) -> None:
+    _banks[number].trace()

@@ -54,8 +54,8 @@ class BankTables(NamedTuple):
         wide = any(a.class_of.dtype == np.int32 for a in present)
         class_of = np.zeros((len(automata), size), np.int32 if wide else np.int16)
         default = np.full((len(automata), classes), STAY, np.int32)
-        first_row, row_start, row_class, row_target = [], [np.zeros(FIRST_STATE + 1, np.int64)], [], []
-        rows, places, longest = FIRST_STATE + 1, 0, 1
+        first_row, row_start, row_class, row_target = [], [np.zeros(FIRST_STATE + 2, np.int64)], [], []
+        rows, places, longest = FIRST_STATE + 2, 0, 1
         for slot, automaton in enumerate(automata):
             if automaton is None:
                 first_row.append(0)

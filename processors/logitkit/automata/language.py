@@ -1,22 +1,44 @@
-"""From a syntax tree to the byte automaton of its language."""
+"""From a pattern to the byte automaton of its language."""
 
 from __future__ import annotations
 
 from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.alternating import determinise_guarded
+from logitkit.automata.assertions import has_assertions, without_anchors
+from logitkit.automata.atomic import without_atomic_groups
 from logitkit.automata.byte_dfa import ByteDfa, to_bytes
+from logitkit.automata.guarded import guarded_positions
 from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.positions import positions_of
 from logitkit.automata.subset import determinise
+from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
 
 
-def byte_dfa_of(tree: Node, limits: Limits) -> ByteDfa:
-    """Compile a tree to the minimal automaton over bytes that accepts the texts which it matches as a whole.
+def pattern_dfa(pattern: str, limits: Limits) -> ByteDfa:
+    """Compile a pattern to the minimal automaton over bytes that accepts the texts which it matches as a whole.
 
     Raises:
+        PatternSyntaxError: The pattern is not valid, or not regular.
         PatternTooLarge: A limit is exceeded.
     """
-    positions = positions_of(tree, limits)
-    alphabet = Alphabet.of(positions.charsets)
-    return to_bytes(minimise(determinise(positions, alphabet, limits)), alphabet, limits)
+    return byte_dfa_of(parse(pattern), limits, pattern)
+
+
+def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
+    """Compile a syntax tree; `pattern` is its text, for errors.
+
+    Raises:
+        PatternSyntaxError: An atomic group has no regular form that is known here.
+        PatternTooLarge: A limit is exceeded.
+    """
+    if has_assertions(tree):
+        guarded = guarded_positions(without_anchors(without_atomic_groups(tree, pattern, limits)), limits)
+        alphabet = Alphabet.of(guarded.charsets)
+        dfa = determinise_guarded(guarded, alphabet, limits)
+    else:
+        positions = positions_of(tree, limits)
+        alphabet = Alphabet.of(positions.charsets)
+        dfa = determinise(positions, alphabet, limits)
+    return to_bytes(minimise(dfa), alphabet, limits)

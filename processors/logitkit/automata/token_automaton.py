@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +98,10 @@ class TokenAutomaton:
             eos_ids=tuple(ends.tolist()),
             pad_id=pad_id,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is derived on demand: views of memory cannot be copied.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def states(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -40,6 +42,10 @@ class AutomatonConstraint:
         if found is None:
             found = leases.setdefault(device, self.bank(device).lease(self.automaton))
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy, perhaps in another process, takes its own place in a bank.
+        return {name: value for name, value in self.__dict__.items() if name != "_leases"}
 
     def init_state(self, context: Context) -> AutomatonState:
         """Return the start state for every row: a constraint begins after the prompt."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.automata.compile import token_automaton
-from logitkit.automata.language import byte_dfa_of
+from logitkit.automata.language import pattern_dfa
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
-from logitkit.patterns.parser import parse
 from logitkit.vocabulary import Vocabulary
 
 __all__ = ["Regex"]
@@ -58,5 +57,5 @@ class Regex(AutomatonConstraint):
         object.__setattr__(self, "automaton", automaton)
 
     def _compile(self) -> TokenAutomaton:
-        dfa = byte_dfa_of(parse(self.pattern), self.limits)
+        dfa = pattern_dfa(self.pattern, self.limits)
         return token_automaton(dfa, self.vocabulary, self.limits, f"the pattern {self.pattern!r}")

@@ -1,0 +1,82 @@
+r"""Anchors and word boundaries, written out as lookarounds of one character.
+
+`\Z` is "no character follows", `\b` is "a word character on one side only", and so on: what is below knows lookarounds alone.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from logitkit.patterns.charset import ANY, CharSet
+from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Look, Node, Repeat
+
+NEWLINE = CharSet(((10, 10),))
+
+
+def has_assertions(tree: Node) -> bool:
+    """Whether a tree holds an anchor, a lookaround or an atomic group."""
+    match tree:
+        case Anchor() | Look() | Atomic():
+            return True
+        case Concat(parts) | Alternate(parts):
+            return any(map(has_assertions, parts))
+        case Repeat(node):
+            return has_assertions(node)
+        case _:
+            return False
+
+
+def without_anchors(tree: Node) -> Node:
+    """Return a tree of the same language that has no anchors."""
+    match tree:
+        case Anchor():
+            return _written_out(tree)
+        case Concat(parts):
+            return Concat(tuple(map(without_anchors, parts)))
+        case Alternate(options):
+            return Alternate(tuple(map(without_anchors, options)))
+        case Repeat(node, minimum, maximum, kind):
+            return Repeat(without_anchors(node), minimum, maximum, kind)
+        case Look(node, behind, negative, position):
+            return Look(without_anchors(node), behind, negative, position)
+        case _:
+            return tree
+
+
+def _written_out(anchor: Anchor) -> Node:
+    any_, newline = Characters(ANY), Characters(NEWLINE)
+
+    def follows(node: Node) -> Look:
+        return Look(node, False, False, anchor.position)
+
+    def precedes(node: Node) -> Look:
+        return Look(node, True, False, anchor.position)
+
+    def not_(look: Look) -> Look:
+        return Look(look.node, look.behind, True, anchor.position)
+
+    at_start, at_end = not_(precedes(any_)), not_(follows(any_))
+    word = Characters(anchor.word or CharSet())
+    match anchor.kind:
+        case "text_start":
+            return at_start
+        case "text_end":
+            return at_end
+        case "final":
+            return Alternate((at_end, follows(Concat((newline, at_end)))))
+        case "line_start":
+            return Alternate((at_start, precedes(newline)))
+        case "line_end":
+            return Alternate((at_end, follows(newline)))
+        case "boundary":
+            begins = Concat((not_(precedes(word)), follows(word)))
+            ends = Concat((precedes(word), not_(follows(word))))
+            return Alternate((begins, ends))
+        case "not_boundary":
+            inside = Concat((precedes(word), follows(word)))
+            outside = Concat((not_(precedes(word)), not_(follows(word))))
+            if sys.version_info < (3, 14):
+                # There, \B does not match in the empty text.
+                some = Alternate((precedes(any_), follows(any_)))
+                outside = Concat((*outside.parts, some))
+            return Alternate((inside, outside))

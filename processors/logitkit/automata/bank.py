@@ -170,6 +170,7 @@ _numbers = itertools.count()
 _banks: weakref.WeakValueDictionary[int, Bank] = weakref.WeakValueDictionary()
 
 
-@torch.compiler.assume_constant_result  # so it is called when a graph is traced, and no more
+# Its result being constant, it is called when a graph is traced, and no more.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _prepare_trace(number: int) -> None:
     _banks[number].trace()

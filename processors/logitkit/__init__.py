@@ -16,6 +16,8 @@ from logitkit.state import Fill as Fill
 from logitkit.state import concatenate as concatenate
 from logitkit.state import select as select
 from logitkit.state import to as to
+from logitkit.state_file import load_state as load_state
+from logitkit.state_file import save_state as save_state
 from logitkit.vocabulary import Vocabulary as Vocabulary
 
 __version__ = "0.1.0"
@@ -35,6 +37,8 @@ __all__ = [
     "chain",
     "concatenate",
     "concatenate_context",
+    "load_state",
+    "save_state",
     "select",
     "select_context",
     "to",

@@ -57,6 +57,16 @@ class TokenHistory(NamedTuple):
         )
         return empty.append(prompt) if prompt.shape[1] else empty
 
+    def problem(self) -> str | None:
+        """Say what is impossible about values read from a file, or return None."""
+        if bool((self.tokens < -1).any()):
+            return "a token id is below -1"
+        if bool((self.length < 0).any()) or bool((self.window < 1).any()):
+            return "a length is below 0, or a window below 1"
+        if bool((torch.minimum(self.length, self.window) > self.tokens.shape[1]).any()):
+            return f"a row remembers more than the {self.tokens.shape[1]} tokens that there is room for"
+        return None
+
     def append(self, tokens: Tensor) -> TokenHistory:
         """Return the histories with more tokens: [B] or [B, T] int64, -1 = none."""
         if tokens.dim() == 1:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.bank import NEUTRAL, Bank
+from logitkit.automata.bank import NEUTRAL, Bank, Lease
 from logitkit.automata.bank_tables import advance_tensors, mask_tensors
 from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.row_mask import as_array
-from logitkit.errors import VocabularyError
+from logitkit.errors import StateFileError, VocabularyError
+
+if TYPE_CHECKING:
+    from logitkit.constraints.constraint import AutomatonConstraint
 
 __all__ = ["AutomatonState", "advance", "mask"]
 
@@ -29,6 +32,61 @@ class AutomatonState(NamedTuple):
     slot: Tensor
     generation: Tensor
     state: Tensor
+
+    def to_portable(self, processor: AutomatonConstraint) -> tuple[AutomatonState, list[str]]:
+        """Return a state whose slots count automata from 1, and the content keys of these."""
+        bank = processor.bank(self.state.device)
+        number: dict[str, int] = {}
+        slots = [
+            NEUTRAL
+            if slot == NEUTRAL
+            else number.setdefault(bank.automaton(slot, generation).content_key, len(number) + 1)
+            for slot, generation in zip(self.slot.tolist(), self.generation.tolist(), strict=True)
+        ]
+        slot = torch.tensor(slots, dtype=torch.int64)
+        return AutomatonState(slot, torch.zeros_like(slot), self.state), list(number)
+
+    def from_portable(
+        self, notes: object, processor: AutomatonConstraint, device: torch.device
+    ) -> AutomatonState:
+        """Return the state with the places that the automata named in the notes have in the bank of a device.
+
+        Raises:
+            StateFileError: An automaton is not there, or the state is none of it.
+        """
+        keys = notes if isinstance(notes, list) else [notes]
+        leases = [_find(key, processor, device) for key in keys]
+        slots, generations = [NEUTRAL], [0]
+        # A neutral row has no state to be in, but one that is neither dead nor finished.
+        states = [FIRST_STATE + 1]
+        for lease in leases:
+            slots.append(lease.slot)
+            generations.append(lease.generation)
+            states.append(lease.automaton.states)
+        for row, (place, state) in enumerate(zip(self.slot.tolist(), self.state.tolist(), strict=True)):
+            if not 0 <= place < len(slots):
+                raise StateFileError(f"row {row} has automaton {place} of {len(slots) - 1}")
+            if not 0 <= state < states[place]:
+                raise StateFileError(
+                    f"row {row} is in state {state} of an automaton with {states[place]} states"
+                )
+        return AutomatonState(
+            torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state
+        )
+
+
+def _find(key: object, processor: AutomatonConstraint, device: torch.device) -> Lease:
+    own = processor.lease(device)
+    if key == own.automaton.content_key:
+        return own
+    lease = processor.bank(device).find(key) if isinstance(key, str) else None
+    if lease is None:
+        raise StateFileError(
+            f"automaton {key!r} is neither that of this {type(processor).__name__}, "
+            f"{own.automaton.content_key!r}, nor another in use on {device}; make the processor that it belongs "
+            "to, with the same arguments, vocabulary and version of logitkit, and call its init_state before"
+        )
+    return lease
 
 
 def by_tensors(tensor: Tensor) -> bool:

@@ -27,6 +27,11 @@ class RepetitionState(NamedTuple):
     history: TokenHistory
     penalty: Tensor
 
+    def problem(self) -> str | None:
+        """Say what is impossible about values read from a file, or return None."""
+        allowed = (self.penalty > 0) & self.penalty.isfinite()
+        return None if bool(allowed.all()) else "a penalty is not a finite number above 0"
+
 
 @dataclass(frozen=True)
 class RepetitionPenalty:
@@ -45,7 +50,9 @@ class RepetitionPenalty:
         >>> import logitkit as lk
         >>> penalty = lk.RepetitionPenalty(2.0)
         >>> context = lk.Context.of([[1, 2]], vocabulary_size=4)
-        >>> penalty.process_logits(penalty.init_state(context), torch.tensor([[4.0, 4.0, -4.0, -4.0]]), context)[1]
+        >>> penalty.process_logits(
+        ...     penalty.init_state(context), torch.tensor([[4.0, 4.0, -4.0, -4.0]]), context
+        ... )[1]
         tensor([[ 4.,  2., -8., -4.]])
 
     Source: Keskar et al., CTRL (2019); results are those of transformers' RepetitionPenaltyLogitsProcessor.
@@ -57,10 +64,17 @@ class RepetitionPenalty:
 
     role = Role.PENALTY
 
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether tokens of the prompt count."""
+        return self.include_prompt
+
     def __post_init__(self) -> None:
         number = isinstance(self.penalty, int | float) and not isinstance(self.penalty, bool)
         if not number or not 0 < self.penalty < float("inf"):
-            raise ConfigurationError(f"penalty is {self.penalty!r}; allowed are finite numbers above 0 (1 changes nothing)")
+            raise ConfigurationError(
+                f"penalty is {self.penalty!r}; allowed are finite numbers above 0 (1 changes nothing)"
+            )
         if self.window is not None and (type(self.window) is not int or self.window < 1):
             raise ConfigurationError(f"window is {self.window!r}; allowed are None and integers from 1")
 
@@ -68,7 +82,9 @@ class RepetitionPenalty:
         """Return the state of rows that have their prompt."""
         return RepetitionState(
             TokenHistory.of(context, self.window, self.include_prompt),
-            torch.full((context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device),
+            torch.full(
+                (context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device
+            ),
         )
 
     def advance(self, state: RepetitionState, tokens: Tensor) -> RepetitionState:
@@ -86,6 +102,12 @@ class RepetitionPenalty:
         # the logit of token 0 back as it is.
         some = ids.amax(1, keepdim=True)
         ids = torch.where(ids >= 0, ids, some.clamp(min=0))
-        penalty = torch.where(some >= 0, state.penalty[:, None], 1.0).to(logits.dtype)
-        said = logits.gather(1, ids)
-        return state, logits.scatter_(1, ids, torch.where(said < 0, said * penalty, said / penalty))
+        # In 32 bits at least: so a product of 16-bit logits is rounded once, as torch does with a plain number.
+        exact = torch.promote_types(logits.dtype, torch.float32)
+        said = logits.gather(1, ids).to(exact)
+        penalty = torch.where(some >= 0, state.penalty[:, None], 1.0).to(exact)
+        changed = torch.where(said < 0, said * penalty, said / penalty)
+        # A finite logit stays finite.
+        most = torch.finfo(logits.dtype).max
+        changed = torch.where(said.isinf(), said, changed.clamp(-most, most))
+        return state, logits.scatter_(1, ids, changed.to(logits.dtype))

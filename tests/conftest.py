@@ -1,4 +1,4 @@
-"""Settings and fixtures for all tests: one torch thread, hypothesis profiles, vocabularies of real tokenizers."""
+"""For all tests: one torch thread, hypothesis profiles, vocabularies of real tokenizers."""
 
 from __future__ import annotations
 

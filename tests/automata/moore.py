@@ -61,9 +61,9 @@ def matrix(dfa: SymbolDfa, symbols: int) -> tuple[Step, Accepting]:
     return step, np.array([*dfa.accepting, False])
 
 
-def byte_matrix(dfa: ByteDfa) -> tuple[Step, Accepting]:
-    """Write a byte automaton as a matrix of 256 columns."""
-    return dfa.step[:, dfa.byte_class].astype(np.int64), dfa.accepting
+def byte_class_matrix(dfa: ByteDfa) -> tuple[Step, Accepting]:
+    """Return a byte automaton as a matrix of one column for each class of bytes that occurs."""
+    return dfa.step[:, np.unique(dfa.byte_class)].astype(np.int64), dfa.accepting
 
 
 def same_language(a: tuple[Step, Accepting], a_start: int, b: tuple[Step, Accepting], b_start: int) -> bool:

@@ -170,7 +170,10 @@ _numbers = itertools.count()
 _banks: weakref.WeakValueDictionary[int, Bank] = weakref.WeakValueDictionary()
 
 
-# Its result being constant, it is called when a graph is traced, and no more.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _prepare_trace(number: int) -> None:
     _banks[number].trace()
+
+
+# Its result being constant, it is called when a graph is traced, and no more. The mark is what
+# `torch.compiler.assume_constant_result` sets; calling that would import the whole compiler, 2 s, with this module.
+_prepare_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]

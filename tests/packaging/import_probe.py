@@ -1,7 +1,7 @@
-"""What importing a package drags in and changes: `python -I import_probe.py PACKAGE ROOT...`, a Python of its own.
+"""What importing a package drags in and changes: `python -I import_probe.py PACKAGE ROOT...`.
 
-Imports the package and all its submodules, found below the roots, and prints as JSON which engines were imported
-and which global settings are no longer what they were.
+Imports the package and all its submodules, found below the roots, in a Python of its own. Prints as JSON
+which engines were imported and which global settings are no longer what they were.
 """
 
 from __future__ import annotations

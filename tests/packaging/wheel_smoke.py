@@ -1,6 +1,7 @@
 """Try the installed distribution, away from its sources: `python -I wheel_smoke.py core|transformers`.
 
-CI runs it in a clean environment: with what the core needs alone, where no engine can be imported, and then with transformers.
+CI runs it in a clean environment: with what the core needs alone, where no engine can be imported, and then
+with transformers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import sysconfig
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -64,7 +66,7 @@ def check_transformers() -> None:
     from logitkit_adapters.transformers import logits_processor, vocabulary
 
     tokenizer = AutoTokenizer.from_pretrained(model_dir())
-    model = AutoModelForCausalLM.from_pretrained(model_dir())
+    model: Any = AutoModelForCausalLM.from_pretrained(model_dir())
     date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(tokenizer))
     inputs = tokenizer("The invoice is dated", return_tensors="pt")
     output = model.generate(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.state import Fill
+from logitkit.tensor_path import by_tensors
 
 __all__ = ["TokenHistory"]
 
 # Window of a row that remembers everything.
 UNBOUNDED = 2**31 - 1
 
-# A history without bound begins with room for so many tokens behind the prompt, and doubles when that is full.
+# A history without bound begins with room for so many tokens behind the prompt, and doubles when it is full.
 ROOM = 256
 
 
@@ -23,8 +25,8 @@ class TokenHistory(NamedTuple):
     """A ring per row: token number `i` is at place `i % window`.
 
     Args:
-        tokens: [B, N] int32 token ids, -1 where there is none. Memory is 4 bytes for each remembered token, rounded up to a
-            power of two.
+        tokens: [B, N] int32 token ids, -1 where there is none. Memory is 4 bytes for each remembered token,
+            rounded up to a power of two.
         length: [B] int64, tokens so far, forgotten ones included.
         window: [B] int64, tokens remembered per row; `UNBOUNDED` for all.
     """
@@ -44,12 +46,9 @@ class TokenHistory(NamedTuple):
         """
         rows, device = context.batch_size, context.device
         prompt = context.prompt if include_prompt else context.prompt[:, :0]
-        if window is not None:
-            size = window
-        elif context.max_length is not None:
-            size = max(context.max_length, prompt.shape[1])
-        else:
-            size = _room(prompt.shape[1])
+        limit = None if context.max_length is None else max(context.max_length, prompt.shape[1])
+        bounds = [bound for bound in (window, limit) if bound is not None]
+        size = min(bounds) if bounds else _room(prompt.shape[1])
         empty = cls(
             torch.full((rows, size), -1, dtype=torch.int32, device=device),
             torch.zeros(rows, dtype=torch.int64, device=device),
@@ -63,35 +62,53 @@ class TokenHistory(NamedTuple):
             return "a token id is below -1"
         if bool((self.length < 0).any()) or bool((self.window < 1).any()):
             return "a length is below 0, or a window below 1"
-        if bool((torch.minimum(self.length, self.window) > self.tokens.shape[1]).any()):
-            return f"a row remembers more than the {self.tokens.shape[1]} tokens that there is room for"
+        count = torch.minimum(self.length, self.window)[:, None]
+        if not torch.equal(self.tokens >= 0, torch.arange(self.tokens.shape[1]) < count):
+            return "a row has not as many tokens as it says"
         return None
 
     def append(self, tokens: Tensor) -> TokenHistory:
         """Return the histories with more tokens: [B] or [B, T] int64, -1 = none."""
-        if tokens.dim() == 1:
-            tokens = tokens[:, None]
-        history = self.grown(tokens.shape[1])
+        if tokens.dim() == 2 and tokens.shape[1] == 1:
+            tokens = tokens[:, 0]
+        history = self.grown(tokens.shape[1] if tokens.dim() == 2 else 1)
+        if tokens.dim() == 2 or by_tensors(tokens):
+            return history.append_tensors(tokens if tokens.dim() == 2 else tokens[:, None])
+        return history.append_rows(tokens)
+
+    def append_tensors(self, tokens: Tensor) -> TokenHistory:
+        """Append [B, T] tokens, -1 = none, where there is room for them."""
         real = tokens >= 0
-        # The place of a token counts only real ones before it; of more tokens than a window holds, the last ones stay.
-        index = history.length[:, None] + real.cumsum(1) - 1
-        length = history.length + real.sum(1)
-        stays = real & (index >= (length - history.window)[:, None])
-        size = history.tokens.shape[1]
-        place = torch.where(stays, index % history.window[:, None], size)
-        padded = torch.nn.functional.pad(history.tokens, (0, 1), value=-1)
+        # The place of a token counts only real ones before it; of more than a window holds, the last stay.
+        index = self.length[:, None] + real.cumsum(1) - 1
+        length = self.length + real.sum(1)
+        stays = real & (index >= (length - self.window)[:, None])
+        size = self.tokens.shape[1]
+        place = torch.where(stays, index % self.window[:, None], size)
+        padded = torch.nn.functional.pad(self.tokens, (0, 1), value=-1)
         padded = padded.scatter(1, place, tokens.to(torch.int32))
-        return history._replace(tokens=padded[:, :size].contiguous(), length=length)
+        return self._replace(tokens=padded[:, :size].contiguous(), length=length)
+
+    def append_rows(self, tokens: Tensor) -> TokenHistory:
+        """Append [B] tokens on the host: for one token a row it is faster than any tensor operation."""
+        kept = self.tokens.numpy().copy()
+        length = self.length.tolist()
+        for row, (token, window) in enumerate(zip(tokens.tolist(), self.window.tolist(), strict=True)):
+            if token >= 0:
+                kept[row, length[row] % window] = token
+                length[row] += 1
+        return TokenHistory(torch.from_numpy(kept), torch.from_numpy(np.array(length, np.int64)), self.window)
 
     def grown(self, more: int) -> TokenHistory:
         """Return the histories with room for `more` tokens, at least doubled when there is too little.
 
-        Only on the host: in a compiled graph and on an accelerator, `Context.max_length` gives the room from the start.
+        Not in a compiled graph: there, `Context.max_length` gives the room from the start. On an accelerator
+        the lengths are read by the host.
         """
-        if self.tokens.device.type != "cpu" or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or len(self.length) == 0:
             return self
         size = self.tokens.shape[1]
-        needed = int(torch.minimum(self.length + more, self.window).max()) if len(self.length) else 0
+        needed = int(torch.minimum(self.length + more, self.window).max())
         if needed <= size:
             return self
         extra = max(_room(needed), 2 * size) - size

@@ -13,6 +13,7 @@ from logitkit.automata.bank_tables import advance_tensors, mask_tensors
 from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.row_mask import as_array
 from logitkit.errors import StateFileError, VocabularyError
+from logitkit.tensor_path import by_tensors
 
 if TYPE_CHECKING:
     from logitkit.constraints.constraint import AutomatonConstraint
@@ -83,15 +84,10 @@ def _find(key: object, processor: AutomatonConstraint, device: torch.device) -> 
     if lease is None:
         raise StateFileError(
             f"automaton {key!r} is neither that of this {type(processor).__name__}, "
-            f"{own.automaton.content_key!r}, nor another in use on {device}; make the processor that it belongs "
-            "to, with the same arguments, vocabulary and version of logitkit, and call its init_state before"
+            f"{own.automaton.content_key!r}, nor another in use on {device}; make the processor that it "
+            "belongs to, with the same arguments, vocabulary and version of logitkit, and call its init_state before"
         )
     return lease
-
-
-def by_tensors(tensor: Tensor) -> bool:
-    """Whether to use tensors alone: on an accelerator, and while a graph is traced."""
-    return not tensor.is_cpu or torch.compiler.is_compiling()
 
 
 def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> AutomatonState:
@@ -169,5 +165,6 @@ def check_width(size: int, logits: Tensor) -> None:
     """Raise `VocabularyError` if the logits have fewer columns than the vocabulary has ids."""
     if logits.shape[1] < size:
         raise VocabularyError(
-            f"the logits have {logits.shape[1]} columns, but the vocabulary has {size} ids: it belongs to another model"
+            f"the logits have {logits.shape[1]} columns, but the vocabulary has {size} ids: it belongs to another "
+            "model"
         )

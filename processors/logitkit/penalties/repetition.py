@@ -10,7 +10,9 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
+from logitkit.penalties.penalise import penalise_rows, penalise_tensors
 from logitkit.processor import Role
+from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
 
 __all__ = ["RepetitionPenalty", "RepetitionState"]
@@ -70,7 +72,8 @@ class RepetitionPenalty:
         return self.include_prompt
 
     def __post_init__(self) -> None:
-        number = isinstance(self.penalty, int | float) and not isinstance(self.penalty, bool)
+        given: object = self.penalty
+        number = isinstance(given, int | float) and not isinstance(given, bool)
         if not number or not 0 < self.penalty < float("inf"):
             raise ConfigurationError(
                 f"penalty is {self.penalty!r}; allowed are finite numbers above 0 (1 changes nothing)"
@@ -94,20 +97,11 @@ class RepetitionPenalty:
     def process_logits(
         self, state: RepetitionState, logits: Tensor, context: Context
     ) -> tuple[RepetitionState, Tensor]:
-        """Change the logits of the tokens said already, in place."""
-        ids = state.history.tokens.to(torch.int64)
-        if ids.shape[1] == 0:
-            return state, logits
-        # An empty place repeats a token of its row, which then is only written twice; a row without any token writes
-        # the logit of token 0 back as it is.
-        some = ids.amax(1, keepdim=True)
-        ids = torch.where(ids >= 0, ids, some.clamp(min=0))
-        # In 32 bits at least: so a product of 16-bit logits is rounded once, as torch does with a plain number.
-        exact = torch.promote_types(logits.dtype, torch.float32)
-        said = logits.gather(1, ids).to(exact)
-        penalty = torch.where(some >= 0, state.penalty[:, None], 1.0).to(exact)
-        changed = torch.where(said < 0, said * penalty, said / penalty)
-        # A finite logit stays finite.
-        most = torch.finfo(logits.dtype).max
-        changed = torch.where(said.isinf(), said, changed.clamp(-most, most))
-        return state, logits.scatter_(1, ids, changed.to(logits.dtype))
+        """Change the logits of the tokens said already, in place; those that are finite stay finite.
+
+        Raises:
+            VocabularyError: A token that counts is none of the logits' columns (on the CPU).
+        """
+        if by_tensors(logits):
+            return state, penalise_tensors(state.history, state.penalty, logits)
+        return state, penalise_rows(state.history, state.penalty, logits)

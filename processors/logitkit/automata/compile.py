@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.dead_ends import without_dead_ends
+from logitkit.automata.dead_ends import may_have_dead_ends, without_dead_ends
 from logitkit.automata.limits import Limits
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.automata.token_classes import token_classes
@@ -30,7 +30,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
     classes = token_classes(dfa, vocabulary.trie, vocabulary.size, limits)
     behaviours = classes.behaviours
-    if not vocabulary.spells_every_byte:
+    if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")

@@ -90,5 +90,13 @@ class Trie:
         """Return all children of some nodes, and for each the index of its parent within `nodes`."""
         return expand(self.children[nodes], self.children[nodes + 1] - self.children[nodes])
 
+    def single_bytes(self) -> NDArray[np.bool_]:
+        """Return [256] which bytes are tokens by themselves."""
+        single = np.zeros(256, bool)
+        if self.depth > 1:
+            _, behind = self.level(1)
+            single[self.byte[self.node_of_token[self.node_of_token < behind]]] = True
+        return single
+
     def __len__(self) -> int:
         return len(self.byte)

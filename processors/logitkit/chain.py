@@ -9,7 +9,15 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
-from logitkit.processor import Processor, Role, check_same_structure, name_of, process_checked, role_of
+from logitkit.processor import (
+    Processor,
+    Role,
+    check_same_structure,
+    name_of,
+    process_checked,
+    reads_prompt,
+    role_of,
+)
 
 __all__ = ["Chain", "chain"]
 
@@ -22,6 +30,11 @@ class Chain:
     """
 
     processors: tuple[Processor[Any], ...]
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether the tokens of prompts matter to any of them."""
+        return any(map(reads_prompt, self.processors))
 
     def init_state(self, context: Context) -> tuple[Any, ...]:
         """Return the states of all processors for the rows of `context`."""

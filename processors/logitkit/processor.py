@@ -34,8 +34,9 @@ class Role(IntEnum):
 class Processor(Protocol[S]):
     """A logits processor: three pure functions and no mutable state of its own.
 
-    A state is a NamedTuple of tensors whose leading dimension is the row (or a tuple of such states). No method changes the
-    processor or a state it is given. Implementations are frozen dataclasses and may set a class attribute `role: Role`.
+    A state is a NamedTuple of tensors whose leading dimension is the row (or a tuple of such states). No
+    method changes the processor or a state it is given. Implementations are frozen dataclasses and may set the
+    attributes `role: Role` and `reads_prompt: bool` (tokens of prompts matter to it, so that pads would count).
 
     Example:
         >>> import torch
@@ -103,6 +104,11 @@ def role_of(processor: Processor[Any]) -> Role | None:
     """Return the declared role of a processor, or None."""
     role = getattr(processor, "role", None)
     return role if isinstance(role, Role) else None
+
+
+def reads_prompt(processor: Processor[Any]) -> bool:
+    """Return whether a processor declares that the tokens of prompts matter to it."""
+    return bool(getattr(processor, "reads_prompt", False))
 
 
 def name_of(processor: Processor[Any]) -> str:

@@ -49,7 +49,7 @@ class Trie:
         node = np.zeros(len(ids), np.int64)
         levels_byte = [np.zeros(1, np.uint8)]
         levels_count: list[NDArray[np.int64]] = []
-        ended: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        ended = [(ids[:0], node[:0])]
         size, depth, first = 1, 0, 0
         levels = [0]
         while len(rows):

@@ -1,0 +1,121 @@
+"""Tables of behaviours: merging is exact whatever the hashes say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from logitkit.automata import behaviours
+from logitkit.automata.behaviours import Behaviours, merge, of_bytes, starts, then_byte
+from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.language import byte_dfa_of
+from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.token_classes import token_classes
+from logitkit.patterns.parser import parse
+from logitkit.vocabulary import Vocabulary
+from tests.automata.brute_force import targets_by_bytes
+
+EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+STATES = 6
+
+
+def _key(table: Behaviours, i: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+    place = slice(int(table.start[i]), int(table.start[i + 1]))
+    return int(table.default[i]), tuple(
+        zip(table.source[place].tolist(), table.target[place].tolist(), strict=True)
+    )
+
+
+@st.composite
+def _tables(draw: st.DrawFn) -> Behaviours:
+    rows = []
+    for _ in range(draw(st.integers(1, 12))):
+        default = draw(st.sampled_from((0, 0, 2, 3)))
+        sources = sorted(draw(st.sets(st.integers(FIRST_STATE, STATES - 1), max_size=3)))
+        pairs = [(s, draw(st.integers(0, STATES - 1))) for s in sources]
+        rows.append((default, [(s, t) for s, t in pairs if t != default]))
+    flat = np.array([pair for _, pairs in rows for pair in pairs], np.int64).reshape(-1, 2)
+    counts = np.array([len(pairs) for _, pairs in rows])
+    return Behaviours(np.array([d for d, _ in rows]), starts(counts), flat[:, 0], flat[:, 1])
+
+
+def _check_merge(table: Behaviours) -> None:
+    merged, number = merge(table, STATES)
+    keys = [_key(merged, i) for i in range(len(merged))]
+    assert len(set(keys)) == len(keys)
+    assert keys[0] == (0, ())
+    assert [keys[n] for n in number] == [_key(table, i) for i in range(len(table))]
+    assert set(range(1, len(merged))) <= set(number.tolist())
+
+
+@EXAMPLES
+@given(_tables())
+def test_merging_keeps_one_of_each(table: Behaviours) -> None:
+    _check_merge(table)
+
+
+def _all_alike(table: Behaviours, states: int) -> NDArray[np.uint64]:
+    return np.zeros(len(table), np.uint64)
+
+
+@EXAMPLES
+@given(_tables())
+def test_merging_is_exact_when_all_hashes_meet(table: Behaviours) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(behaviours, "_digests", _all_alike)
+        _check_merge(table)
+
+
+def test_merging_is_exact_when_two_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Behaviours(np.array([2, 2, 3, 3, 2]), starts(np.array([1, 1, 0, 0, 1])), np.array([3, 4, 3]), np.array([4, 3, 4]))
+    monkeypatch.setattr(behaviours, "_digests", lambda *_: np.array([7, 7, 9, 9, 7], np.uint64))
+    _check_merge(table)
+
+
+@pytest.mark.parametrize("pattern", ["[a-z]*", "(ab)*", r"[^\n]*", r"\d{4}-\d{2}", "é+|ab"])
+def test_token_classes_are_exact_when_all_hashes_meet(
+    pattern: str, sentencepiece_32k: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
+    honest = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
+    monkeypatch.setattr(behaviours, "_digests", _all_alike)
+    found = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
+    assert len(found.behaviours) == len(honest.behaviours)
+    for state in range(FIRST_STATE, len(dfa.step)):
+        target = found.behaviours.default.astype(np.int64)
+        owner = np.repeat(np.arange(len(found.behaviours)), np.diff(found.behaviours.start))
+        here = found.behaviours.source == state
+        target[owner[here]] = found.behaviours.target[here]
+        expected = targets_by_bytes(dfa, sentencepiece_32k, state)
+        expected[list(sentencepiece_32k.eos_ids)] = 0
+        assert np.array_equal(target[found.class_of], expected)
+
+
+@EXAMPLES
+@given(_tables(), st.data())
+def test_taking_and_joining(table: Behaviours, data: st.DataObject) -> None:
+    which = np.array(data.draw(st.lists(st.integers(0, len(table) - 1), min_size=1, max_size=8)))
+    taken = table.take(which)
+    assert [_key(taken, i) for i in range(len(taken))] == [_key(table, i) for i in which]
+    joined = Behaviours.joined([table, taken])
+    assert [_key(joined, i) for i in range(len(joined))] == [
+        *(_key(table, i) for i in range(len(table))),
+        *(_key(table, i) for i in which),
+    ]
+
+
+def test_one_byte_after_another() -> None:
+    dfa = byte_dfa_of(parse(r"[\s\S]*ab|a{3}"), DEFAULT_LIMITS)
+    table = of_bytes(dfa.step)
+    width = dfa.step.shape[1]
+    which, symbol = np.divmod(np.arange(width * width), width)
+    both = then_byte(dfa.step, table, which, symbol)
+    for i in range(width * width):
+        default, pairs = _key(both, i)
+        for state in range(FIRST_STATE, len(dfa.step)):
+            expected = int(dfa.step[dfa.step[state, which[i]], symbol[i]])
+            assert dict(pairs).get(state, default) == expected
+        assert all(target != default for _, target in pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import warnings
 
@@ -67,7 +68,11 @@ def _refusal(pattern: str) -> PatternSyntaxError | None:
     return None
 
 
-@settings(max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=4000 if os.environ.get("CI") else 1000,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join))
 def test_junk(pattern: str) -> None:
     theirs, ours = _refusal_of_re(pattern), _refusal(pattern)

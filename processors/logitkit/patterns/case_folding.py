@@ -7,32 +7,36 @@ and uppercase are one character each: the first of what `str.lower` and `str.upp
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
 from logitkit.patterns.unicode_classes import ASSIGNED_PLANES, code_points
 
 _BMP_LAST = 0xFFFF
 _BLOCK = 256
+# Ranges shorter than this are folded character by character.
+_SHORT = 8
+
+_CodePoints = npt.NDArray[np.int64]
 
 
 class CaseTable(NamedTuple):
     """The cased characters of Unicode, or of ASCII.
 
     Args:
-        cased: Sorted code points that are equivalent to another one, or whose uppercase differs.
-        equivalents: From such a code point to all that it matches, itself included.
+        equivalents: From a code point with case to all that it matches, itself included.
         lower: From a code point to its lowercase, where that differs.
-        upper: From a code point to its uppercase, where that differs.
+        pairs: [2, pairs] The equivalents as columns `(code point, other)`, sorted; none pairs with itself.
     """
 
-    cased: list[int]
     equivalents: dict[int, tuple[int, ...]]
     lower: dict[int, int]
-    upper: dict[int, int]
+    pairs: _CodePoints
 
 
 def fold(charset: CharSet, ascii_only: bool) -> CharSet:
@@ -43,77 +47,75 @@ def fold(charset: CharSet, ascii_only: bool) -> CharSet:
         ['K', 'k', '\u212a']
     """
     table = case_table(ascii_only)
-    added: list[tuple[int, int]] = []
+    added: list[int] = []
     for first, last in charset.ranges:
-        for code_point in table.cased[bisect_left(table.cased, first) : bisect_right(table.cased, last)]:
-            added.extend((other, other) for other in table.equivalents[code_point])
-    return CharSet.of((*charset.ranges, *added)) if added else charset
+        if last - first < _SHORT:
+            for code_point in range(first, last + 1):
+                added.extend(table.equivalents.get(code_point, ()))
+        else:
+            begin, end = np.searchsorted(table.pairs[0], (first, last + 1))
+            others = table.pairs[1, begin:end]
+            added.extend(others[(others < first) | (others > last)].tolist())
+    return charset | CharSet.of((code_point, code_point) for code_point in set(added))
 
 
-def fold_class_range(first: int, last: int, ascii_only: bool) -> CharSet:
-    """Return what a range inside brackets matches under `(?i)`.
+def fold_class(characters: Iterable[int], ranges: Iterable[tuple[int, int]], ascii_only: bool) -> CharSet:
+    """Return what characters and ranges inside brackets match under `(?i)`.
 
-    `re` folds ranges beyond the Basic Multilingual Plane by another rule (a character matches if its
-    lowercase, or the uppercase of that, is in the range, also under `(?a)`); the result must be the same
-    here.
+    Beyond the Basic Multilingual Plane `re` has other rules there. Of a range, a character is matched if its
+    lowercase or the Unicode uppercase of that is in the range, also under `(?a)`. Of single characters it
+    does not take the lowercase, so that uppercase ones match nothing. Text must match in `re` too, so this is
+    kept.
     """
-    if last <= _BMP_LAST:
-        return fold(CharSet(((first, last),)), ascii_only)
-    table, upper = case_table(ascii_only), case_table(ascii_only=False).upper
-    found = [(first, last)]
-    if first <= _BMP_LAST:
-        found.extend(fold(CharSet(((first, _BMP_LAST),)), ascii_only).ranges)
-    for code_point in case_table(ascii_only=False).cased:
-        lower = table.lower.get(code_point, code_point)
-        if first <= lower <= last or first <= upper.get(lower, lower) <= last:
-            found.append((code_point, code_point))
-    return CharSet.of(found)
-
-
-def fold_class_character(code_point: int, ascii_only: bool) -> CharSet:
-    """Return what a character among others inside brackets matches under `(?i)`.
-
-    There `re` does not take the lowercase of characters beyond the Basic Multilingual Plane: an uppercase one
-    matches nothing. Generated text must match in `re`, so this is kept.
-    """
-    if code_point <= _BMP_LAST:
-        return fold(CharSet.single(code_point), ascii_only)
     table = case_table(ascii_only)
-    if code_point in table.lower:
-        return CharSet()
-    return CharSet.from_string(
-        "".join(
-            chr(c)
-            for c in table.equivalents.get(code_point, (code_point,))
-            if table.lower.get(c, c) == code_point
-        )
-    )
+    low = [(first, min(last, _BMP_LAST)) for first, last in ranges if first <= _BMP_LAST]
+    high = CharSet.of(pair for pair in ranges if pair[1] > _BMP_LAST)
+    found = list(high.ranges)
+    for character in characters:
+        if character <= _BMP_LAST:
+            low.append((character, character))
+        elif character not in table.lower:
+            matching = table.equivalents.get(character, (character,))
+            found.extend((c, c) for c in matching if table.lower.get(c, c) == character)
+    for first, last in high.ranges:
+        code_point, lower, upper = _cases(ascii_only)
+        inside = ((lower >= first) & (lower <= last)) | ((upper >= first) & (upper <= last))
+        outside = inside & ((code_point < first) | (code_point > last))
+        found.extend((c, c) for c in code_point[outside].tolist())
+    return fold(CharSet.of(low), ascii_only) | CharSet.of(found)
 
 
 @lru_cache(maxsize=2)
 def case_table(ascii_only: bool) -> CaseTable:
     """Return the case equivalences of Unicode or of ASCII, computed on first use (some 20 ms)."""
     lower: dict[int, int] = {}
-    upper: dict[int, int] = {}
     same_upper: dict[str, set[int]] = {}
-    for character in _cased_characters(0x7F if ascii_only else MAX_CODE_POINT):
-        low, up = character.lower(), character.upper()
-        if low != character:
-            lower[ord(character)] = ord(low[0])
-        if up != character:
-            upper[ord(character)] = ord(up[0])
-        same_upper.setdefault(low[0].upper(), set()).add(ord(low[0]))
     matching: dict[int, list[int]] = {}
-    for code_point in sorted({*lower, *upper}):
-        matching.setdefault(lower.get(code_point, code_point), []).append(code_point)
+    characters = list(_cased_characters(0x7F if ascii_only else MAX_CODE_POINT))
+    for character in characters:
+        code_point, low = ord(character), character.lower()[0]
+        if low != character:
+            lower[code_point] = ord(low)
+        same_upper.setdefault(low.upper(), set()).add(ord(low))
+        matching.setdefault(ord(low), []).append(code_point)
     equivalents: dict[int, tuple[int, ...]] = {}
-    for code_point in sorted({*lower, *upper}):
-        low = chr(lower.get(code_point, code_point))
-        targets = same_upper[low.upper()] | {ord(low)}
-        equivalents[code_point] = tuple(
-            sorted(c for target in targets for c in matching.get(target, [target]))
-        )
-    return CaseTable(sorted(equivalents), equivalents, lower, upper)
+    for character in characters:
+        targets = same_upper[character.lower()[0].upper()]
+        equivalents[ord(character)] = tuple(sorted(c for t in targets for c in matching.get(t, [t])))
+    pairs = [(c, other) for c, matched in equivalents.items() for other in matched if other != c]
+    return CaseTable(equivalents, lower, np.array(pairs, dtype=np.int64).T)
+
+
+@lru_cache(maxsize=2)
+def _cases(ascii_only: bool) -> _CodePoints:
+    """Return [3, cased]: a cased code point of Unicode, its lowercase, and the Unicode uppercase of that."""
+    lower = case_table(ascii_only).lower
+    rows = [
+        (ord(c), low, ord(chr(low).upper()[0]))
+        for c in _cased_characters(MAX_CODE_POINT)
+        for low in (lower.get(ord(c), ord(c)),)
+    ]
+    return np.array(rows, dtype=np.int64).T
 
 
 def _cased_characters(limit: int) -> Iterator[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 MAX_CODE_POINT = 0x10FFFF
+# A set of so many times fewer ranges is spliced into the other one, which costs less than merging both.
+_FEWER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class CharSet:
         return cls(tuple(merged))
 
     @classmethod
+    def union(cls, charsets: Iterable[CharSet]) -> CharSet:
+        """Return the union of many sets; ranges that many of them share count once."""
+        return cls.of({pair for charset in dict.fromkeys(charsets) for pair in charset.ranges})
+
+    @classmethod
     def single(cls, code_point: int) -> CharSet:
         """Return the set of one code point."""
         return _single(code_point)
@@ -73,11 +80,17 @@ class CharSet:
         return sum(last - first + 1 for first, last in self.ranges)
 
     def __or__(self, other: CharSet) -> CharSet:
-        if not other.ranges or self is other:
-            return self
-        if not self.ranges:
-            return other
-        return CharSet.of((*self.ranges, *other.ranges))
+        more, fewer = (self, other) if len(self.ranges) >= len(other.ranges) else (other, self)
+        if len(fewer.ranges) * _FEWER > len(more.ranges):
+            return CharSet.of((*more.ranges, *fewer.ranges))
+        ranges = list(more.ranges)
+        for first, last in fewer.ranges:
+            begin, end = _touched(ranges, first - 1, last + 1)
+            if begin < end:
+                ranges[begin:end] = [(min(first, ranges[begin][0]), max(last, ranges[end - 1][1]))]
+            else:
+                ranges.insert(begin, (first, last))
+        return CharSet(tuple(ranges)) if fewer.ranges else more
 
     def __invert__(self) -> CharSet:
         gaps: list[tuple[int, int]] = []
@@ -106,7 +119,23 @@ class CharSet:
         return CharSet(tuple(common))
 
     def __sub__(self, other: CharSet) -> CharSet:
-        return self & ~other
+        if len(other.ranges) * _FEWER > len(self.ranges):
+            return self & ~other
+        ranges = list(self.ranges)
+        for first, last in other.ranges:
+            begin, end = _touched(ranges, first, last)
+            if begin < end:
+                rest = ((ranges[begin][0], first - 1), (last + 1, ranges[end - 1][1]))
+                ranges[begin:end] = [pair for pair in rest if pair[0] <= pair[1]]
+        return CharSet(tuple(ranges)) if other.ranges else self
+
+
+def _touched(ranges: list[tuple[int, int]], first: int, last: int) -> tuple[int, int]:
+    """Return the begin and end, as indices, of the ranges that have a code point from `first` to `last`."""
+    begin = bisect_left(ranges, (first,))
+    if begin and ranges[begin - 1][1] >= first:
+        begin -= 1
+    return begin, bisect_left(ranges, (last + 1,))
 
 
 @lru_cache(maxsize=8192)

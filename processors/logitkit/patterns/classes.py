@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from logitkit.errors import PatternSyntaxError
-from logitkit.patterns.case_folding import fold, fold_class_character, fold_class_range
+from logitkit.patterns.case_folding import case_table, fold, fold_class
 from logitkit.patterns.charset import ANY, CharSet
 from logitkit.patterns.escapes import Escape, Property, read_escape
 from logitkit.patterns.flags import ASCII, DOTALL, IGNORECASE
@@ -106,8 +106,9 @@ def _range(first: Escape, last: Escape, pattern: str, begin: int, end: int) -> t
 
 @lru_cache(maxsize=8192)
 def _character(code_point: int, flags: int) -> Characters:
-    charset = CharSet.single(code_point)
-    return Characters(fold(charset, bool(flags & ASCII)) if flags else charset)
+    if flags and (matching := case_table(bool(flags & ASCII)).equivalents.get(code_point)):
+        return Characters(CharSet.of((other, other) for other in matching))
+    return Characters(CharSet.single(code_point))
 
 
 @lru_cache(maxsize=16)
@@ -115,30 +116,31 @@ def _escaped_class(letter: str, ascii_only: bool) -> Characters:
     return Characters(perl_class(letter, ascii_only))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _build(items: tuple[Item, ...], negative: bool, flags: int) -> Characters:
-    if len(items) == 1 and isinstance(items[0], int):
-        charset = _character(items[0], flags if flags & IGNORECASE else 0).charset
+    characters = [item for item in items if isinstance(item, int)]
+    ranges = [item for item in items if isinstance(item, tuple)]
+    if len(items) == len(characters) == 1:
+        listed = character(characters[0], flags).charset
+    elif flags & IGNORECASE:
+        listed = fold_class(characters, ranges, bool(flags & ASCII))
     else:
-        charset = CharSet.of(found for item in items for found in _item(item, flags))
-    return Characters(~charset if negative else charset)
+        listed = CharSet.of([*((code_point, code_point) for code_point in characters), *ranges])
+    named = tuple(item for item in items if isinstance(item, str | Property))
+    if not named:
+        return Characters(~listed if negative else listed)
+    # Apart, because named classes have hundreds of ranges, and many patterns the same ones.
+    classes = _named(named, negative, flags)
+    return Characters(classes - listed if negative else classes | listed)
 
 
-def _item(item: Item, flags: int) -> tuple[tuple[int, int], ...]:
+@lru_cache(maxsize=64)
+def _named(items: tuple[str | Property, ...], negative: bool, flags: int) -> CharSet:
     ascii_only = bool(flags & ASCII)
-    match item:
-        case str():
-            return perl_class(item, ascii_only).ranges
-        case Property():
-            return _property(item, flags).ranges
-        case int() if flags & IGNORECASE:
-            return fold_class_character(item, ascii_only).ranges
-        case int():
-            return ((item, item),)
-        case _ if flags & IGNORECASE:
-            return fold_class_range(*item, ascii_only).ranges
-        case _:
-            return (item,)
+    charset = CharSet.union(
+        perl_class(item, ascii_only) if isinstance(item, str) else _property(item, flags) for item in items
+    )
+    return ~charset if negative else charset
 
 
 @lru_cache(maxsize=256)

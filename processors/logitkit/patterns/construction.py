@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Literal
 
 from logitkit.patterns.charset import CharSet
@@ -33,23 +34,17 @@ def alternate(options: list[Node]) -> Node:
         >>> alternate([Characters(CharSet.single(97)), Characters(CharSet.single(98))]).charset.ranges
         ((97, 98),)
     """
-    flat: list[Node] = []
-    for option in options:
-        flat.extend(option.options if isinstance(option, Alternate) else (option,))
+    flat = [
+        part
+        for option in options
+        for part in (option.options if isinstance(option, Alternate) else (option,))
+    ]
     joined: list[Node] = []
-    at = 0
-    while at < len(flat):
-        option = flat[at]
-        at += 1
-        if isinstance(option, Characters):
-            ranges = list(option.charset.ranges)
-            begin = at
-            while at < len(flat) and isinstance(following := flat[at], Characters):
-                ranges.extend(following.charset.ranges)
-                at += 1
-            if at > begin:
-                option = Characters(CharSet.of(ranges))
-        joined.append(option)
+    for single, run in groupby(flat, key=lambda option: isinstance(option, Characters)):
+        if single:
+            joined.append(_any_of(list(run)))
+        else:
+            joined.extend(run)
     return Alternate(tuple(joined)) if len(joined) > 1 else joined[0]
 
 
@@ -85,3 +80,9 @@ def _has_no_width(node: Node) -> bool:
     if isinstance(node, Concat):
         return all(isinstance(part, Anchor | Look) for part in node.parts)
     return isinstance(node, Anchor | Look)
+
+
+def _any_of(members: list[Node]) -> Node:
+    if len(members) == 1:
+        return members[0]
+    return Characters(CharSet.union(member.charset for member in members if isinstance(member, Characters)))

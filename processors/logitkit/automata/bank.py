@@ -59,7 +59,7 @@ class Bank:
         self._lock = threading.RLock()
         self._free: list[int] = []
         self._leases: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
-        self._masks: OrderedDict[tuple[int, int], RowMask] = OrderedDict()
+        self._masks: OrderedDict[tuple[int, int, int], RowMask] = OrderedDict()
         self._masks_size = 0
         self._tables: BankTables | None = None
         self._tables_outdated = True
@@ -118,14 +118,19 @@ class Bank:
 
     def mask(self, slot: int, generation: int, state: int) -> RowMask:
         """Return the mask of a state, from the cache or made now."""
-        key = (slot, state)
+        # With the generation, since a collection may free the slot while its mask is being made.
+        key = (slot, generation, state)
         found = self._masks.get(key)
         if found is not None and self.generations[slot] == generation:
             with contextlib.suppress(KeyError):  # another thread may drop it at this moment; it serves all the same
                 self._masks.move_to_end(key)
             return found
         with self._lock:
-            made = RowMask.of(self.automaton(slot, generation), state)
+            automaton = self.automaton(slot, generation)
+            found = self._masks.get(key)
+            if found is not None:
+                return found
+            made = RowMask.of(automaton, state)
             self._masks[key] = made
             self._masks_size += made.nbytes
             while self._masks_size > self.mask_bytes and len(self._masks) > 1:

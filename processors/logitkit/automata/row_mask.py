@@ -42,7 +42,7 @@ class RowMask:
         banned: Ids to mask, when they are few.
         ceiling: [V] float32, +inf where allowed, else -inf: the row's minimum with it is the masked row. For other cases.
         forced: Ids that end a dead row at logit 0.
-        nbytes: What it takes in memory.
+        nbytes: What it takes in memory, with what `keep_bits` will add.
     """
 
     size: int
@@ -73,7 +73,7 @@ class RowMask:
         by_class = torch.from_numpy(np.where(legal, np.float32(np.inf), np.float32(-np.inf)))
         # torch gathers from a small table several times faster than numpy does.
         row = by_class.index_select(0, torch.from_numpy(automaton.class_of.astype(np.int64))).numpy()
-        return cls(size, ceiling=row, nbytes=row.nbytes)
+        return cls(size, ceiling=row, nbytes=row.nbytes + 2 * size)
 
     def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
         """Mask one row of logits, [V] or wider, in place; for the arguments see `as_array`."""
@@ -102,5 +102,4 @@ class RowMask:
         if self._bits is None:
             assert self.ceiling is not None
             self._bits = np.where(self.ceiling > 0, np.uint16(0xFFFF), np.uint16(0))
-            self.nbytes += self._bits.nbytes
         return self._bits

@@ -51,17 +51,23 @@ class Shared:
                 found = self._automata.get(key)
             if found is not None:
                 return found
+            made: TokenAutomaton | None = None
             try:
                 made = compile_()
             finally:
+                # In one step: whoever comes now finds either the work or its result.
                 with self._lock:
                     self._in_work.pop(key, None)
-            with self._lock:
-                self._automata[key] = made
-                self._bytes += _size(made)
-                while len(self._automata) > self.cached or (self._bytes > self.cached_bytes and len(self._automata) > 1):
-                    self._bytes -= _size(self._automata.popitem(last=False)[1])
+                    if made is not None:
+                        self._keep(key, made)
             return made
+
+    def _keep(self, key: Hashable, made: TokenAutomaton) -> None:
+        before = self._automata.pop(key, None)
+        self._automata[key] = made
+        self._bytes += _size(made) - (0 if before is None else _size(before))
+        while len(self._automata) > self.cached or (self._bytes > self.cached_bytes and len(self._automata) > 1):
+            self._bytes -= _size(self._automata.popitem(last=False)[1])
 
     def bank(self, device: torch.device) -> Bank:
         """Return the bank of a device."""
@@ -73,7 +79,8 @@ class Shared:
 
 
 def _size(automaton: TokenAutomaton) -> int:
-    return automaton.nbytes + automaton.class_of.nbytes
+    # Four bytes more a token for the order by class, which the first mask makes.
+    return automaton.nbytes + automaton.class_of.nbytes + 4 * len(automaton.class_of)
 
 
 _shared: weakref.WeakValueDictionary[str, Shared] = weakref.WeakValueDictionary()

@@ -155,9 +155,9 @@ class TokenAutomaton:
         return legal
 
     @cached_property
-    def by_class(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def by_class(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """All token ids ordered by class, and where each class begins."""
-        order = np.argsort(self.class_of, kind="stable")
+        order = np.argsort(self.class_of, kind="stable").astype(np.int32)
         return order, starts(np.bincount(self.class_of, minlength=self.classes))
 
     def tokens_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -165,7 +165,7 @@ class TokenAutomaton:
         order, begin = self.by_class
         which = np.flatnonzero(chosen)
         place, _ = expand(begin[which], begin[which + 1] - begin[which])
-        return order[place]
+        return order[place].astype(np.int64)
 
     def count_tokens(self, chosen: NDArray[np.bool_]) -> int:
         """Return the number of token ids in the chosen classes ([C] bool)."""

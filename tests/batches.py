@@ -1,0 +1,129 @@
+"""Batches for the tests of all processors: prompts, tokens and logits, drawn by hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.state import leaves
+from tests.registry import Row
+
+COLUMNS = 72
+MAX_LENGTH = 64
+
+_ids = st.integers(0, COLUMNS - 1)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows to run a processor on.
+
+    Args:
+        prompts: The prompt of each row.
+        tokens: [B, T] int64, -1 = none: what is committed, one column after the other.
+        logits: [T + 1, B, COLUMNS]: of each step, before the first token and after each.
+    """
+
+    prompts: list[list[int]]
+    tokens: Tensor
+    logits: Tensor = field(repr=False)
+
+    @property
+    def steps(self) -> int:
+        return self.tokens.shape[1]
+
+    def context(self) -> lk.Context:
+        """The context before the first token."""
+        return lk.Context.of(self.prompts, COLUMNS, max_length=MAX_LENGTH)
+
+    def select(self, rows: Sequence[int]) -> Batch:
+        """The batch of some rows; rows may repeat."""
+        return Batch([self.prompts[r] for r in rows], self.tokens[list(rows)], self.logits[:, list(rows)])
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gave: the state after all tokens, and the logits of every step."""
+
+    state: Any
+    logits: list[Tensor]
+
+
+def step(context: lk.Context, tokens: Tensor) -> lk.Context:
+    """Return the context after a column of tokens."""
+    return replace(context, lengths=context.lengths + (tokens >= 0))
+
+
+def run(processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None) -> Result:
+    """Run a batch step by step, from the prompt or from a state."""
+    context = batch.context() if context is None else context
+    state = processor.init_state(context) if state is None else state
+    state, first = processor.process_logits(state, batch.logits[0].clone(), context)
+    out = [first]
+    for t in range(batch.steps):
+        state = processor.advance(state, batch.tokens[:, t])
+        context = step(context, batch.tokens[:, t])
+        state, now = processor.process_logits(state, batch.logits[t + 1].clone(), context)
+        out.append(now)
+    return Result(state, out)
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors agree in dtype, shape and values; NaN equals nothing."""
+    return a.dtype == b.dtype and torch.equal(a, b)
+
+
+def same_state(a: Any, b: Any) -> bool:
+    """Whether two states mean the same: sizes of trailing dimensions may differ by fill values."""
+    if type(a) is not type(b):
+        return False
+    both = leaves(lk.concatenate([a, b]))
+    return all(same_bits(*leaf.chunk(2)) for leaf in both)
+
+
+def same_logits(a: Sequence[Tensor], b: Sequence[Tensor]) -> bool:
+    """Whether the logits of all steps agree."""
+    return all(same_bits(x, y) for x, y in zip(a, b, strict=True))
+
+
+def same_result(a: Result, b: Result) -> bool:
+    """Whether two runs gave the same."""
+    return same_state(a.state, b.state) and same_logits(a.logits, b.logits)
+
+
+def logits_of(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return logits of all sizes, among them zeros, the greatest and least finite numbers, and infinities."""
+    rng = torch.Generator().manual_seed(seed)
+    ordinary = torch.randn(*shape, generator=rng, dtype=torch.float32) * 8
+    most = torch.finfo(dtype).max
+    odd = torch.tensor([0.0, -0.0, most, -most, float("inf"), float("-inf"), torch.finfo(dtype).tiny, 1e-3])
+    which = torch.randint(0, 4 * len(odd), tuple(shape), generator=rng)
+    return torch.where(which < len(odd), odd[which % len(odd)], ordinary).to(dtype)
+
+
+@st.composite
+def batches(
+    draw: st.DrawFn, row: Row, dtype: torch.dtype, rows: int | None = None, steps: int | None = None
+) -> Batch:
+    """Batches of one to four rows: legal runs, then anything, with gaps."""
+    count = draw(st.integers(1, 4)) if rows is None else rows
+    length = draw(st.integers(0, 7)) if steps is None else steps
+    prompts = [draw(st.lists(_ids, max_size=6)) for _ in range(count)]
+    columns = []
+    for _ in range(count):
+        legal = list(draw(st.sampled_from(row.runs)))
+        legal = legal[: draw(st.integers(0, len(legal)))]
+        after = draw(st.lists(_ids, max_size=length))
+        line = (legal + after)[:length]
+        for _ in range(length - len(line)):
+            line.insert(draw(st.integers(0, len(line))), -1)
+        columns.append(line)
+    tokens = torch.tensor(columns, dtype=torch.int64).reshape(count, length)
+    logits = logits_of(draw(st.integers(0, 2**32)), (length + 1, count, COLUMNS), dtype)
+    return Batch(prompts, tokens, logits)

@@ -1,0 +1,333 @@
+"""What holds for every processor: it is run on drawn batches in ways that must not matter."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.errors import VocabularyError
+from logitkit.processor import check_same_structure
+from logitkit.state import leaves
+from tests import continue_saved
+from tests.batches import (
+    COLUMNS,
+    MAX_LENGTH,
+    Batch,
+    batches,
+    logits_of,
+    run,
+    same_bits,
+    same_logits,
+    same_result,
+    same_state,
+    step,
+)
+from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
+every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d).removeprefix("torch."))
+
+few = settings(max_examples=20)
+
+
+def contents(value: Any) -> Any:
+    """Everything that a processor is made of, in a form that compares."""
+    if isinstance(value, TokenAutomaton):
+        return value.content_key
+    if is_dataclass(value):
+        return type(value), [contents(getattr(value, field.name)) for field in fields(value)]
+    if isinstance(value, tuple):
+        return [contents(part) for part in value]
+    return value
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_nothing_given_is_changed_but_logits(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, dtype))
+    processor, context = row.processor, batch.context()
+    before, context_before = contents(copy.deepcopy(processor)), copy.deepcopy(context)
+    state = processor.init_state(context)
+    for t in range(batch.steps):
+        state_before, tokens = copy.deepcopy(state), batch.tokens[:, t].clone()
+        after = processor.advance(state, tokens)
+        assert same_state(state, state_before)
+        assert torch.equal(tokens, batch.tokens[:, t])
+        state_before = copy.deepcopy(after)
+        processor.process_logits(after, batch.logits[t].clone(), context)
+        assert same_state(after, state_before)
+        state = after
+    assert contents(processor) == before
+    for name in ("prompt", "prompt_lengths", "lengths"):
+        assert torch.equal(getattr(context, name), getattr(context_before, name))
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_structure_dtype_and_shape_are_kept(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, dtype))
+    context = batch.context()
+    state = first = row.processor.init_state(context)
+    for t in range(batch.steps):
+        state = row.processor.advance(state, batch.tokens[:, t])
+        state, logits = row.processor.process_logits(state, batch.logits[t].clone(), context)
+        check_same_structure(row.processor, "advance", first, state)
+        assert logits.dtype == dtype
+        assert logits.shape == batch.logits[t].shape
+        assert all(leaf.shape[0] == context.batch_size for leaf in leaves(state))
+
+
+@every_row
+@few
+@given(st.data())
+def test_rows_may_be_permuted_and_repeated(row: Row, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, torch.float32))
+    order = data.draw(st.lists(st.integers(0, len(batch.prompts) - 1), min_size=1, max_size=6))
+    rows = torch.tensor(order)
+    whole = run(row.processor, batch)
+    picked = run(row.processor, batch.select(order))
+    assert same_state(lk.select(whole.state, rows), picked.state)
+    assert all(same_bits(a[rows], b) for a, b in zip(whole.logits, picked.logits, strict=True))
+    # And in the middle of a run, as beams do.
+    half = batch.steps // 2
+    early = run(row.processor, replace(batch, tokens=batch.tokens[:, :half], logits=batch.logits[: half + 1]))
+    context = batch.context()
+    for t in range(half):
+        context = step(context, batch.tokens[:, t])
+    late = batch.select(order)
+    late = replace(late, tokens=late.tokens[:, half:], logits=late.logits[half:])
+    reordered = run(row.processor, late, lk.select(early.state, rows), lk.select_context(context, rows))
+    assert same_state(reordered.state, picked.state)
+    assert same_logits(reordered.logits, picked.logits[half:])
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_configurations_of_a_kind_share_a_batch(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    """Prompts, windows and automata differ; each row is as it would be alone."""
+    steps = data.draw(st.integers(0, 7))
+    others = data.draw(st.lists(st.sampled_from(of_kind(row.kind)), max_size=3))
+    parts = [(one, data.draw(batches(one, dtype, steps=steps))) for one in (row, *others)]
+    contexts = [batch.context() for _, batch in parts]
+    together = Batch(
+        [prompt for _, batch in parts for prompt in batch.prompts],
+        torch.cat([batch.tokens for _, batch in parts]),
+        torch.cat([batch.logits for _, batch in parts], 1),
+    )
+    starts = [one.processor.init_state(context) for (one, _), context in zip(parts, contexts, strict=True)]
+    joined = run(row.processor, together, lk.concatenate(starts), lk.concatenate_context(contexts))
+    first = 0
+    for one, batch in parts:
+        alone = run(one.processor, batch)
+        rows = torch.arange(first, first + len(batch.prompts))
+        first += len(batch.prompts)
+        assert same_state(lk.select(joined.state, rows), alone.state)
+        assert all(same_bits(a[rows], b) for a, b in zip(joined.logits, alone.logits, strict=True))
+
+
+@every_row
+@few
+@given(st.data())
+def test_a_run_may_be_split(row: Row, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, torch.float32))
+    start = row.processor.init_state(batch.context())
+    one_by_one = run(row.processor, batch).state
+    at_once = row.processor.advance(start, batch.tokens)
+    assert same_state(one_by_one, at_once)
+    cuts = sorted(data.draw(st.lists(st.integers(0, batch.steps), max_size=3)))
+    pieces = start
+    for begin, end in zip([0, *cuts], [*cuts, batch.steps], strict=True):
+        pieces = row.processor.advance(pieces, batch.tokens[:, begin:end])
+    assert same_state(pieces, at_once)
+
+
+@every_row
+@few
+@given(st.data())
+def test_no_token_changes_nothing(row: Row, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, torch.float32))
+    state = run(row.processor, batch).state
+    for none in (torch.full_like(batch.tokens[:, :0].sum(1), -1), torch.full((len(batch.prompts), 3), -1)):
+        assert same_state(row.processor.advance(state, none), state)
+    # Where the gaps are does not matter either.
+    gaps = torch.stack([batch.tokens, torch.full_like(batch.tokens, -1)], 2).flatten(1)
+    start = row.processor.init_state(batch.context())
+    assert same_state(row.processor.advance(start, gaps), row.processor.advance(start, batch.tokens))
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_a_replay_gives_the_same(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, dtype))
+    assert same_result(run(row.processor, batch), run(row.make(vocabulary()), batch))
+
+
+@every_row
+@few
+@given(st.data())
+def test_a_saved_state_continues(row: Row, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, torch.float32))
+    half = data.draw(st.integers(0, batch.steps))
+    early = replace(batch, tokens=batch.tokens[:, :half], logits=batch.logits[: half + 1])
+    late = replace(batch, tokens=batch.tokens[:, half:], logits=batch.logits[half:])
+    state, context = run(row.processor, early).state, batch.context()
+    for t in range(half):
+        context = step(context, batch.tokens[:, t])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.safetensors"
+        lk.save_state(path, state, row.processor)
+        loaded = lk.load_state(path, row.make(vocabulary()))
+        assert os.listdir(folder) == [path.name]
+    assert same_state(loaded, state)
+    assert same_result(run(row.processor, late, loaded, context), run(row.processor, late, state, context))
+
+
+def test_saved_states_continue_in_another_process(tmp_path: Path) -> None:
+    """There, other automata have the slots of the bank that they have here."""
+    wanted = {}
+    for number, row in enumerate(ROWS):
+        batch = continue_saved.batch(row)
+        whole = run(row.processor, batch)
+        state = row.processor.advance(row.processor.init_state(batch.context()), batch.tokens[:, :2])
+        lk.save_state(tmp_path / f"{number}.state", state, row.processor)
+        wanted[row.name] = torch.stack(whole.logits[2:])
+    subprocess.run(
+        [sys.executable, "-m", "tests.continue_saved", str(tmp_path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    found = torch.load(tmp_path / "logits.pt")
+    assert found.keys() == wanted.keys()
+    for name, logits in wanted.items():
+        assert same_bits(found[name], logits), name
+
+
+@every_row
+@every_dtype
+@settings(max_examples=50)
+@given(st.data())
+def test_logits_stay_sound(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    """No NaN, no overflow, and nothing comes back from -inf but the EOS of a dead row."""
+    batch = data.draw(batches(row, dtype))
+    for given_, out in zip(batch.logits, run(row.processor, batch).logits, strict=True):
+        assert not out.isnan().any()
+        assert not (out.isposinf() & ~given_.isposinf()).any()
+        masked = out.isneginf() & ~given_.isneginf()
+        assert row.masks or not masked.any()
+        raised = given_.isneginf() & ~out.isneginf()
+        for r in raised.any(1).nonzero().flatten().tolist():
+            assert row.masks
+            assert out[r].nonzero().flatten().tolist() == [c for c in range(COLUMNS) if c != EOS]
+            assert out[r, EOS] == 0
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_columns_behind_the_vocabulary_are_masked(
+    row: Row, dtype: torch.dtype, data: st.DataObject
+) -> None:
+    batch = data.draw(batches(row, dtype))
+    wide = torch.cat([batch.logits, logits_of(0, (*batch.logits.shape[:2], 5), dtype)], 2)
+    narrow, wider = run(row.processor, batch), run(row.processor, replace(batch, logits=wide))
+    for a, b in zip(narrow.logits, wider.logits, strict=True):
+        assert same_bits(a, b[:, :COLUMNS])
+        assert not row.masks or b[:, COLUMNS:].isneginf().all()
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.masks], ids=str)
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_logits_narrower_than_the_vocabulary_are_refused(row: Row, tensors: bool) -> None:
+    context = lk.Context.of([[3]], COLUMNS - 1, max_length=MAX_LENGTH)
+    state = row.processor.init_state(context)
+    with tensor_path() if tensors else tempfile.TemporaryDirectory():
+        with pytest.raises(VocabularyError, match="71 columns.*72 ids"):
+            row.processor.process_logits(state, torch.zeros(1, COLUMNS - 1), context)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.masks], ids=str)
+def test_the_runs_of_the_registry_are_legal(row: Row) -> None:
+    for tokens in row.runs:
+        context = lk.Context.of([[]], COLUMNS)
+        state = row.processor.init_state(context)
+        for token in tokens:
+            _, logits = row.processor.process_logits(state, torch.ones(1, COLUMNS), context)
+            assert not logits[0, token].isinf()
+            assert logits.isneginf().any()
+            state = row.processor.advance(state, torch.tensor([token]))
+
+
+@contextmanager
+def tensor_path() -> Iterator[None]:
+    """Have everything take the way that it takes on an accelerator and in compiled graphs."""
+    with mock.patch.object(torch.compiler, "is_compiling", lambda: True):
+        yield
+
+
+@every_row
+@every_dtype
+@few
+@given(st.data())
+def test_the_tensor_path_gives_the_same(row: Row, dtype: torch.dtype, data: st.DataObject) -> None:
+    batch = data.draw(batches(row, dtype))
+    by_rows = run(row.processor, batch)
+    with tensor_path():
+        by_tensors = run(row.processor, batch)
+        at_once = row.processor.advance(row.processor.init_state(batch.context()), batch.tokens)
+    assert same_result(by_rows, by_tensors)
+    assert same_state(at_once, by_rows.state)
+
+
+def compiled(processor: lk.Processor[Any]) -> Callable[..., tuple[Any, Tensor]]:
+    def one_step(state: Any, tokens: Tensor, logits: Tensor, context: lk.Context) -> tuple[Any, Tensor]:
+        return processor.process_logits(processor.advance(state, tokens), logits, context)
+
+    return torch.compile(one_step, fullgraph=True, backend="aot_eager")
+
+
+@every_row
+def test_a_compiled_graph_gives_the_same(row: Row) -> None:
+    """In one graph, and still after other automata came into the bank, and went."""
+    torch.compiler.reset()
+    one_step, others = compiled(row.processor), []
+    for seed, dtype in enumerate(DTYPES):
+        batch = continue_saved.batch(row, seed, dtype)
+        wanted = run(row.processor, batch)
+        context = batch.context()
+        state = row.processor.init_state(context)
+        for t in range(batch.steps):
+            context = step(context, batch.tokens[:, t])
+            state, logits = one_step(state, batch.tokens[:, t], batch.logits[t + 1].clone(), context)
+            assert same_bits(logits, wanted.logits[t + 1])
+        assert same_state(state, wanted.state)
+        others.append(lk.Regex(f"[a-z]{{{seed + 50}}}", vocabulary()))
+        others[-1].init_state(context)
+        del others[: seed - 1]

@@ -165,29 +165,37 @@ def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.Monke
     assert len(made) == 8
 
 
-def test_threads_that_ask_while_the_result_is_stored_compile_nothing() -> None:
+def test_whenever_another_thread_asks_it_compiles_nothing() -> None:
     automaton = lk.Regex("a", vocabulary(8)).automaton
     cache = Shared()
     calls: list[int] = []
+    late: list[threading.Thread] = []
 
     def compile_() -> TokenAutomaton:
         calls.append(1)
         return automaton
 
-    class Slow(dict[object, threading.Lock]):
-        def pop(self, *key: object) -> threading.Lock:  # type: ignore[override]
-            found = super().pop(*key)  # type: ignore[call-overload]
-            late = threading.Thread(target=cache.automaton, args=("key", compile_))
-            late.start()
-            late.join(0.2)
-            waiting.append(late)
-            return found  # type: ignore[no-any-return]
+    class AskAfterwards:
+        """A lock after each release of which another thread asks for the same key, and has time to compile it."""
 
-    waiting: list[threading.Thread] = []
-    cache._in_work = Slow()
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self.lock.release()
+            if calls and threading.current_thread() is threading.main_thread():
+                late.append(threading.Thread(target=cache.automaton, args=("key", compile_)))
+                late[-1].start()
+                late[-1].join(0.1)
+
+    cache._lock = AskAfterwards()  # type: ignore[assignment]
     cache.automaton("key", compile_)
-    for thread in waiting:
+    for thread in late:
         thread.join()
+    assert late
     assert len(calls) == 1
 
 

@@ -60,7 +60,9 @@ def step(context: lk.Context, tokens: Tensor) -> lk.Context:
     return replace(context, lengths=context.lengths + (tokens >= 0))
 
 
-def run(processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None) -> Result:
+def run(
+    processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None
+) -> Result:
     """Run a batch step by step, from the prompt or from a state."""
     context = batch.context() if context is None else context
     state = processor.init_state(context) if state is None else state

@@ -79,35 +79,47 @@ def _by_length(logits: Tensor, context: lk.Context) -> Tensor:
 _LIST = ids(b"1", b",", b"2", b",5"), ids(b"1,", b"3")
 _TEXT = ids(b"a", b"b", b"cat", b"dog", b"a"), ids(b"1", b"1", b"\xc3\xa9", b"10", b"-", b"1")
 
-_CYCLE = {(0, t): 7 for t in ids(b"a", b"cat")} | {(7, t): 0 for t in ids(b"b", b" ")}
-# A token without text is as good as any other in a hand-written automaton.
-_CYCLE[0, BOS] = "loop"
-_CYCLE["loop", BOS] = "loop"
-_CYCLE["loop", ids(b"a")[0]] = 7
+# States of any kind; and a token without text is as good as any other in a hand-written automaton.
+_CYCLE: dict[tuple[int | str, int], int | str] = {
+    (0, ids(b"a")[0]): 7,
+    (0, ids(b"cat")[0]): 7,
+    (7, ids(b"b")[0]): 0,
+    (7, ids(b" ")[0]): 0,
+    (0, BOS): "loop",
+    ("loop", BOS): "loop",
+    ("loop", ids(b"a")[0]): 7,
+}
 
 
 def _regex(name: str, pattern: str, *runs: tuple[int, ...]) -> Row:
     return Row(f"Regex {name}", "automaton", lambda v: lk.Regex(pattern, v), runs, masks=True)
 
 
+def _windowed(window: int, penalty: float) -> Row:
+    name = f"RepetitionPenalty of {window}"
+    return Row(name, "repetition", lambda v: lk.RepetitionPenalty(penalty, window=window), _TEXT, masks=False)
+
+
 ROWS: tuple[Row, ...] = (
     _regex("list", r"[0-9](,[0-9])*", *_LIST),
     _regex("loop", r"[a-z]*", ids(b"a", b"b", b"cat", b"dog"), (EOS,)),
-    _regex("characters", r"é+|€{2}", ids(b"\xc3", b"\xa9", b"\xc3\xa9"), ids(b"\xe2", b"\x82", b"\xac", b"\xe2")),
-    _regex("date", r"[12][0-9]-[0-9]{2}", ids(b"1", b"0", b"-0", b"5") + (EOS, PAD)),
+    _regex(
+        "characters", r"é+|€{2}", ids(b"\xc3", b"\xa9", b"\xc3\xa9"), ids(b"\xe2", b"\x82", b"\xac", b"\xe2")
+    ),
+    _regex("date", r"[12][0-9]-[0-9]{2}", (*ids(b"1", b"0", b"-0", b"5"), EOS, PAD)),
     _regex("line", r"[^\n]*", ids(b"\xc3\xa9", b"10", b"-"), ids(b" ", b"ab")),
     Row(
         "Choice",
         "automaton",
         lambda v: lk.Choice(["cat", "dog", "abc", "a", "é"], v),
-        (ids(b"cat") + (EOS, PAD, PAD), ids(b"d", b"og"), ids(b"a", b"b"), ids(b"\xc3", b"\xa9") + (EOS,)),
+        ((*ids(b"cat"), EOS, PAD, PAD), ids(b"d", b"og"), ids(b"a", b"b"), (*ids(b"\xc3", b"\xa9"), EOS)),
         masks=True,
     ),
     Row(
         "Dfa",
         "automaton",
         lambda v: lk.Dfa(_CYCLE, start=0, accepting={0}, vocabulary=v),
-        (ids(b"a", b"b", b"cat", b" ") + (EOS,), (BOS, BOS, *ids(b"a", b" "))),
+        ((*ids(b"a", b"b", b"cat", b" "), EOS), (BOS, BOS, *ids(b"a", b" "))),
         masks=True,
     ),
     Row("RepetitionPenalty", "repetition", lambda v: lk.RepetitionPenalty(1.3), _TEXT, masks=False),
@@ -118,16 +130,9 @@ ROWS: tuple[Row, ...] = (
         _TEXT,
         masks=False,
     ),
-    *(
-        Row(
-            f"RepetitionPenalty of {window}",
-            "repetition",
-            lambda v, window=window, penalty=penalty: lk.RepetitionPenalty(penalty, window=window),
-            _TEXT,
-            masks=False,
-        )
-        for window, penalty in ((1, 1.5), (4, 0.6), (16, 2.0))
-    ),
+    _windowed(1, 1.5),
+    _windowed(4, 0.6),
+    _windowed(16, 2.0),
     Row("Stateless", "stateless", lambda v: lk.Stateless(_by_length), _TEXT, masks=False),
     Row(
         "chain of three",
@@ -139,8 +144,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "chain of three others",
         "chain",
-        lambda v: lk.chain(lk.RepetitionPenalty(0.9, window=4), lk.Choice(["1", "2,5"], v), lk.Stateless(_half)),
-        (ids(b"1") + (EOS,), ids(b"2", b",5")),
+        lambda v: lk.chain(
+            lk.RepetitionPenalty(0.9, window=4), lk.Choice(["1", "2,5"], v), lk.Stateless(_half)
+        ),
+        ((*ids(b"1"), EOS), ids(b"2", b",5")),
         masks=True,
     ),
     Row("empty chain", "empty", lambda v: lk.chain(), _TEXT, masks=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,8 @@ class Dfa(AutomatonConstraint):
         tensor([[0., -inf, -inf, 0.]])
     """
 
-    transitions: Mapping[tuple[Hashable, int], Hashable]
+    # A mapping is invariant in its keys: with Hashable for Any, a dict of int states would not type-check.
+    transitions: Mapping[tuple[Any, int], Hashable]
     start: Hashable
     accepting: Collection[Hashable]
     vocabulary: Vocabulary

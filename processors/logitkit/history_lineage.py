@@ -1,0 +1,273 @@
+"""One batch of rows as it grows: its tokens, and the states along the way."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.context import Context, select_context
+from logitkit.history_prompt import prompt_tensor
+from logitkit.history_rows import HistoryRows, Parents, Shown, keep_rows
+from logitkit.processor import Processor
+from logitkit.state import select
+
+__all__ = ["Generation", "Lineage", "Port", "Trail"]
+
+Integers = NDArray[np.int64]
+
+# States kept per lineage: of the last `DENSE` lengths, and of every `SPACING`-th for `REACH` before. A rejected draft of up to
+# `REACH` tokens so costs a replay of less than `SPACING`.
+DENSE, SPACING, REACH = 8, 8, 64
+KEPT = DENSE + REACH // SPACING + 8
+
+# Most kinds of logits (target and assistant model) that one lineage keeps states for.
+PORTS = 4
+
+
+class Port(NamedTuple):
+    """The logits that a state is for: an assistant model's may be wider than its target's."""
+
+    vocabulary_size: int
+    device: torch.device
+
+
+class Generation:
+    """Rows that began together: their prompts, and their states before any output.
+
+    Args:
+        shown: The rows of a call.
+        skips: [R] the columns at which their prompts begin.
+        starts: [R] the columns at which their output begins.
+        max_length: Most tokens of a row, if known.
+    """
+
+    def __init__(self, shown: Shown, skips: Integers, starts: Integers, max_length: int | None) -> None:
+        self.skips, self.starts = skips, starts
+        self.prompt = prompt_tensor(shown, skips, starts)
+        self._max_length = max_length
+        self._roots: dict[Port, tuple[Context, Any]] = {}
+        self._family: Integers | None = None
+
+    def root(self, processor: Processor[Any], port: Port) -> tuple[Context, Any]:
+        """Return the context and the state of the prompts alone."""
+        root = self._roots.get(port)
+        if root is None:
+            lengths = torch.from_numpy(self.starts - self.skips).to(port.device)
+            context = Context(
+                prompt=self.prompt.to(port.device),
+                prompt_lengths=lengths,
+                lengths=lengths,
+                vocabulary_size=port.vocabulary_size,
+                device=port.device,
+                max_length=self._max_length,
+            )
+            root = context, processor.init_state(context)
+            _store(self._roots, port, root)
+        return root
+
+    def family(self) -> Integers:
+        """Return a number for each row, [R], equal for rows of equal prompts and pads."""
+        if self._family is None:
+            places = torch.from_numpy(np.column_stack((self.skips, self.starts))).to(self.prompt.device)
+            self._family = torch.unique(torch.cat((places, self.prompt), 1), dim=0, return_inverse=True)[1].cpu().numpy()
+        return self._family
+
+
+class Trail:
+    """The states of the last lengths, for rows in one order; what is forgotten is replayed."""
+
+    def __init__(self, states: dict[int, Any] | None = None) -> None:
+        self.states: dict[int, Any] = states or {}
+
+    def put(self, length: int, state: Any) -> None:
+        """Keep a state, and let go of what is far behind it."""
+        self.states[length] = state
+        if (length - DENSE) % SPACING:
+            self.states.pop(length - DENSE, None)
+        self.states.pop(length - DENSE - REACH, None)
+        if len(self.states) > KEPT:
+            newest = max(self.states)
+            near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
+            self.states = {**near, length: state}
+
+    def nearest(self, length: int) -> int | None:
+        """Return the largest length with a state, up to the one given."""
+        if length in self.states:
+            return length
+        return max((n for n in self.states if n < length), default=None)
+
+    def upto(self, length: int) -> Trail:
+        """Return the part for lengths up to this one; the states are shared."""
+        return Trail({n: s for n, s in self.states.items() if n <= length})
+
+    def cut(self) -> None:
+        """Keep the newest state alone."""
+        for length in sorted(self.states)[:-1]:
+            del self.states[length]
+
+
+class Lineage:
+    """Rows that were shown together and grow together.
+
+    Args:
+        generation: What they began with.
+        origin: [R] the row of the generation that each row comes from; None if each comes from that of its own index.
+        rows: Their tokens.
+        keys: [R] what must agree beside the tokens, or None.
+    """
+
+    def __init__(
+        self, generation: Generation, origin: Integers | None, rows: HistoryRows, keys: Integers | None
+    ) -> None:
+        self.generation, self.origin, self.rows, self.keys = generation, origin, rows, keys
+        self.starts = generation.starts if origin is None else generation.starts[origin]
+        self.first, self.last = int(self.starts.min()), int(self.starts.max())
+        self.trails: dict[Port, Trail] = {}
+        self._contexts: dict[Port, tuple[Context, Tensor]] = {}
+        self._family: Integers | None = None
+
+    def follow(self, shown: Shown, jumps: bool) -> int | None:
+        """Return how many leading columns of the call these rows have, in this order, if the call continues them.
+
+        Args:
+            shown: The call.
+            jumps: Whether it may be longer by more than one token.
+        """
+        rows, length, known = self.rows, shown.length, self.rows.length
+        if rows.count != shown.rows or length < self.last or (length > known + 1 and not jumps):
+            return None
+        if length > known:
+            return known if rows.same(shown, 0, known) else None
+        if length == self.last:
+            return length if rows.same(shown, 0, length) else None
+        if not rows.same(shown, 0, length - 1):
+            return None
+        return length if rows.same(shown, length - 1, length) else length - 1
+
+    def parents(self, shown: Shown, keys: Integers | None) -> Parents | None:
+        """Return which row each row of a call continues by one token, or None if one continues none."""
+        before = shown.length - 1
+        if not self.first <= before <= self.rows.length:
+            return None
+        parents = self.rows.parents(shown, before, self.keys, keys)
+        if parents.rows.min() < 0 or (self.first < self.last and self.starts[parents.rows].max() > before):
+            return None
+        return parents
+
+    def start_of(self, shown: Shown, row: int, key: int | None) -> tuple[int, int] | None:
+        """Return the columns at which the prompt of one row of a call begins and ends, if a row here tells."""
+        length, starts = shown.length, self.starts
+        if not self.first <= length <= self.rows.length + 1:
+            return None
+        # Either one token longer than what is here (or as long, and its last token whatever), or a prompt again.
+        found = [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length] if length else []
+        if not found and length <= self.rows.length:
+            found = [r for r in self.rows.equal_rows(shown, row, length).tolist() if starts[r] == length]
+        for same in found:
+            if key is None or self.keys is None or self.keys[same] == key:
+                return int(self.skips[same]), int(starts[same])
+        return None
+
+    @property
+    def skips(self) -> Integers:
+        """The columns at which the prompts begin, [R]."""
+        return self.generation.skips if self.origin is None else self.generation.skips[self.origin]
+
+    def state_at(self, processor: Processor[Any], port: Port, length: int) -> Any:
+        """Return the state of these rows when they had so many columns: kept, or replayed from the nearest that is."""
+        trail = self.trails.get(port)
+        near = None if trail is None else trail.nearest(length)
+        if trail is not None and near is not None:
+            state = trail.states[near]
+            if near == length:
+                return state
+        else:
+            near, state = self.first, self.generation.root(processor, port)[1]
+            if self.origin is not None:
+                state = select(state, torch.from_numpy(self.origin).to(port.device))
+        if near < length:
+            tokens = self.rows.tokens[:, near:length].to(port.device, copy=True)
+            if near < self.last:
+                column = torch.arange(near, length, device=port.device)
+                tokens.masked_fill_(column < torch.from_numpy(self.starts).to(port.device)[:, None], -1)
+            state = processor.advance(state, tokens[:, 0] if length == near + 1 else tokens)
+        self.keep(port, length, state)
+        return state
+
+    def keep(self, port: Port, length: int, state: Any) -> None:
+        """Remember the state of these rows at a length."""
+        trail = self.trails.get(port)
+        if trail is None:
+            trail = Trail()
+            _store(self.trails, port, trail)
+        trail.put(length, state)
+
+    def extended(self, shown: Shown, seen: int, parents: Parents | None) -> Lineage:
+        """Return the lineage of the rows of a call: this one, grown, or a new one where they leave it.
+
+        Args:
+            shown: The call.
+            seen: How many of its leading columns are here.
+            parents: The row that each row continues; None if each continues that of its own index.
+        """
+        if parents is None:
+            if seen == shown.length:
+                return self
+            if seen == self.rows.length:
+                self.rows.append(shown)
+                return self
+            branch = Lineage(self.generation, self.origin, keep_rows(shown), self.keys)
+            branch.trails = {port: trail.upto(seen) for port, trail in self.trails.items()}
+            branch._contexts = dict(self._contexts)
+            return branch
+        if seen == self.rows.length and shown.rows == self.rows.count:
+            self._permute(parents, shown)
+            return self
+        origin = parents.rows if self.origin is None else self.origin[parents.rows]
+        keys = None if self.keys is None else self.keys[parents.rows]
+        return Lineage(self.generation, origin, keep_rows(shown), keys)
+
+    def _permute(self, parents: Parents, shown: Shown) -> None:
+        self.rows.move(parents, shown)
+        # Older states are of rows in the old order. Beams are not rewound, so these are let go, not permuted at every step.
+        self.trails.clear()
+        if self.origin is None:
+            self.origin = np.arange(shown.rows)
+        if self._family is None:
+            self._family = self.generation.family()[self.origin]
+        self.origin = self.origin[parents.rows]
+        # Beams move among rows of one prompt, where neither context nor length of the prompt changes.
+        if not np.array_equal(self._family[parents.rows], self._family):
+            self._contexts.clear()
+            self._family = self._family[parents.rows]
+            self.starts = self.generation.starts[self.origin]
+            self.first, self.last = int(self.starts.min()), int(self.starts.max())
+
+    def context(self, processor: Processor[Any], port: Port, length: int) -> Context:
+        """Return the context of these rows with so many columns; the prompt is shared by all calls."""
+        known = self._contexts.get(port)
+        if known is None:
+            base = self.generation.root(processor, port)[0]
+            if self.origin is not None:
+                base = select_context(base, torch.from_numpy(self.origin).to(port.device))
+            known = base, torch.from_numpy(-self.skips).to(port.device)
+            _store(self._contexts, port, known)
+        base, offset = known
+        return Context(
+            prompt=base.prompt,
+            prompt_lengths=base.prompt_lengths,
+            lengths=offset + length,
+            vocabulary_size=base.vocabulary_size,
+            device=base.device,
+            max_length=base.max_length,
+        )
+
+
+def _store(table: dict[Port, Any], port: Port, value: Any) -> None:
+    if len(table) >= PORTS and port not in table:
+        del table[next(iter(table))]
+    table[port] = value

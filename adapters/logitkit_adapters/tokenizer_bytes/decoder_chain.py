@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from logitkit_adapters.tokenizer_bytes.byte_alphabet import BYTE_OF_CHARACTER
+from logitkit_adapters.tokenizer_bytes.byte_alphabet import bytes_of_pieces
 from logitkit_adapters.tokenizer_bytes.reading import refusal
 
 __all__ = ["DecoderChain"]
@@ -50,8 +50,8 @@ class DecoderChain:
         ...     {"type": "Fuse"},
         ... ]
         >>> chain = DecoderChain.parse({"type": "Sequence", "decoders": llama}, "a tokenizer")
-        >>> chain.read("▁dé"), chain.read("<0xC3>")
-        (b' d\xc3\xa9', b'\xc3')
+        >>> chain.read(["▁dé", "<0xC3>"])
+        [b' d\xc3\xa9', b'\xc3']
     """
 
     text_steps: tuple[Callable[[str], str], ...]
@@ -102,19 +102,15 @@ class DecoderChain:
             piece = step(piece)
         return piece
 
-    def read(self, piece: str) -> bytes:
-        """Return the bytes that a piece adds after other text; empty when it adds none."""
-        piece = self.rewrite(piece)
+    def read(self, pieces: Sequence[str]) -> list[bytes]:
+        """Return the bytes that each piece adds after other text; empty where it adds none."""
+        if self.text_steps:
+            pieces = [self.rewrite(piece) for piece in pieces]
         if self.is_byte_level:
-            try:
-                return bytes([BYTE_OF_CHARACTER[c] for c in piece])
-            except (
-                KeyError
-            ):  # one character outside the alphabet, and the decoder takes the whole piece literally
-                return piece.encode()
-        if self.is_byte_fallback and (byte := _BYTE_PIECE.fullmatch(piece)):
-            return bytes([int(byte[1], 16)])
-        return piece.encode()
+            return bytes_of_pieces(pieces)
+        if self.is_byte_fallback:
+            return [_byte_or_text(piece) for piece in pieces]
+        return [piece.encode() for piece in pieces]
 
     def is_byte_piece(self, piece: str) -> bool:
         """Whether a piece stands for a single byte by its name, such as `<0x0A>`."""
@@ -127,6 +123,11 @@ def _flat(decoder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _flat(step)
     else:
         yield decoder
+
+
+def _byte_or_text(piece: str) -> bytes:
+    byte = _BYTE_PIECE.fullmatch(piece)
+    return piece.encode() if byte is None else bytes([int(byte[1], 16)])
 
 
 def _replace(old: str, new: str, piece: str) -> str:

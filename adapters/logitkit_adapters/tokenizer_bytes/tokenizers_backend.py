@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from logitkit_adapters.tokenizer_bytes.decoder_chain import DecoderChain
@@ -47,9 +48,14 @@ def read_tokenizers(backend: Any) -> Reading:
     Raises:
         VocabularyError: Its bytes cannot be read with certainty.
     """
+    plain = backend
+    if backend.truncation is not None or backend.padding is not None:
+        plain = deepcopy(backend)
+        plain.no_truncation()
+        plain.no_padding()
 
     def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = backend.encode(text, add_special_tokens=False).ids
+        ids: Sequence[int] = plain.encode(text, add_special_tokens=False).ids
         return ids
 
     added = backend.get_added_tokens_decoder()
@@ -67,28 +73,27 @@ def _read(
     pad_id: int | None,
 ) -> Reading:
     chain = _decoder_chain(backend, name)
-    pieces: dict[int, str] = {i: piece for piece, i in backend.get_vocab(with_added_tokens=False).items()}
     unknown_id = _unknown_id(backend.model)
-    tokens: list[bytes | None] = [None] * (max([*pieces, *added], default=-1) + 1)
     without_text = {*special_ids, *(i for i, token in added.items() if token.special), unknown_id}
-    literal = {}
+    pieces: dict[int, str] = {i: piece for piece, i in backend.get_vocab(with_added_tokens=False).items()}
+    tokens: list[bytes | None] = [None] * (max([*pieces, *added], default=-1) + 1)
     for i, token in added.items():
-        # Added tokens are matched in raw text. A byte-level decoder would still read their characters as
-        # bytes, and make an added "é" a broken byte; other decoders apply as to every piece ("▁▁" of Gemma is
-        # two spaces).
-        if chain.is_byte_level:
-            literal[i] = token.content
-            pieces.pop(i, None)
-        else:
+        if i in without_text or not chain.is_byte_level:
+            # As of every piece: "▁▁" in Gemma's file is two spaces.
             pieces[i] = token.content
+        else:
+            # Matched in the text itself, though the decoder reads the characters of these too as bytes.
+            tokens[i] = token.content.encode()
+            if i in pieces and chain.read([pieces.pop(i)]) != [tokens[i]]:
+                raise refusal(
+                    name, f"its added token {token.content!r} took id {i}, that of a piece of other bytes"
+                )
     pieces = {i: piece for i, piece in pieces.items() if i not in without_text}
-    for i, piece in pieces.items():
-        tokens[i] = chain.read(piece) or None
-    for i, content in literal.items():
-        tokens[i] = None if i in without_text else content.encode() or None
-    verify_decoder(
-        name, chain, backend.decoder.decode, {piece: tokens[i] or b"" for i, piece in pieces.items()}
-    )
+    names = list(pieces.values())
+    read = chain.read(names)
+    verify_decoder(name, chain, backend.decoder.decode, names, read)
+    for i, token_bytes in zip(pieces, read, strict=True):
+        tokens[i] = token_bytes or None
 
     def normalise(text: str) -> str:
         text = text if backend.normalizer is None else backend.normalizer.normalize_str(text)

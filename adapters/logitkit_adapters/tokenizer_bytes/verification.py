@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 
 from logitkit_adapters.tokenizer_bytes.decoder_chain import DecoderChain
 from logitkit_adapters.tokenizer_bytes.reading import Reading, refusal
@@ -31,7 +31,11 @@ _EVERY_BYTE = "".join(
 
 
 def verify_decoder(
-    name: str, chain: DecoderChain, decode: Callable[[list[str]], str], bytes_of: Mapping[str, bytes]
+    name: str,
+    chain: DecoderChain,
+    decode: Callable[[list[str]], str],
+    pieces: Sequence[str],
+    read: Sequence[bytes],
 ) -> None:
     """Compare the bytes of every piece with what the tokenizer's own decoder makes of the pieces.
 
@@ -39,25 +43,25 @@ def verify_decoder(
         name: The tokenizer, for errors.
         chain: The decoder as it was read.
         decode: The tokenizer's decoder: pieces to text.
-        bytes_of: Bytes by piece.
+        pieces: All pieces.
+        read: The bytes of each.
 
     Raises:
         VocabularyError: They differ.
     """
     # After some first piece, where no rule for the start of a text applies.
     first = "a"
-    whole = [piece for piece in bytes_of if not chain.is_byte_piece(piece)]
-    joined = b"".join(bytes_of[piece] for piece in whole)
+    is_byte = [chain.is_byte_fallback and chain.is_byte_piece(piece) for piece in pieces]
+    whole = [piece for piece, byte in zip(pieces, is_byte, strict=True) if not byte]
+    joined = b"".join(token for token, byte in zip(read, is_byte, strict=True) if not byte)
     if decode([first, *whole]) != first + joined.decode(errors="replace"):
-        for piece in whole:
-            decoded, mine = decode([first, piece]), bytes_of[piece]
-            if decoded != first + mine.decode(errors="replace"):
-                raise refusal(
-                    name,
-                    f"its decoder makes {decoded!r} of {[first, piece]}; the piece was read as {mine!r}",
-                )
+        for piece, token in zip(pieces, read, strict=True):
+            decoded = decode([first, piece])
+            if decoded != first + token.decode(errors="replace"):
+                found = f"its decoder makes {decoded!r} of {[first, piece]}; the piece was read as {token!r}"
+                raise refusal(name, found)
         raise refusal(name, "its decoder does not join pieces one by one")
-    byte_pieces = {bytes_of[piece]: piece for piece in bytes_of if chain.is_byte_piece(piece)}
+    byte_pieces = {token: piece for piece, token, byte in zip(pieces, read, is_byte, strict=True) if byte}
     text = "".join(c for c in _EVERY_BYTE if all(bytes([b]) in byte_pieces for b in c.encode()))
     spelled = [byte_pieces[bytes([b])] for b in text.encode()]
     if (decoded := decode([first, *spelled])) != first + text:
@@ -75,7 +79,7 @@ def verify_encoder(reading: Reading) -> None:
     """
     if reading.encode is None:
         return
-    known = {token for token in reading.tokens if token is not None}
+    known = {token for token in reading.tokens if token is not None and len(token) == 1}
     for probe in (*_PROBES, _LAYOUT_PROBE) if reading.is_layout_kept else _PROBES:
         text = probe if reading.unknown_id is not None else _spellable(probe, reading, known)
         ids = list(reading.encode(text))

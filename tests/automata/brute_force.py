@@ -40,7 +40,8 @@ def targets_by_table(automaton: TokenAutomaton, state: int) -> NDArray[np.int64]
     """Return [V] the state after each token as the token automaton's table has it."""
     assert state >= FIRST_STATE
     by_class = np.where(automaton.default == STAY, state, automaton.default).astype(np.int64)
-    row = slice(int(automaton.row_start[state]), int(automaton.row_start[state + 1]))
-    assert np.all(np.diff(automaton.row_class[row].astype(np.int64)) > 0), "a row is not in ascending order"
-    by_class[automaton.row_class[row]] = automaton.row_target[row]
+    for at in reversed(automaton.chain(state)):
+        row = slice(int(automaton.row_start[at]), int(automaton.row_start[at + 1]))
+        assert np.all(np.diff(automaton.row_class[row].astype(np.int64)) > 0), "a row is not in ascending order"
+        by_class[automaton.row_class[row]] = automaton.row_target[row]
     return by_class[automaton.class_of]

@@ -109,10 +109,10 @@ def test_taking_and_joining(table: Behaviours, data: st.DataObject) -> None:
 
 def test_one_byte_after_another() -> None:
     dfa = byte_dfa_of(parse(r"[\s\S]*ab|a{3}"), DEFAULT_LIMITS)
-    table = of_bytes(dfa.step)
+    table = of_bytes(dfa)
     width = dfa.step.shape[1]
     which, symbol = np.divmod(np.arange(width * width), width)
-    both = then_byte(dfa.step, table, which, symbol)
+    both = then_byte(dfa, table, which, symbol)
     for i in range(width * width):
         default, pairs = _key(both, i)
         for state in range(FIRST_STATE, len(dfa.step)):

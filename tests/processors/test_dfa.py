@@ -1,0 +1,131 @@
+"""`Dfa`: transitions over token ids, written by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, VocabularyError
+from tests.processors.four_logits import NEVER, after
+
+# Ids:                             0     1     2     3 = EOS
+ABC = lk.Vocabulary([b"a", b"b", b"c", None], eos_ids=[3])
+LOGITS = [0.5, -1.0, 2.0, 3.0]
+
+
+def test_only_listed_tokens() -> None:
+    dfa = lk.Dfa({(0, 0): 1, (0, 2): 2, (1, 1): 2}, start=0, accepting={2}, vocabulary=ABC)
+    assert after(dfa, [], LOGITS) == [0.5, NEVER, 2.0, NEVER]
+    assert after(dfa, [0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+    assert after(dfa, [2], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+
+
+def test_state_0_is_a_state_like_any_other() -> None:
+    dfa = lk.Dfa({(5, 0): 0, (0, 1): 5}, start=5, accepting={5}, vocabulary=ABC)
+    assert after(dfa, [], LOGITS) == [0.5, NEVER, NEVER, 3.0]
+    assert after(dfa, [0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+    assert after(dfa, [0, 1], LOGITS) == [0.5, NEVER, NEVER, 3.0]
+
+
+def test_states_have_any_names() -> None:
+    dfa = lk.Dfa({("start", 0): -7, (-7, 0): 10**12, (10**12, 1): None}, "start", [None], ABC)
+    assert after(dfa, [], LOGITS) == [0.5, NEVER, NEVER, NEVER]
+    assert after(dfa, [0, 0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+    assert after(dfa, [0, 0, 1], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+
+
+def test_loops_leave_the_state_what_it_is() -> None:
+    dfa = lk.Dfa({(1, 0): 1, (1, 1): 2}, start=1, accepting={1, 2}, vocabulary=ABC)
+    assert after(dfa, [0, 0, 0], LOGITS) == [0.5, -1.0, NEVER, 3.0]
+    assert after(dfa, [0, 1], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+
+
+def test_tokens_that_lead_into_a_dead_end_are_illegal() -> None:
+    dfa = lk.Dfa({(0, 0): 1, (1, 0): 1, (0, 1): 2, (2, 2): 3}, start=0, accepting={3}, vocabulary=ABC)
+    assert after(dfa, [], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+    assert after(dfa, [0], LOGITS) == [NEVER, NEVER, NEVER, 0.0]
+
+
+def test_after_eos_only_eos_and_a_dead_row_ends() -> None:
+    dfa = lk.Dfa({(0, 0): 0}, start=0, accepting={0}, vocabulary=ABC)
+    assert after(dfa, [0, 3], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+    assert after(dfa, [1], LOGITS) == [NEVER, NEVER, NEVER, 0.0]
+
+
+def test_ids_need_no_text() -> None:
+    special = lk.Vocabulary([b"a", None, None, None], eos_ids=[3])
+    assert after(lk.Dfa({(0, 1): 1}, 0, {1}, special), [], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+
+
+def test_nothing_but_the_end() -> None:
+    assert after(lk.Dfa({}, start="s", accepting={"s"}, vocabulary=ABC), [], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+
+
+def test_the_prompt_is_not_part_of_the_sequence() -> None:
+    dfa = lk.Dfa({(0, 0): 1}, start=0, accepting={1}, vocabulary=ABC)
+    assert after(dfa, [], LOGITS, prompt=[0, 1, 2]) == [0.5, NEVER, NEVER, NEVER]
+
+
+def test_later_changes_to_the_mapping_change_nothing() -> None:
+    moves = {(0, 0): 1}
+    dfa = lk.Dfa(moves, start=0, accepting={1}, vocabulary=ABC)
+    moves[0, 1] = 1
+    assert after(dfa, [], LOGITS) == [0.5, NEVER, NEVER, NEVER]
+    assert dict(dfa.transitions) == {(0, 0): 1}
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 2)), st.integers(0, 5), max_size=14),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.integers(0, 5),
+)
+def test_legal_is_what_can_still_be_accepted(
+    moves: dict[tuple[int, int], int], accepting: set[int], start: int
+) -> None:
+    alive = set(accepting)
+    while more := {s for (s, _), t in moves.items() if t in alive} - alive:
+        alive |= more
+    if start not in alive:
+        with pytest.raises(ConfigurationError, match=f"no accepting state can be reached from the start state {start}"):
+            lk.Dfa(moves, start, accepting, ABC)
+        return
+    automaton = lk.Dfa(moves, start, accepting, ABC).automaton
+    pairs = {(start, automaton.start)}
+    todo = list(pairs)
+    while todo:
+        name, number = todo.pop()
+        assert automaton.accepting[number] == (name in accepting)
+        assert (automaton.next(number, 3) == 1) == (name in accepting)
+        for token in range(3):
+            target = moves.get((name, token))
+            reached = automaton.next(number, token)
+            assert (reached > 1) == (target in alive)
+            if target is not None and reached > 1 and (target, reached) not in pairs:
+                pairs.add((target, reached))
+                todo.append((target, reached))
+    assert len({n for n, _ in pairs}) == len({r for _, r in pairs}) == len(pairs)
+
+
+def test_ids_out_of_range() -> None:
+    with pytest.raises(ConfigurationError, match="the transition from 'a' reads token 4; allowed are ids from 0 to 3"):
+        lk.Dfa({("a", 4): "b"}, "a", {"b"}, ABC)
+    with pytest.raises(ConfigurationError, match="reads token -1; allowed are ids from 0 to 3"):
+        lk.Dfa({(0, -1): 1}, 0, {1}, ABC)
+
+
+def test_eos_is_not_for_transitions() -> None:
+    with pytest.raises(ConfigurationError, match="reads the EOS id 3; EOS is legal in accepting states by itself"):
+        lk.Dfa({(0, 3): 1}, 0, {1}, ABC)
+
+
+def test_no_accepting_state() -> None:
+    with pytest.raises(ConfigurationError, match="no accepting state can be reached from the start state 0"):
+        lk.Dfa({(0, 0): 0}, 0, {7}, ABC)
+
+
+def test_a_vocabulary_without_eos() -> None:
+    with pytest.raises(VocabularyError, match="no EOS id"):
+        lk.Dfa({(0, 0): 0}, 0, {0}, lk.Vocabulary([b"a"], eos_ids=[]))

@@ -12,7 +12,7 @@ from transformers import ByT5Tokenizer
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
 from logitkit.errors import VocabularyError
-from logitkit_adapters.tokenizer_bytes import verification, vocabulary
+from logitkit_adapters.tokenizer_bytes import decoder_chain, verification, vocabulary
 from logitkit_adapters.tokenizer_bytes.decoder_chain import DecoderChain
 
 
@@ -161,6 +161,14 @@ def test_a_decoder_is_checked_over_every_piece(decoder: Any, special: str) -> No
         wrong = [*read[:i], read[i] + b"!", *read[i + 1 :]]
         with pytest.raises(VocabularyError, match="its decoder makes"):
             verification.verify_decoder("X", chain, decoder.decode, pieces, wrong)
+
+
+def test_a_decoder_that_was_misread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_chain, "_WORD_PIECE_CLEANUP", ())
+    with pytest.raises(
+        VocabularyError, match=r"BertTokenizer: its decoder makes 'a,' of \['a', ','\]; .* b' ,'"
+    ):
+        vocabulary(zoo.bert(cleanup=True), eos_ids=3)
 
 
 def test_byte_pieces_are_checked_too() -> None:

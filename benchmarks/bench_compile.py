@@ -1,0 +1,146 @@
+"""From a pattern to its first mask, stage by stage, with nothing cached from an earlier compilation.
+
+Run `pytest benchmarks/bench_compile.py --benchmark-json=FILE`, or `python -m benchmarks.bench_compile`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from benchmarks.suite import SUITE, Entry, check
+from benchmarks.tables import Tables
+from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.language import byte_dfa_of
+from logitkit.automata.limits import Limits
+from logitkit.automata.row_mask import RowMask
+from logitkit.automata.subset import split
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.automata.trie import Trie
+from logitkit.automata.word_list import word_list_dfa
+from logitkit.patterns import classes
+from logitkit.patterns.parser import parse
+from logitkit.vocabulary import Vocabulary
+
+# Entries beyond the default limits are measured all the same; the table says which they are.
+LIMITS = Limits(states=200_000, work=30_000_000)
+ROUNDS = 7
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An automaton, and the seconds that it took: to a byte automaton, to a token automaton, to a masked row."""
+
+    dfa: ByteDfa
+    automaton: TokenAutomaton
+    stages: tuple[float, float, float]
+
+
+def compile_fresh(pattern: str, vocabulary: Vocabulary, row: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Compiled:
+    """Compile a pattern and mask one row of logits."""
+    clock = time.perf_counter
+    begin = clock()
+    dfa = byte_dfa_of(parse(pattern), LIMITS)
+    built = clock()
+    automaton = token_automaton(dfa, vocabulary, LIMITS, "the pattern")
+    grouped = clock()
+    RowMask.of(automaton, automaton.start).apply(row, -np.inf, 0.0)
+    return Compiled(dfa, automaton, (built - begin, grouped - built, clock() - grouped))
+
+
+def forget() -> None:
+    """Drop what an earlier compilation of the same pattern left in caches."""
+    split.cache_clear()
+    classes._build.cache_clear()  # noqa: SLF001
+    classes._named.cache_clear()  # noqa: SLF001
+
+
+def accepts(automaton: TokenAutomaton, vocabulary: Vocabulary, ids: dict[bytes, int], text: bytes) -> bool:
+    """Read a text in its longest tokens, then EOS."""
+    state, at = automaton.start, 0
+    while at < len(text):
+        width = next(w for w in range(min(32, len(text) - at), 0, -1) if text[at : at + w] in ids)
+        state = automaton.next(state, ids[text[at : at + width]])
+        at += width
+    return automaton.next(state, vocabulary.eos_ids[0]) == 1
+
+
+@pytest.mark.parametrize("entry", SUITE, ids=lambda entry: entry.name)
+def test_pattern_to_first_mask(
+    entry: Entry, vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
+) -> None:
+    check(entry)
+    row = np.zeros(vocabulary.size, np.float32)
+    compiled = compile_fresh(entry.pattern, vocabulary, row)
+    ids = {t: i for i, t in enumerate(vocabulary.tokens) if t}
+    for text in (*entry.matching, *entry.other):
+        expected = re.fullmatch(entry.pattern, text) is not None
+        assert accepts(compiled.automaton, vocabulary, ids, text.encode()) == expected, text
+    stages = []
+
+    def measured() -> None:
+        stages.append(compile_fresh(entry.pattern, vocabulary, row).stages)
+
+    benchmark.pedantic(measured, setup=forget, rounds=ROUNDS, warmup_rounds=1)
+    to_dfa, to_tokens, to_mask = np.median(np.array(stages[1:]), axis=0) * 1e3
+    automaton = compiled.automaton
+    total = float(np.median(np.array(stages[1:]).sum(axis=1)) * 1e3)
+    benchmark.extra_info.update(
+        dfa_ms=to_dfa,
+        token_classes_ms=to_tokens,
+        mask_ms=to_mask,
+        total_ms=total,
+        states=automaton.states,
+        classes=automaton.classes,
+        table_bytes=automaton.nbytes,
+    )
+    table = tables.table(
+        f"Pattern to first mask, {vocabulary_name}, ms (medians of {ROUNDS})",
+        *("pattern", "byte automaton", "token classes", "first mask", "total", "states", "classes", "table kB"),
+    )
+    table.add(
+        *(entry.name, to_dfa, to_tokens, to_mask, total, automaton.states, automaton.classes, automaton.nbytes / 1000)
+    )
+
+
+def test_vocabulary_trie(
+    vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
+) -> None:
+    trie = benchmark.pedantic(lambda: Trie.of(vocabulary.tokens), rounds=5, warmup_rounds=1)
+    assert len(trie.tokens) == sum(t is not None for t in vocabulary.tokens)
+    assert len(trie) == len({t[:i] for t in vocabulary.tokens if t for i in range(len(t) + 1)})
+    median = benchmark.stats.stats.median * 1e3
+    tables.table("Once per vocabulary", "vocabulary", "trie, ms", "prefixes").add(vocabulary_name, median, len(trie))
+
+
+@pytest.mark.parametrize("count", [1000, 20_000])
+def test_choice(
+    count: int, vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
+) -> None:
+    texts = [f"{i * 7919 % 1_000_003}-item {i % 97}".encode() for i in range(count)]
+
+    def measured() -> TokenAutomaton:
+        automaton = token_automaton(word_list_dfa(texts, LIMITS), vocabulary, LIMITS, "the choice")
+        RowMask.of(automaton, automaton.start)
+        return automaton
+
+    automaton = benchmark.pedantic(measured, rounds=3, warmup_rounds=1)
+    ids = {t: i for i, t in enumerate(vocabulary.tokens) if t}
+    for text in texts[:: count // 50]:
+        assert accepts(automaton, vocabulary, ids, text)
+        assert not accepts(automaton, vocabulary, ids, text + b"x")
+    median = benchmark.stats.stats.median * 1e3
+    tables.table("Choice to first mask", "texts", "ms", "states", "classes", "table kB").add(
+        *(f"{count} on {vocabulary_name}", median, automaton.states, automaton.classes, automaton.nbytes / 1000)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, *sys.argv[1:]]))

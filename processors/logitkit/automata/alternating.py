@@ -22,6 +22,9 @@ from logitkit.automata.subset import SymbolDfa, split
 # The position of a thread whose body has matched, while lookaheads inside it are still open.
 MATCHED = -1
 
+# Steps over sets of sets cost this many of the steps that limits are counted in.
+STEP_COST = 16
+
 
 class Thread(NamedTuple):
     """One way to read the text so far."""
@@ -141,7 +144,7 @@ class _Machine:
                 for more in self.resolve(guard, behind):
                     duties = self.moved_duties(thread.obligations | more, symbol, behind)
                     after.update(Thread(q, duties) for q, g in targets if g == guard)
-        self.limits.check_work(self.work * 4)
+        self.limits.check_work(self.work * STEP_COST)
         return frozenset(after)
 
     def moved_duties(self, duties: Duties, symbol: int, behind: tuple[Threads, ...]) -> Duties:
@@ -150,6 +153,7 @@ class _Machine:
     def settled_all(self, threads: Threads, behind: tuple[Threads, ...]) -> Threads:
         """Drop the obligations that came true, and the threads one of whose obligations failed."""
         kept: dict[int, list[Duties]] = {}
+        self.work += len(threads)
         for thread in threads:
             duties = self.settled_duties(thread.obligations, behind)
             if duties is not None:
@@ -210,7 +214,7 @@ class _Machine:
         result = []
         for choice in product(*flipped):
             self.work += 1
-            self.limits.check_work(self.work * 4)
+            self.limits.check_work(self.work * STEP_COST)
             result.append(frozenset(choice))
         return weakest(result)
 

@@ -39,6 +39,8 @@ class _Rewriter:
 
     def whole(self, tree: Node) -> Node:
         """Rewrite the atomic groups anywhere inside."""
+        self.made += 1
+        self.limits.check_work(self.made * 40)
         match tree:
             case Atomic(node, position):
                 self.position = position
@@ -56,8 +58,6 @@ class _Rewriter:
 
     def first(self, parts: list[Node]) -> Node:
         """Return a tree that matches the concatenation of some parts, but only its first match."""
-        self.made += 1
-        self.limits.check_work(self.made * 100)
         if not parts:
             return Empty()
         head, rest = parts[0], parts[1:]
@@ -133,7 +133,11 @@ class _Rewriter:
         """Return a repeated body as options that each match in one length only."""
         options = list(node.options) if isinstance(node, Alternate) else [node]
         for option in options:
-            if not isinstance(option, Atomic) and not width_of(option):
+            if may_be_empty(option):
+                raise self.refused(
+                    "an atomic group or possessive quantifier repeats something that may be empty; leave the empty option out"
+                )
+            if not isinstance(option, Atomic) and width_of(option) is None:
                 raise self.refused(
                     "an atomic group or possessive quantifier repeats something that matches in several lengths; make the "
                     "inner part atomic too, as in (?>(?>...)*), or write it without the atomic group"
@@ -166,6 +170,23 @@ def width_of(tree: Node) -> int | None:
             return width * minimum if width is not None and (minimum == maximum or width == 0) else None
         case Atomic(node):
             return width_of(node)
+
+
+def may_be_empty(tree: Node) -> bool:
+    """Whether a tree may match without a character."""
+    match tree:
+        case Characters():
+            return False
+        case Concat(parts):
+            return all(map(may_be_empty, parts))
+        case Alternate(options):
+            return any(map(may_be_empty, options))
+        case Repeat(node, minimum):
+            return minimum == 0 or may_be_empty(node)
+        case Atomic(node):
+            return may_be_empty(node)
+        case _:
+            return True
 
 
 def _join(*parts: Node) -> Node:

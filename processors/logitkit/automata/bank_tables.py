@@ -27,7 +27,9 @@ class BankTables(NamedTuple):
         row_start: Where the row of each state begins.
         row_class: int32, the classes that a row lists.
         row_target: int32, their targets.
+        fallback: int64, for each row of `row_start` the state that its state falls back to, itself at the end.
         lane: [K] 0, 1, ..., K - 1, for the longest row.
+        link: [L] for the longest chain of fallbacks; only its length counts.
         eos_ids: Ids that end a sequence.
         finished_ids: Ids that a finished row may emit.
     """
@@ -39,7 +41,9 @@ class BankTables(NamedTuple):
     row_start: Tensor
     row_class: Tensor
     row_target: Tensor
+    fallback: Tensor
     lane: Tensor
+    link: Tensor
     eos_ids: Tensor
     finished_ids: Tensor
 
@@ -55,6 +59,7 @@ class BankTables(NamedTuple):
         class_of = np.zeros((len(automata), size), np.int32 if wide else np.int16)
         default = np.full((len(automata), classes), STAY, np.int32)
         first_row, row_start, row_class, row_target = [], [np.zeros(FIRST_STATE + 2, np.int64)], [], []
+        fallback = [np.arange(FIRST_STATE + 2)]
         rows, places, longest = FIRST_STATE + 2, 0, 1
         for slot, automaton in enumerate(automata):
             if automaton is None:
@@ -66,6 +71,8 @@ class BankTables(NamedTuple):
             row_start.append(automaton.row_start + places)
             row_class.append(automaton.row_class)
             row_target.append(automaton.row_target)
+            itself = np.arange(automaton.states + 1)
+            fallback.append(itself if automaton.fallback is None else np.append(automaton.fallback, automaton.states))
             rows += len(automaton.row_start)
             places += len(automaton.row_class)
             longest = max(longest, int(np.diff(automaton.row_start).max()))
@@ -89,7 +96,9 @@ class BankTables(NamedTuple):
             row_start=tensor(np.concatenate(row_start)),
             row_class=tensor(np.concatenate(row_class).astype(np.int32)),
             row_target=tensor(np.concatenate(row_target)),
+            fallback=tensor(np.concatenate(fallback)),
             lane=torch.arange(1 << (longest - 1).bit_length(), device=device),
+            link=torch.arange(max((a.longest_chain for a in present), default=1), device=device),
             eos_ids=torch.tensor(ends, dtype=torch.int64, device=device),
             finished_ids=torch.tensor(sorted({*ends, *pads}), dtype=torch.int64, device=device),
         )
@@ -97,6 +106,14 @@ class BankTables(NamedTuple):
     def nbytes(self) -> int:
         """Return the bytes of all tensors."""
         return sum(t.nbytes for t in self)
+
+    def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
+        """Return the states and what each falls back to, as often as the longest chain of the bank asks for."""
+        states = [state]
+        for _ in range(self.link.shape[0] - 1):
+            row = self.first_row.index_select(0, slot) + states[-1]
+            states.append(self.fallback.index_select(0, row))
+        return states
 
     def rows(self, slot: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the rows of some states, padded: classes [B, K], targets [B, K], and which of them are real."""
@@ -113,29 +130,32 @@ def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state:
     A stale slot and an id out of range lead to `DEAD`.
     """
     size = tables.class_of.shape[1]
-    symbol = tables.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
-    classes, targets, real = tables.rows(slot, state)
-    hit = real & (classes == symbol[:, None])
-    listed = (targets * hit).sum(1)
-    target = torch.where(hit.any(1), listed, tables.default[slot, symbol])
-    target = torch.where(target == STAY, state, target)
     fresh = generation == tables.generation.index_select(0, slot)
-    target = torch.where(fresh & (token < size) & (token >= 0), target, DEAD)
+    state = torch.where(fresh, state, DEAD)
+    symbol = tables.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
+    target = tables.default[slot, symbol].to(torch.int64)
+    for at in reversed(tables.chain(slot, state)):
+        classes, targets, real = tables.rows(slot, at)
+        hit = real & (classes == symbol[:, None])
+        target = torch.where(hit.any(1), (targets * hit).sum(1), target)
+    target = torch.where(target == STAY, state, target)
+    target = torch.where((token < size) & (token >= 0), target, DEAD)
     moves = (state >= FIRST_STATE) & (token != -1)
-    return torch.where(moves, target, torch.where(fresh, state, DEAD))
+    return torch.where(moves, target, state)
 
 
 def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
     size = tables.class_of.shape[1]
-    classes, targets, real = tables.rows(slot, state)
     never = torch.tensor(float("-inf"), dtype=logits.dtype, device=logits.device)
-    # Allowed classes: those allowed by default, corrected by the row; one more column takes what is not real.
-    legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
-    dummy = torch.full_like(classes, legal.shape[1] - 1)
-    legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
     fresh = generation == tables.generation.index_select(0, slot)
     state = torch.where(fresh, state, DEAD)
+    # Allowed classes: those allowed by default, corrected by the rows; one more column takes what is not real.
+    legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
+    for at in reversed(tables.chain(slot, state)):
+        classes, targets, real = tables.rows(slot, at)
+        dummy = torch.full_like(classes, legal.shape[1] - 1)
+        legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
     allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
     allowed = allowed & (state >= FIRST_STATE)[:, None]
     ends = tables.finished_ids

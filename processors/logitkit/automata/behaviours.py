@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa
 from logitkit.automata.ranges import expand
 
 Ints = NDArray[np.integer]
@@ -51,34 +51,40 @@ class Behaviours:
         )
 
 
-def of_bytes(step: NDArray[np.int32]) -> Behaviours:
-    """Return the behaviour of every byte class: the columns of a step table.
+def of_bytes(dfa: ByteDfa) -> Behaviours:
+    """Return the behaviour of every byte class: the columns of the step table.
 
-    The commonest target is the default, if more than half of the states go there, else death.
+    The commonest target is the default; with a fallback it is what the start state does, and a state lists only what it does
+    otherwise than the state that it falls back to.
     """
-    columns = np.ascontiguousarray(step[FIRST_STATE:].T)
-    default = np.zeros(len(columns), step.dtype)
-    for k, column in enumerate(columns):
-        count = np.bincount(column)
-        most = int(count.argmax())
-        if count[most] * 2 > len(column):
-            default[k] = most
-    owner, source = np.nonzero(columns != default[:, None])
-    target = columns[owner, source]
+    if dfa.fallback is None:
+        columns = np.ascontiguousarray(dfa.step[FIRST_STATE:].T)
+        default = np.array([np.bincount(column).argmax() for column in columns], dfa.step.dtype)
+        listed = columns != default[:, None]
+    else:
+        columns = np.ascontiguousarray(dfa.fallback.goes_on[FIRST_STATE:].T)
+        default = dfa.step[dfa.start]
+        listed = (columns != NOT_LISTED) & (columns != default[:, None])
+    owner, source = np.nonzero(listed)
     return Behaviours(
         default,
         starts(np.bincount(owner, minlength=len(columns))),
-        (source + FIRST_STATE).astype(step.dtype),
-        target,
+        (source + FIRST_STATE).astype(dfa.step.dtype),
+        columns[owner, source],
     )
 
 
-def then_byte(step: NDArray[np.int32], table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+def then_byte(dfa: ByteDfa, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
     """Return the behaviours `which` of a table, each followed by a byte of the class `symbol`."""
     place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
-    target = step[table.target[place], symbol[owner]]
-    default = step[table.default[which], symbol]
-    keep = target != default[owner]
+    default = dfa.step[table.default[which], symbol]
+    if dfa.fallback is None:
+        target = dfa.step[table.target[place], symbol[owner]]
+        keep = target != default[owner]
+    else:
+        # A state that gets no further does from here on what it falls back to does.
+        target = dfa.fallback.goes_on[table.target[place], symbol[owner]]
+        keep = (target != NOT_LISTED) & (target != default[owner])
     owner = owner[keep]
     return Behaviours(default, starts(np.bincount(owner, minlength=len(which))), table.source[place[keep]], target[keep])
 

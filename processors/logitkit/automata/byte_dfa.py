@@ -27,12 +27,14 @@ class ByteDfa:
         byte_class: [256] int64, class of each byte; class 0 is dead from every state.
         accepting: [S] bool.
         start: Its start state.
+        fallback: For automata that look for texts (`occurrences`): what each state falls back to, or None.
     """
 
     step: NDArray[np.int32]
     byte_class: NDArray[np.int64]
     accepting: NDArray[np.bool_]
     start: int
+    fallback: Fallback | None = None
 
     def run(self, text: bytes, state: int | None = None) -> int:
         """Return the state after some bytes, from the start or from a given state."""
@@ -44,6 +46,22 @@ class ByteDfa:
     def accepts(self, text: bytes) -> bool:
         """Whether the whole text is in the language."""
         return bool(self.accepting[self.run(text)])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fallback:
+    """How the states of an automaton that looks for texts relate: each acts like a shorter one unless a text goes on.
+
+    Args:
+        state: [S] the state that each falls back to; the start state, the last resort, has itself.
+        goes_on: [S, K] int32, target of each state where a text goes on (or is complete: dead), else `NOT_LISTED`.
+    """
+
+    state: NDArray[np.int64]
+    goes_on: NDArray[np.int32]
+
+
+NOT_LISTED = -1
 
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:

@@ -35,5 +35,11 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(
-        classes.class_of, behaviours, dfa.accepting, dfa.start, vocabulary.eos_ids, vocabulary.pad_id
+        classes.class_of,
+        behaviours,
+        dfa.accepting,
+        dfa.start,
+        vocabulary.eos_ids,
+        vocabulary.pad_id,
+        None if dfa.fallback is None else dfa.fallback.state,
     )

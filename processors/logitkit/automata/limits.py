@@ -15,8 +15,8 @@ class Limits:
 
     Args:
         states: States of the automaton, over characters and over bytes.
-        work: Elementary steps of the construction (positions visited, pairs of token class and state); about a
-            second for each million and a half of them.
+        work: Elementary steps of the construction, weighted by what they cost (positions visited, moves made, pairs
+            of token class and state): about a second for each five million of them, and 50 MB for each million.
 
     Example:
         >>> import logitkit as lk
@@ -29,7 +29,7 @@ limits=Limits(states=...) with a larger number
     """
 
     states: int = 50_000
-    work: int = 3_000_000
+    work: int = 8_000_000
 
     def check_states(self, count: int) -> None:
         """Raise `PatternTooLarge` if there are more states than allowed."""

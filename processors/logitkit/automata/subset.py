@@ -76,7 +76,8 @@ def determinise(positions: Positions, alphabet: Alphabet, limits: Limits) -> Sym
                     target = state(tuple(sorted(union)), any(final[p] for p in read))
                 row[target] = row.get(target, 0) | block
             work += len(future)
-            limits.check_work(work)
+        work += len(row)
+        limits.check_work(4 * work)
         moves.append(row)
     return SymbolDfa(moves, accepting)
 

@@ -37,6 +37,8 @@ class TokenAutomaton:
         start: The start state.
         eos_ids: Ids that end a sequence.
         pad_id: Id that a finished row may emit besides, or None.
+        fallback: [S] the state that each state falls back to, the start state to itself: a class that a row does not list
+            does what it does there. None: it does its default at once.
     """
 
     class_of: NDArray[np.integer]
@@ -48,6 +50,7 @@ class TokenAutomaton:
     start: int
     eos_ids: tuple[int, ...]
     pad_id: int | None = None
+    fallback: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -58,6 +61,7 @@ class TokenAutomaton:
         start: int,
         eos_ids: Iterable[int],
         pad_id: int | None,
+        fallback: NDArray[np.int64] | None = None,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
 
@@ -68,6 +72,7 @@ class TokenAutomaton:
             start: The start state.
             eos_ids: Ids that end a sequence.
             pad_id: Id that a finished row may emit besides.
+            fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
         """
         states = len(accepting)
         ends = np.array(sorted(eos_ids), np.int64)
@@ -97,6 +102,7 @@ class TokenAutomaton:
             start=start,
             eos_ids=tuple(ends.tolist()),
             pad_id=pad_id,
+            fallback=fallback,
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -116,14 +122,17 @@ class TokenAutomaton:
     @property
     def nbytes(self) -> int:
         """Bytes of the table, `class_of` not counted."""
-        tables = (self.default, self.row_start, self.row_class, self.row_target, self.accepting)
+        fallback = () if self.fallback is None else (self.fallback,)
+        tables = (self.default, self.row_start, self.row_class, self.row_target, self.accepting, *fallback)
         return sum(table.nbytes for table in tables)
 
     @cached_property
     def content_key(self) -> str:
         """SHA-256 of the table, as 64 hexadecimal digits: by this a saved state names its automaton."""
         digest = hashlib.sha256(repr((self.start, self.eos_ids, self.pad_id)).encode())
-        for table in (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.accepting):
+        fallback = () if self.fallback is None else (self.fallback,)
+        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.accepting, *fallback)
+        for table in tables:
             digest.update(f"{table.dtype.name}{table.shape}".encode())
             digest.update(np.ascontiguousarray(table))
         return digest.hexdigest()
@@ -142,16 +151,39 @@ class TokenAutomaton:
         if not 0 <= token < len(class_of):
             return DEAD
         symbol = class_of[token]
-        end = row_start[state + 1]
-        place = bisect_left(row_class, symbol, row_start[state], end)
-        target: int = row_target[place] if place < end and row_class[place] == symbol else default[symbol]
-        return state if target == STAY else target
+        for at in self.chain(state):
+            end = row_start[at + 1]
+            place = bisect_left(row_class, symbol, row_start[at], end)
+            if place < end and row_class[place] == symbol:
+                return state if row_target[place] == STAY else int(row_target[place])
+        return state if default[symbol] == STAY else int(default[symbol])
+
+    def chain(self, state: int) -> list[int]:
+        """Return a state and all that it falls back to, one after another."""
+        states = [state]
+        if self.fallback is not None:
+            while (below := int(self.fallback[states[-1]])) != states[-1]:
+                states.append(below)
+        return states
+
+    @cached_property
+    def longest_chain(self) -> int:
+        """Most states that one falls back through, itself included."""
+        length = 1
+        if self.fallback is not None:
+            at = self.fallback
+            while not np.array_equal(at, self.fallback[at]):
+                at = self.fallback[at]
+                length += 1
+            length += 1
+        return length
 
     def legal_classes(self, state: int) -> NDArray[np.bool_]:
         """Return which classes a live state allows: [C] bool."""
         legal = self.default != DEAD
-        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
-        legal[self.row_class[row]] = self.row_target[row] != DEAD
+        for at in reversed(self.chain(state)):
+            row = slice(int(self.row_start[at]), int(self.row_start[at + 1]))
+            legal[self.row_class[row]] = self.row_target[row] != DEAD
         return legal
 
     @cached_property

@@ -49,13 +49,13 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
     """
     step, width = dfa.step, dfa.step.shape[1]
     byte_class = dfa.byte_class.astype(np.int32)
-    limits.check_work(step.size)
-    level, behaviour_of_class = merge(of_bytes(step), len(step))
+    limits.check_work(step.size // 2)
+    level, behaviour_of_class = merge(of_bytes(dfa), len(step))
     first, last = trie.level(1)
     nodes: Ints = np.arange(first, last)
     behaviour = behaviour_of_class[byte_class[trie.byte[first:last]]].astype(np.int32)
     # Behaviours of all prefixes, numbered through the levels; those of whole tokens become the classes.
-    levels, offset, work = [level], 0, step.size
+    levels, offset, work = [level], 0, step.size // 4 + len(level.source)
     behaviour_at = np.zeros(len(trie), np.int32)
     depth = 1
     while True:
@@ -83,9 +83,9 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
             above = behaviour[parent]
             symbol = byte_class[trie.byte[nodes]]
         pairs, pair_of = _unique_small(above * width + symbol, len(level) * width)
-        stepped = then_byte(step, level, pairs // width, pairs % width)
+        stepped = then_byte(dfa, level, pairs // width, pairs % width)
         work += len(stepped.source) + len(pairs)
-        limits.check_work(work)
+        limits.check_work(2 * work)
         offset += len(level)
         level, merged = merge(stepped, len(step))
         levels.append(level)

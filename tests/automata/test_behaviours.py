@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from logitkit.automata import behaviours
+from logitkit.automata import behaviour_store, behaviours
 from logitkit.automata.behaviours import Behaviours, merge, of_bytes, starts, then_byte
 from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.language import byte_dfa_of
@@ -65,13 +65,13 @@ def _all_alike(table: Behaviours, states: int) -> NDArray[np.uint64]:
 @given(_tables())
 def test_merging_is_exact_when_all_hashes_meet(table: Behaviours) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(behaviours, "_digests", _all_alike)
+        patch.setattr(behaviours, "digests", _all_alike)
         _check_merge(table)
 
 
 def test_merging_is_exact_when_two_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Behaviours(np.array([2, 2, 3, 3, 2]), starts(np.array([1, 1, 0, 0, 1])), np.array([3, 4, 3]), np.array([4, 3, 4]))
-    monkeypatch.setattr(behaviours, "_digests", lambda *_: np.array([7, 7, 9, 9, 7], np.uint64))
+    monkeypatch.setattr(behaviours, "digests", lambda *_: np.array([7, 7, 9, 9, 7], np.uint64))
     _check_merge(table)
 
 
@@ -81,7 +81,7 @@ def test_token_classes_are_exact_when_all_hashes_meet(
 ) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
     honest = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
-    monkeypatch.setattr(behaviours, "_digests", _all_alike)
+    monkeypatch.setattr(behaviours, "digests", _all_alike)
     found = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
     assert len(found.behaviours) == len(honest.behaviours)
     for state in range(FIRST_STATE, len(dfa.step)):

@@ -99,7 +99,7 @@ def merge(table: Behaviours, states: int) -> tuple[Behaviours, Ints]:
     Returns:
         The distinct behaviours, and the new number of each old one.
     """
-    _, chosen, merged = np.unique(_digests(table, states), return_index=True, return_inverse=True)
+    _, chosen, merged = np.unique(digests(table, states), return_index=True, return_inverse=True)
     if not _agree(table, chosen, merged):
         chosen, merged = _group_exactly(table)
     dead = np.flatnonzero((table.default[chosen] == DEAD) & (table.start[chosen + 1] == table.start[chosen]))
@@ -119,7 +119,7 @@ def merge(table: Behaviours, states: int) -> tuple[Behaviours, Ints]:
     return with_dead, merged + 1
 
 
-def _digests(table: Behaviours, states: int) -> NDArray[np.uint64]:
+def digests(table: Behaviours, states: int) -> NDArray[np.uint64]:
     """Hash each behaviour in 64 bits: the sum over its exceptions of a random number for the pair, and one for the default.
 
     The numbers are odd, so no exception hashes to 0 and vanishes from the sum.
@@ -139,16 +139,20 @@ def _random_numbers(count: int) -> NDArray[np.uint64]:
 def _agree(table: Behaviours, chosen: Ints, merged: Ints) -> bool:
     """Whether every behaviour really equals the one chosen for its hash."""
     twin = chosen[merged]
-    size = table.start[1:] - table.start[:-1]
     other = np.flatnonzero(twin != np.arange(len(twin)))
-    mine, theirs = other, twin[other]
-    if not (np.array_equal(size[mine], size[theirs]) and np.array_equal(table.default[mine], table.default[theirs])):
+    return same(table, other, table, twin[other])
+
+
+def same(a: Behaviours, mine: Ints, b: Behaviours, theirs: Ints) -> bool:
+    """Whether each of some behaviours equals its partner in another table."""
+    size = a.start[mine + 1] - a.start[mine]
+    if not np.array_equal(size, b.start[theirs + 1] - b.start[theirs]):
         return False
-    here, _ = expand(table.start[mine], size[mine])
-    there, _ = expand(table.start[theirs], size[mine])
-    return np.array_equal(table.source[here], table.source[there]) and np.array_equal(
-        table.target[here], table.target[there]
-    )
+    if not np.array_equal(a.default[mine], b.default[theirs]):
+        return False
+    here, _ = expand(a.start[mine], size)
+    there, _ = expand(b.start[theirs], size)
+    return np.array_equal(a.source[here], b.source[there]) and np.array_equal(a.target[here], b.target[there])
 
 
 def _group_exactly(table: Behaviours) -> tuple[Ints, Ints]:

@@ -15,13 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, Ints, merge, of_bytes, then_byte
+from logitkit.automata.behaviour_store import BehaviourStore
+from logitkit.automata.behaviours import Behaviours, Ints, of_bytes, then_byte
 from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.limits import Limits
 from logitkit.automata.trie import Trie
 
 # From this share of live prefixes on, a whole level is handled at once, without looking up where the live ones are.
 WHOLE_LEVEL = 1 / 4
+
+# Up to so many distinct (behaviour, byte class) pairs of a level are looked up among earlier ones.
+FEW = 48
+UNKNOWN = -1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -50,61 +55,47 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
     step, width = dfa.step, dfa.step.shape[1]
     byte_class = dfa.byte_class.astype(np.int32)
     limits.check_work(step.size // 2)
-    level, behaviour_of_class = merge(of_bytes(dfa), len(step))
+    bytes_ = of_bytes(dfa)
+    work = step.size // 4 + len(bytes_.source)
+    limits.check_work(2 * work)
+    store = BehaviourStore(len(step), step.dtype)
     first, last = trie.level(1)
     nodes: Ints = np.arange(first, last)
-    behaviour = behaviour_of_class[byte_class[trie.byte[first:last]]].astype(np.int32)
-    # Behaviours of all prefixes, numbered through the levels; those of whole tokens become the classes.
-    levels, offset, work = [level], 0, step.size // 4 + len(level.source)
+    behaviour = store.add(bytes_)[byte_class[trie.byte[first:last]]]
     behaviour_at = np.zeros(len(trie), np.int32)
+    known: dict[int, int] = {}
     depth = 1
     while True:
         alive = np.flatnonzero(behaviour)
-        whole = len(alive) > WHOLE_LEVEL * (last - first)
-        if whole and len(behaviour) == last - first:
-            behaviour_at[first:last] = np.where(behaviour > 0, behaviour + offset, 0)
-        else:
-            nodes, behaviour = nodes[alive], behaviour[alive]
-            behaviour_at[nodes] = behaviour + offset
+        nodes, behaviour = nodes[alive], behaviour[alive]
+        behaviour_at[nodes] = behaviour
         depth += 1
         if not len(alive) or depth == trie.depth:
             break
         before, (first, last) = first, trie.level(depth)
-        if whole:
-            if len(behaviour) < len(trie.byte[before:first]):
-                spread = np.zeros(first - before, np.int32)
-                spread[nodes - before] = behaviour
-                behaviour = spread
+        if len(alive) > WHOLE_LEVEL * (first - before):
             nodes = np.arange(first, last)
-            above = behaviour[trie.parent[first:last] - before]
+            above = behaviour_at[trie.parent[first:last]]
             symbol = byte_class[trie.byte[first:last]]
         else:
             nodes, parent = trie.children_of(nodes)
             above = behaviour[parent]
             symbol = byte_class[trie.byte[nodes]]
-        pairs, pair_of = _unique_small(above * width + symbol, len(level) * width)
-        stepped = then_byte(dfa, level, pairs // width, pairs % width)
-        work += len(stepped.source) + len(pairs)
-        limits.check_work(2 * work)
-        offset += len(level)
-        level, merged = merge(stepped, len(step))
-        levels.append(level)
-        behaviour = merged[pair_of].astype(np.int32)
-    return _classes(trie, size, behaviour_at, levels, len(step))
-
-
-def _classes(trie: Trie, size: int, behaviour_at: Ints, levels: list[Behaviours], states: int) -> TokenClasses:
-    """Keep the behaviours that whole tokens have, once each."""
-    used, which = _unique_small(behaviour_at[trie.node_of_token], int(behaviour_at.max()) + 1)
-    parts, begin = [], 0
-    for level in levels:
-        here = used[(used >= begin) & (used < begin + len(level))]
-        parts.append(level.take(here - begin))
-        begin += len(level)
-    behaviours, number = merge(Behaviours.joined(parts), states)
+        pairs, pair_of = _unique_small(above * np.int64(width) + symbol, len(store) * width)
+        # The long tail of levels has few pairs, and patterns that loop meet the same ones on every level.
+        number = np.array([known.get(p, UNKNOWN) for p in pairs.tolist()] if len(pairs) <= FEW else [UNKNOWN])
+        if (number == UNKNOWN).any():
+            stepped = then_byte(dfa, store.table, pairs // width, pairs % width)
+            work += len(stepped.source) + len(pairs)
+            limits.check_work(2 * work)
+            number = store.add(stepped)
+            if len(pairs) <= FEW:
+                known.update(zip(pairs.tolist(), number.tolist(), strict=True))
+        behaviour = number[pair_of]
+    used, which = _unique_small(np.append(behaviour_at[trie.node_of_token], 0), len(store))
     class_of = np.zeros(size, np.int64)
-    class_of[trie.tokens] = number[which]
-    return TokenClasses(class_of, behaviours)
+    class_of[trie.tokens] = which[:-1]
+    return TokenClasses(class_of, store.take(used))
 
 
 def _unique_small(values: Ints, bound: int) -> tuple[Ints, Ints]:

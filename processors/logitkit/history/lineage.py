@@ -2,112 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.context import Context, select_context
-from logitkit.history_prompt import prompt_tensor
-from logitkit.history_rows import HistoryRows, Parents, Shown, keep_rows
+from logitkit.history.branches import Integers
+from logitkit.history.device_rows import DeviceRows
+from logitkit.history.generation import Generation, Port, store
+from logitkit.history.host_rows import HostRows
+from logitkit.history.rows import HistoryRows, Parents, Shown
+from logitkit.history.trail import Trail
 from logitkit.processor import Processor
 from logitkit.state import select
 
-__all__ = ["Generation", "Lineage", "Port", "Trail"]
-
-Integers = NDArray[np.int64]
-
-# States kept per lineage: of the last `DENSE` lengths, and of every `SPACING`-th for `REACH` before. A rejected draft of up to
-# `REACH` tokens so costs a replay of less than `SPACING`.
-DENSE, SPACING, REACH = 8, 8, 64
-KEPT = DENSE + REACH // SPACING + 8
-
-# Most kinds of logits (target and assistant model) that one lineage keeps states for.
-PORTS = 4
+__all__ = ["Lineage", "keep_rows"]
 
 
-class Port(NamedTuple):
-    """The logits that a state is for: an assistant model's may be wider than its target's."""
-
-    vocabulary_size: int
-    device: torch.device
-
-
-class Generation:
-    """Rows that began together: their prompts, and their states before any output.
-
-    Args:
-        shown: The rows of a call.
-        skips: [R] the columns at which their prompts begin.
-        starts: [R] the columns at which their output begins.
-        max_length: Most tokens of a row, if known.
-    """
-
-    def __init__(self, shown: Shown, skips: Integers, starts: Integers, max_length: int | None) -> None:
-        self.skips, self.starts = skips, starts
-        self.prompt = prompt_tensor(shown, skips, starts)
-        self._max_length = max_length
-        self._roots: dict[Port, tuple[Context, Any]] = {}
-        self._family: Integers | None = None
-
-    def root(self, processor: Processor[Any], port: Port) -> tuple[Context, Any]:
-        """Return the context and the state of the prompts alone."""
-        root = self._roots.get(port)
-        if root is None:
-            lengths = torch.from_numpy(self.starts - self.skips).to(port.device)
-            context = Context(
-                prompt=self.prompt.to(port.device),
-                prompt_lengths=lengths,
-                lengths=lengths,
-                vocabulary_size=port.vocabulary_size,
-                device=port.device,
-                max_length=self._max_length,
-            )
-            root = context, processor.init_state(context)
-            _store(self._roots, port, root)
-        return root
-
-    def family(self) -> Integers:
-        """Return a number for each row, [R], equal for rows of equal prompts and pads."""
-        if self._family is None:
-            places = torch.from_numpy(np.column_stack((self.skips, self.starts))).to(self.prompt.device)
-            self._family = torch.unique(torch.cat((places, self.prompt), 1), dim=0, return_inverse=True)[1].cpu().numpy()
-        return self._family
-
-
-class Trail:
-    """The states of the last lengths, for rows in one order; what is forgotten is replayed."""
-
-    def __init__(self, states: dict[int, Any] | None = None) -> None:
-        self.states: dict[int, Any] = states or {}
-
-    def put(self, length: int, state: Any) -> None:
-        """Keep a state, and let go of what is far behind it."""
-        self.states[length] = state
-        if (length - DENSE) % SPACING:
-            self.states.pop(length - DENSE, None)
-        self.states.pop(length - DENSE - REACH, None)
-        if len(self.states) > KEPT:
-            newest = max(self.states)
-            near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
-            self.states = {**near, length: state}
-
-    def nearest(self, length: int) -> int | None:
-        """Return the largest length with a state, up to the one given."""
-        if length in self.states:
-            return length
-        return max((n for n in self.states if n < length), default=None)
-
-    def upto(self, length: int) -> Trail:
-        """Return the part for lengths up to this one; the states are shared."""
-        return Trail({n: s for n, s in self.states.items() if n <= length})
-
-    def cut(self) -> None:
-        """Keep the newest state alone."""
-        for length in sorted(self.states)[:-1]:
-            del self.states[length]
+def keep_rows(shown: Shown) -> HistoryRows:
+    """Copy rows into a buffer where they are: in the CPU's memory or on a device."""
+    return HostRows(shown) if shown.array is not None else DeviceRows(shown)
 
 
 class Lineage:
@@ -115,7 +31,8 @@ class Lineage:
 
     Args:
         generation: What they began with.
-        origin: [R] the row of the generation that each row comes from; None if each comes from that of its own index.
+        origin: [R] the row of the generation that each row comes from; None if each comes from that of its
+            own index.
         rows: Their tokens.
         keys: [R] what must agree beside the tokens, or None.
     """
@@ -131,7 +48,7 @@ class Lineage:
         self._family: Integers | None = None
 
     def follow(self, shown: Shown, jumps: bool) -> int | None:
-        """Return how many leading columns of the call these rows have, in this order, if the call continues them.
+        """Return how many leading columns of a call these rows have, in this order, if it continues them.
 
         Args:
             shown: The call.
@@ -159,12 +76,17 @@ class Lineage:
         return parents
 
     def start_of(self, shown: Shown, row: int, key: int | None) -> tuple[int, int] | None:
-        """Return the columns at which the prompt of one row of a call begins and ends, if a row here tells."""
+        """Return the columns at which the prompt of one row of a call begins and ends, if known here."""
         length, starts = shown.length, self.starts
         if not self.first <= length <= self.rows.length + 1:
             return None
-        # Either one token longer than what is here (or as long, and its last token whatever), or a prompt again.
-        found = [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length] if length else []
+        # Either one token longer than what is here (or as long, and its last token whatever), or a prompt
+        # again.
+        found = (
+            [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length]
+            if length
+            else []
+        )
         if not found and length <= self.rows.length:
             found = [r for r in self.rows.equal_rows(shown, row, length).tolist() if starts[r] == length]
         for same in found:
@@ -178,7 +100,7 @@ class Lineage:
         return self.generation.skips if self.origin is None else self.generation.skips[self.origin]
 
     def state_at(self, processor: Processor[Any], port: Port, length: int) -> Any:
-        """Return the state of these rows when they had so many columns: kept, or replayed from the nearest that is."""
+        """Return the state of these rows when they had so many columns: kept, or replayed from one kept."""
         trail = self.trails.get(port)
         near = None if trail is None else trail.nearest(length)
         if trail is not None and near is not None:
@@ -203,7 +125,7 @@ class Lineage:
         trail = self.trails.get(port)
         if trail is None:
             trail = Trail()
-            _store(self.trails, port, trail)
+            store(self.trails, port, trail)
         trail.put(length, state)
 
     def extended(self, shown: Shown, seen: int, parents: Parents | None) -> Lineage:
@@ -233,7 +155,8 @@ class Lineage:
 
     def _permute(self, parents: Parents, shown: Shown) -> None:
         self.rows.move(parents, shown)
-        # Older states are of rows in the old order. Beams are not rewound, so these are let go, not permuted at every step.
+        # Older states are of rows in the old order. Beams are not rewound, so these are let go, not permuted
+        # at every step.
         self.trails.clear()
         if self.origin is None:
             self.origin = np.arange(shown.rows)
@@ -255,7 +178,7 @@ class Lineage:
             if self.origin is not None:
                 base = select_context(base, torch.from_numpy(self.origin).to(port.device))
             known = base, torch.from_numpy(-self.skips).to(port.device)
-            _store(self._contexts, port, known)
+            store(self._contexts, port, known)
         base, offset = known
         return Context(
             prompt=base.prompt,
@@ -265,9 +188,3 @@ class Lineage:
             device=base.device,
             max_length=base.max_length,
         )
-
-
-def _store(table: dict[Port, Any], port: Port, value: Any) -> None:
-    if len(table) >= PORTS and port not in table:
-        del table[next(iter(table))]
-    table[port] = value

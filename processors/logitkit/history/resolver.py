@@ -6,21 +6,21 @@ from typing import Generic, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
-from logitkit.history_lineage import Generation, Lineage, Port
-from logitkit.history_prompt import PromptLayout, Skip
-from logitkit.history_rows import Parents, Shown, keep_rows
+from logitkit.history.branches import Integers
+from logitkit.history.generation import Generation, Port
+from logitkit.history.lineage import Lineage, keep_rows
+from logitkit.history.prompt_layout import PromptLayout, Skip
+from logitkit.history.rows import Parents, Shown
 from logitkit.processor import Processor
 from logitkit.state import select
 
 __all__ = ["HistoryResolver"]
 
 S = TypeVar("S")
-Integers = NDArray[np.int64]
 
 # Histories remembered by default: enough for as many sequences that take turns in one hook.
 CAPACITY = 256
@@ -30,37 +30,42 @@ TRAILS = 4
 
 
 class HistoryResolver(Generic[S]):
-    """Find the state of every row from its token ids alone, whatever order and number of calls an engine makes.
+    """Find the state of every row from its token ids alone, in whatever order an engine makes its calls.
 
-    A state is a function of the prompt and the tokens after it, never of the call. A *history* is all ids of a row. The
-    resolver remembers the histories that calls have shown, and with each where its prompt ends:
+    A state is a function of the prompt and the tokens after it, never of the call. A *history* is all ids of
+    a row. The resolver remembers the histories that calls have shown, and with each where its prompt ends:
 
-    - A history that was shown before has the state that it had then. So has every beginning of it that is not shorter than its
-      prompt: an engine that looks ahead, repeats a call or takes back a draft sees no difference.
-    - A history one token longer than that is its continuation: `advance` by the token. It may stand in another row, more than
-      once, or beside fewer or more rows, as beams and sequences that take turns do. Of rows with equal histories, that of the
-      same index is continued.
-    - Any other history (longer by several tokens, shorter than the prompt, another within the prompt, with other pads) is the
-      prompt of a new generation, because engines never skip a token: a jump is the next turn of a chat, say. One such row
-      makes all rows of its call new, since rows of a call belong to one run of the engine.
+    - A history that was shown before has the state that it had then. So has every beginning of it that is not
+      shorter than its prompt: an engine that looks ahead, repeats a call or takes back a draft sees no
+      difference.
+    - A history one token longer than that is its continuation: `advance` by the token. It may stand in
+      another row, more than once, or beside fewer or more rows, as beams and sequences that take turns do. Of
+      rows with equal histories, that of the same index is continued.
+    - Any other history (longer by several tokens, shorter than the prompt, another within the prompt, with
+      other pads) is the prompt of a new generation, because engines never skip a token: a jump is the next
+      turn of a chat, say. One such row makes all rows of its call new, since rows of a call belong to one run
+      of the engine.
 
-    One case cannot be told from ids: a new run whose prompt is exactly a history shown before, or that and one token. It is
-    taken for a continuation; call `new_generation` before such a run, or give its prompt.
+    One case cannot be told from ids: a new run whose prompt is exactly a history shown before, or that and
+    one token. It is taken for a continuation; call `new_generation` before such a run, or give its prompt.
 
-    With `prompt` nothing is guessed: every history that begins with its row's prompt is a continuation, however much longer, and
-    any other is an error. Row i of R has the prompt (and `skip`) i // (R / B) of B, as engines lay out beams and samples.
+    With `prompt` nothing is guessed: every history that begins with its row's prompt is a continuation,
+    however much longer, and any other is an error. Row i of R has the prompt (and `skip`) i // (R / B) of B,
+    as engines lay out beams and samples.
 
-    Token ids are compared, never hashes. On a GPU the fast path, the same rows and one token more, reads one boolean from the
-    device. Memory: the last `capacity` histories or two calls' worth if that is more (the least recently used lineage, that is
-    rows shown together, goes first), the newest state of each, and at most 24 states of the last four lineages. A beam that is
-    dropped is forgotten at once; a forgotten history is a new prompt. Not thread-safe.
+    Token ids are compared, never hashes. On a GPU the fast path, the same rows and one token more, reads one
+    boolean from the device. Memory: the last `capacity` histories or two calls' worth if that is more (the
+    least recently used lineage, that is rows shown together, goes first), the newest state of each, and at
+    most 24 states of the last four lineages. A beam that is dropped is forgotten at once; a forgotten history
+    is a new prompt. Not thread-safe.
 
     Args:
         processor: Whose states are wanted.
-        prompt: [B, P] integers, the prompts without pads, right-padded with -1; None takes the first ids shown.
+        prompt: [B, P] integers, the prompts without pads, right-padded with -1; None takes the first ids
+            shown.
         prompt_lengths: [B] integers; None counts the ids of `prompt` that are not -1.
-        skip: How many of a row's leading ids are pads, which no prompt in a context has: [B] integers, or a function from the ids
-            [R, L] of a new generation to [R] integers; None is no pads.
+        skip: How many of a row's leading ids are pads, which no prompt in a context has: [B] integers, or a
+            function from the ids [R, L] of a new generation to [R] integers; None is no pads.
         max_length: Most tokens that a row will ever have, for `Context.max_length`.
         capacity: Histories to remember.
 
@@ -106,16 +111,18 @@ class HistoryResolver(Generic[S]):
         """Return the states and the context of the rows of a call.
 
         Args:
-            ids: [R, L] int32 or int64, all token ids of each row, prompt and pads included. Nothing refers to it afterwards.
-            vocabulary_size: Columns of the logits. States are kept apart for logits of another size or device.
+            ids: [R, L] int32 or int64, all token ids of each row, prompt and pads included. Nothing refers to
+                it afterwards.
+            vocabulary_size: Columns of the logits. States are kept apart for logits of another size or
+                device.
             device: Where the logits are, and so the states; None is where the ids are.
 
         Returns:
             The state of the R rows after their last token, and their context.
 
         Raises:
-            ConfigurationError: The ids have another shape or dtype, are negative, or do not begin with the prompt.
-            BatchMismatch: The rows are not a multiple of those of `prompt` or `skip`.
+            ConfigurationError: The ids have another shape or dtype, are negative, or do not begin with the
+            prompt. BatchMismatch: The rows are not a multiple of those of `prompt` or `skip`.
         """
         shown = self._shown(ids)
         port = Port(vocabulary_size, torch.device(device) if device is not None else ids.device)
@@ -143,8 +150,8 @@ class HistoryResolver(Generic[S]):
             raise ConfigurationError(f"ids is a {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
         if ids.dim() != 2 or ids.shape[0] == 0 or ids.dtype not in (torch.int64, torch.int32):
             raise ConfigurationError(
-                f"ids is a {ids.dtype} tensor of shape {list(ids.shape)}; give the token ids of at least one row, [R, L], "
-                "int32 or int64"
+                f"ids is a {ids.dtype} tensor of shape {list(ids.shape)}; give the token ids of at least one "
+                "row, [R, L], int32 or int64"
             )
         # All histories are kept where the first ones were.
         home = self._lineages[0].rows.tokens.device if self._lineages else ids.device
@@ -152,12 +159,13 @@ class HistoryResolver(Generic[S]):
         if shown.array is not None and shown.length and np.minimum.reduce(shown.array[:, -1]) < 0:
             row = int(shown.array[:, -1].argmin())
             raise ConfigurationError(
-                f"row {row} has the id {shown.array[row, -1]} at position {shown.length - 1}; ids are at least 0"
+                f"row {row} has the id {shown.array[row, -1]} at position {shown.length - 1}; ids are at "
+                "least 0"
             )
         return shown
 
     def _find(self, shown: Shown, keys: Integers | None) -> tuple[Lineage, int, Parents | None] | None:
-        """Return a lineage that all rows continue, the leading columns that it has, and the row that each row continues."""
+        """Return a lineage that all rows continue, how many columns it has of theirs, and their parents."""
         for lineage in self._lineages:
             seen = lineage.follow(shown, self._layout.explicit)
             if seen is not None:

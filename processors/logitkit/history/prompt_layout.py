@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.history_rows import Shown
+from logitkit.history.branches import Integers
+from logitkit.history.rows import Shown
 
 __all__ = ["PromptLayout", "Skip"]
 
-Integers = NDArray[np.int64]
 
 # How many leading ids of a row are pads: one number per row, or found from the ids.
 Skip = Tensor | Callable[[Tensor], Tensor]
@@ -40,9 +39,13 @@ class PromptLayout:
         self._find_skip = skip if callable(skip) and not isinstance(skip, Tensor) else None
         self._skip = _integers(skip, "skip", 1) if isinstance(skip, Tensor) else None
         if skip is not None and self._skip is None and self._find_skip is None:
-            raise ConfigurationError(f"skip is a {type(skip).__name__}; give a tensor [B], a function of the ids, or None")
+            raise ConfigurationError(
+                f"skip is a {type(skip).__name__}; give a tensor [B], a function of the ids, or None"
+            )
         if self._skip is not None and (len(self._skip) == 0 or self._skip.min() < 0):
-            raise ConfigurationError(f"skip is {self._skip.tolist()}; it needs a number of pads, at least 0, for every row")
+            raise ConfigurationError(
+                f"skip is {self._skip.tolist()}; it needs a number of pads, at least 0, for every row"
+            )
         self._keys: dict[int, Integers] = {}
 
     @property
@@ -73,7 +76,8 @@ class PromptLayout:
 
         Raises:
             BatchMismatch: The rows are not a multiple of those of the prompt or of `skip`.
-            ConfigurationError: A row does not begin with its prompt, is shorter, has more pads than ids or a negative id.
+            ConfigurationError: A row does not begin with its prompt, is shorter, has more pads than ids or a
+            negative id.
         """
         rows, length = shown.rows, shown.length
         skips = np.zeros(rows, np.int64)
@@ -82,16 +86,21 @@ class PromptLayout:
         elif self._find_skip is not None:
             skips = _integers(self._find_skip(shown.ids), "the result of skip", 1)
             if skips.shape != (rows,):
-                raise BatchMismatch(f"skip returned {len(skips)} numbers for {rows} rows; return one for each row")
+                raise BatchMismatch(
+                    f"skip returned {len(skips)} numbers for {rows} rows; return one for each row"
+                )
         for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
             raise ConfigurationError(
-                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must belong to the prompts "
-                "that the engine runs (for other prompts, make a new hook)"
+                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be that "
+                "of the prompts that the engine runs (for other prompts, make a new hook)"
             )
         if self._prompt is None or self._lengths is None:
             if shown.array is not None and shown.array.size and shown.array.min() < 0:
                 row, column = np.argwhere(shown.array < 0)[0].tolist()
-                raise ConfigurationError(f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at least 0")
+                raise ConfigurationError(
+                    f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at "
+                    "least 0"
+                )
             return skips, np.full(rows, length)
         which = _spread(len(self._prompt), rows, "prompt")
         for row, (skip, source) in enumerate(zip(skips.tolist(), which.tolist(), strict=True)):
@@ -103,30 +112,16 @@ class PromptLayout:
         if len(given) < len(prompt):
             pads = f" after {skip} pads" if skip else ""
             raise ConfigurationError(
-                f"row {row} has {len(given)} ids{pads}, but its prompt has {len(prompt)}; the engine must show the whole prompt"
+                f"row {row} has {len(given)} ids{pads}, but its prompt has {len(prompt)}; the engine must "
+                "show the whole prompt"
             )
         differs = np.flatnonzero(given != prompt)
         if len(differs):
             at = int(differs[0])
             raise ConfigurationError(
-                f"row {row} does not begin with its prompt: at position {at + skip} it has the id {given[at]}, the prompt has "
-                f"{prompt[at]}; for another prompt make a new hook, or give no prompt"
+                f"row {row} does not begin with its prompt: at position {at + skip} it has id {given[at]}, "
+                f"the prompt has {prompt[at]}; for another prompt make a new hook, or give no prompt"
             )
-
-
-def prompt_tensor(shown: Shown, skips: Integers, starts: Integers) -> Tensor:
-    """Return the prompts that begin and end at these columns, [R, P] int64 right-padded with -1."""
-    lengths = starts - skips
-    width = int(lengths.max())
-    if not skips.any() and int(lengths.min()) == width:
-        return shown.ids[:, :width].clone()
-    column = np.arange(width)
-    inside = column < lengths[:, None]
-    # Columns beyond a row's prompt read any id, which the mask replaces.
-    index = torch.from_numpy(np.where(inside, column + skips[:, None], 0)).to(shown.ids.device)
-    if not width:
-        return shown.ids[:, :0].clone()
-    return shown.ids.gather(1, index).masked_fill(~torch.from_numpy(inside).to(index.device), -1)
 
 
 def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers | None:
@@ -137,15 +132,19 @@ def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers 
     present = (prompt >= 0).cumprod(1).sum(1)
     lengths = present if given is None else _integers(given, "prompt_lengths", 1)
     if lengths.shape != present.shape:
-        raise ConfigurationError(f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt")
+        raise ConfigurationError(
+            f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt"
+        )
     outside = np.flatnonzero((lengths < 0) | (lengths > present))
     if len(outside):
         row = int(outside[0])
         raise ConfigurationError(
-            f"prompt_lengths is {lengths[row]} for row {row} of prompt, which begins with {present[row]} token ids"
+            f"prompt_lengths is {lengths[row]} for row {row} of prompt, which begins with {present[row]} ids"
         )
     if given is None and (prompt[np.arange(prompt.shape[1]) >= lengths[:, None]] != -1).any():
-        raise ConfigurationError("prompt has token ids behind a negative id; it must be padded with -1, and on the right only")
+        raise ConfigurationError(
+            "prompt has token ids behind a negative id; it must be padded with -1, and on the right only"
+        )
     return lengths
 
 
@@ -153,9 +152,15 @@ def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
     wanted = "[B]" if dimensions == 1 else "[B, P]"
     if not isinstance(tensor, Tensor):
         raise ConfigurationError(f"{name} is a {type(tensor).__name__}; give a tensor {wanted} of integers")
-    if tensor.dim() != dimensions or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+    if (
+        tensor.dim() != dimensions
+        or tensor.is_floating_point()
+        or tensor.is_complex()
+        or tensor.dtype == torch.bool
+    ):
         raise ConfigurationError(
-            f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of integers"
+            f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of "
+            "integers"
         )
     # A copy: the caller may change its own tensor later.
     copied: Integers = tensor.detach().to("cpu", torch.int64, copy=True).numpy()
@@ -163,9 +168,9 @@ def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
 
 
 def _spread(given: int, rows: int, name: str) -> Integers:
-    """Return which of the given rows each row belongs to: beams and samples of one prompt stand side by side."""
+    """Return which given row each row belongs to: beams and samples of one prompt stand side by side."""
     if rows % given:
         raise BatchMismatch(
-            f"the engine shows {rows} rows, but {name} has {given}; the rows must be as many, or each given row repeated equally often"
+            f"the engine shows {rows} rows, but {name} has {given}; give it as many, or a divisor"
         )
     return np.arange(rows) // (rows // given)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["branch_columns", "names_of"]
+__all__ = ["Integers", "branch_columns", "names_of"]
 
-Integers = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.int64]
 
 
 def branch_columns(rows: Integers) -> Integers:
     """Return the columns in which any two rows differ first.
 
-    Rows form a tree, which branches in at most R - 1 columns, however long the rows are. Two rows that agree in these columns
-    are equal; so a row is named by few ids, exactly, which no hash does.
+    Rows form a tree, which branches in at most R - 1 columns, however long the rows are. Two rows that agree
+    in these columns are equal; so a row is named by few ids, exactly, which no hash does.
 
     Args:
         rows: [R, L] token ids.
@@ -30,7 +33,7 @@ def branch_columns(rows: Integers) -> Integers:
     # Any order of ids will do: sorted rows stand beside those with which they share most.
     order = sorted(range(len(rows)), key=names.__getitem__)
     columns = set()
-    for one, other in zip(order, order[1:], strict=False):
+    for one, other in pairwise(order):
         if names[one] != names[other]:
             columns.add(int((rows[one] != rows[other]).argmax()))
     return np.array(sorted(columns), np.int64)

@@ -1,0 +1,13 @@
+"""From the token ids that an engine shows to the states of its rows.
+
+resolver        HistoryResolver: which histories continue, and what is remembered
+prompt_layout   where the prompt of each row begins and ends
+generation      rows that began together, and their first states
+lineage         rows that grow together, and their states; `trail` keeps the last of these
+rows            the ids of rows in a buffer: `host_rows` compares with numpy, `device_rows` on any device
+branches        the few columns that tell rows apart
+"""
+
+from logitkit.history.resolver import HistoryResolver as HistoryResolver
+
+__all__ = ["HistoryResolver"]

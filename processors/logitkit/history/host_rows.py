@@ -1,0 +1,124 @@
+"""Token histories in the memory of the CPU, compared with numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.history.branches import Integers, branch_columns, names_of
+from logitkit.history.rows import HistoryRows, Parents, Shown
+
+__all__ = ["HostRows"]
+
+# Of rows that moved, the newest tokens nearly always differ: looking at so many first saves a comparison of
+# everything.
+PROBE = 4
+
+# New columns that count as branches before it is found out which of them are.
+UNSORTED = 32
+
+# Columns that are copied for all rows, moved or not.
+FEW = 64
+
+
+class HostRows(HistoryRows):
+    """Rows in the memory of the CPU: one comparison of all ids, and a few small operations."""
+
+    def __init__(self, shown: Shown) -> None:
+        # Columns that tell rows apart, and some that may not. Only beams need them: found when rows move for
+        # the first time.
+        self._branches: Integers | None = None
+        self._limit = 0
+        super().__init__(shown)
+
+    def _write(self, shown: Shown) -> None:
+        given, start = _array(shown), self.length
+        self._mine: Integers = self.tokens.numpy()
+        self._mine[:, start : shown.length] = given[:, start:]
+        if self._branches is not None:
+            columns = np.concatenate((self._branches, np.arange(start, shown.length)))
+            if len(columns) > self._limit:
+                columns = self._limited(columns[branch_columns(self._mine[:, columns])])
+            self._branches = columns
+
+    def same(self, shown: Shown, start: int, stop: int) -> bool:
+        """Whether each row shows, in these columns, what it has here."""
+        mine, given = self._mine, _array(shown)
+        if stop <= start:
+            return True
+        if mine[0, stop - 1] != given[0, stop - 1]:
+            return False
+        probe = max(start, stop - PROBE)
+        if len(mine) > 1 and not _all(mine[:, probe:stop] == given[:, probe:stop]):
+            return False
+        return _all(mine[:, start:stop] == given[:, start:stop])
+
+    def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:
+        """Return the indices of all rows here whose first `stop` ids are those of one row shown."""
+        mine, given = self._mine, _array(shown)[row]
+        if stop and not (mine[:, stop - 1] == given[stop - 1]).any():
+            return np.zeros(0, np.int64)
+        return np.flatnonzero((mine[:, :stop] == given[:stop]).all(1))
+
+    def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
+        """Find, for each row shown, a row here with the same first `stop` ids and the same key."""
+        given = _array(shown)
+        columns = self._columns(shown, stop)
+        if columns is None:
+            return Parents(np.full(len(given), -1), 0)
+        own, asked = self._mine[:, columns], given[:, columns]
+        names = names_of(own, keys)
+        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+        if len(own) != len(asked):
+            found = [first.get(name, -1) for name in names_of(asked, shown_keys)]
+            return self._verified(np.array(found), given, 0, stop)
+        # A twin of lower index is as good a parent, but a row rather continues itself.
+        pairs = enumerate(zip(names, names_of(asked, shown_keys), strict=True))
+        rows = np.array([row if mine == name else first.get(name, -1) for row, (mine, name) in pairs])
+        # A row and its parent differ first in a branch column, so before it nothing needs to be gathered.
+        differs = np.logical_or.reduce(own != own[rows], 0)
+        place = int(differs.argmax()) if len(columns) else 0
+        since = int(columns[place]) if len(columns) and differs[place] else stop
+        return self._verified(rows, given, since, stop)
+
+    def _columns(self, shown: Shown, stop: int) -> Integers | None:
+        """Return the columns before `stop` that tell the rows apart; None if nothing is continued anyway."""
+        if self._branches is None:
+            # Sorting whole rows is worth while only if one of them continues.
+            if not len(self.equal_rows(shown, 0, stop)):
+                return None
+            self._branches = self._limited(branch_columns(self._mine[:, : self.length]))
+        return self._branches if stop == self.length else self._branches[self._branches < stop]
+
+    def _limited(self, columns: Integers) -> Integers:
+        self._limit = len(columns) + UNSORTED
+        return columns
+
+    def _verified(self, rows: Integers, given: Integers, since: int, stop: int) -> Parents:
+        """Compare every id with that of the proposed parent, once, and take back what is wrong."""
+        mine = self._mine
+        equal = mine[:, :since] == given[:, :since] if since else np.ones((1, 1), np.bool_)
+        # A row without a parent is compared with any row, to no effect.
+        rest = mine[rows, since:stop] == given[:, since:stop]
+        if not (_all(equal) and _all(rest)):
+            rows = np.where(equal.all(1) & rest.all(1), rows, -1)
+        return Parents(rows, since)
+
+    def move(self, parents: Parents, shown: Shown) -> None:
+        """Make each row that of its parent, and append the newest column."""
+        since, stop = parents.since, self.length
+        if since < stop:
+            # Of few columns it is faster to write all rows than to pick those that moved.
+            which = parents.moved if stop - since > FEW else slice(None)
+            self._mine[which, since:stop] = _array(shown)[which, since:stop]
+        self.append(shown)
+
+
+def _array(shown: Shown) -> Integers:
+    assert shown.array is not None, "rows on the CPU are compared with ids on the CPU"
+    return shown.array
+
+
+def _all(equal: NDArray[np.bool_]) -> bool:
+    # Much faster than `all`, for small arrays above all.
+    return int(np.count_nonzero(equal)) == equal.size

@@ -13,10 +13,9 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
+from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
 from tests import vocabularies
 from tests.adapters import tokenizer_zoo as zoo
-from sentencepiece import SentencePieceProcessor
-from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
@@ -237,10 +236,11 @@ def test_user_defined_symbols_of_sentencepiece_have_text() -> None:
 
 
 def test_unused_pieces_of_sentencepiece_have_no_text() -> None:
-    proto = ModelProto.FromString(zoo.sentencepiece_model("bpe"))
+    messages: Any = sentencepiece_model_pb2
+    proto = messages.ModelProto.FromString(zoo.sentencepiece_model("bpe"))
     piece = proto.pieces[-1]
     assert vocabulary(SentencePieceProcessor(model_proto=proto.SerializeToString())).tokens[-1]
-    piece.type = ModelProto.SentencePiece.UNUSED
+    piece.type = messages.ModelProto.SentencePiece.UNUSED
     vocab = vocabulary(SentencePieceProcessor(model_proto=proto.SerializeToString()))
     assert vocab.tokens[-1] is None
 

@@ -57,7 +57,7 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
     limits.check_work(step.size // 2)
     bytes_ = of_bytes(dfa)
     work = step.size // 4 + len(bytes_.source)
-    limits.check_work(2 * work)
+    limits.check_work(work)
     store = BehaviourStore(len(step), step.dtype)
     first, last = trie.level(1)
     nodes: Ints = np.arange(first, last)
@@ -87,7 +87,7 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
         if (number == UNKNOWN).any():
             stepped = then_byte(dfa, store.table, pairs // width, pairs % width)
             work += len(stepped.source) + len(pairs)
-            limits.check_work(2 * work)
+            limits.check_work(work)
             number = store.add(stepped)
             if len(pairs) <= FEW:
                 known.update(zip(pairs.tolist(), number.tolist(), strict=True))

@@ -39,7 +39,7 @@ from tests.batches import (
     same_state,
     step,
 )
-from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
+from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -140,7 +140,10 @@ def test_configurations_of_a_kind_share_a_batch(row: Row, dtype: torch.dtype, da
         torch.cat([batch.logits for _, batch in parts], 1),
     )
     starts = [one.processor.init_state(context) for (one, _), context in zip(parts, contexts, strict=True)]
-    joined = run(row.processor, together, lk.concatenate(starts), lk.concatenate_context(contexts))
+    state, context = lk.concatenate(starts), lk.concatenate_context(contexts)
+    joined = run(row.processor, together, state, context)
+    with tensor_path():
+        assert same_result(run(row.processor, together, state, context), joined)
     first = 0
     for one, batch in parts:
         alone = run(one.processor, batch)
@@ -313,7 +316,7 @@ def compiled(processor: lk.Processor[Any]) -> Callable[..., tuple[Any, Tensor]]:
 
 @every_row
 def test_a_compiled_graph_gives_the_same(row: Row) -> None:
-    """In one graph, and still after other automata came into the bank, and went."""
+    """In one graph, and still after other automata came into the bank and went."""
     torch.compiler.reset()
     one_step = compiled(row.processor)
     others: list[lk.Regex] = []
@@ -330,3 +333,23 @@ def test_a_compiled_graph_gives_the_same(row: Row) -> None:
         others = [lk.Regex(f"[a-z]{{{seed + n}}}", vocabulary()) for n in range(50, 53)]
         for other in others:
             other.init_state(context)
+
+
+def test_a_compiled_graph_runs_automata_that_came_later() -> None:
+    """What a graph reads of the bank are inputs, not constants; a slot that was freed serves another."""
+    torch.compiler.reset()
+    first = lk.Regex("[a-z]{90}", vocabulary())
+    one_step = compiled(first)
+    context = lk.Context.of([[], []], COLUMNS)
+    slots = set()
+    for letter in "defghi":
+        later = lk.Choice([f"c{letter}", "1"], vocabulary())
+        state = later.init_state(context)
+        slots.add(int(state.slot[0]))
+        state, logits = one_step(state, torch.tensor([ids(b"c")[0], -1]), torch.ones(2, COLUMNS), context)
+        wanted = torch.full((2, COLUMNS), -torch.inf)
+        wanted[0, ids(letter.encode())[0]] = 1
+        wanted[1, [ids(b"c")[0], ids(b"1")[0]]] = 1
+        assert same_bits(logits, wanted)
+        del later
+    assert len(slots) == 1

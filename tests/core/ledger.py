@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.context import Context
 from logitkit.state import Fill
 
-WIDTH = 160
+WIDTH = 400
 
 
 class LedgerState(NamedTuple):

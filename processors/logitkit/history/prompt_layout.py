@@ -91,8 +91,8 @@ class PromptLayout:
                 )
         for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
             raise ConfigurationError(
-                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be that "
-                "of the prompts that the engine runs (for other prompts, make a new hook)"
+                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be "
+                "that of the prompts that the engine runs (for other prompts, make a new hook)"
             )
         if self._prompt is None or self._lengths is None:
             if shown.array is not None and shown.array.size and shown.array.min() < 0:

@@ -1,0 +1,101 @@
+"""A tokenizer as data."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.errors import VocabularyError
+
+TOKENS = [b"a", b"b", b"ab", None]
+
+
+def test_what_it_holds() -> None:
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3, 1], size=6, pad_id=5)
+    assert vocabulary.tokens == (b"a", None, b"ab", None, None, None)
+    assert vocabulary.eos_ids == (1, 3)
+    assert (vocabulary.size, len(vocabulary), vocabulary.pad_id) == (6, 6, 5)
+    assert vocabulary.decode([0, 1, 2, 5]) == b"aab"
+    assert repr(vocabulary) == "Vocabulary(2 tokens with text of 6, eos_ids=[1, 3], pad_id=5)"
+
+
+def test_one_eos_id_needs_no_list_and_repeats_count_once() -> None:
+    assert lk.Vocabulary(TOKENS, eos_ids=3).eos_ids == (3,)
+    assert lk.Vocabulary(TOKENS, eos_ids=(3, 3)).eos_ids == (3,)
+    assert lk.Vocabulary(TOKENS, eos_ids=()).eos_ids == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tokens": ["a"], "eos_ids": 0}, r"token 0 is 'a' of type str; give its bytes, or None"),
+        ({"tokens": [b"a", 7], "eos_ids": 0}, r"token 1 is 7 of type int"),
+        ({"tokens": [b"a", b""], "eos_ids": 0}, r"token 1 is empty bytes; give None"),
+        ({"tokens": TOKENS, "eos_ids": 4}, r"eos_ids has 4; allowed are token ids from 0 to 3"),
+        ({"tokens": TOKENS, "eos_ids": [-1]}, r"eos_ids has -1; allowed are"),
+        ({"tokens": TOKENS, "eos_ids": ["3"]}, r"eos_ids has '3'; allowed are"),
+        ({"tokens": TOKENS, "eos_ids": [True]}, r"eos_ids has True; allowed are"),
+        ({"tokens": TOKENS, "eos_ids": 3, "pad_id": 4}, r"pad_id has 4; allowed are token ids from 0 to 3"),
+        ({"tokens": TOKENS, "eos_ids": 3, "size": 3}, r"size=3 is less than the 4 tokens given"),
+        ({"tokens": [None, None], "eos_ids": 0}, r"no token has text"),
+        ({"tokens": [b"a", None], "eos_ids": 0}, r"no token has text"),
+        ({"tokens": [], "eos_ids": []}, r"no token has text"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(VocabularyError, match=message):
+        lk.Vocabulary(**arguments)
+
+
+def test_equal_content_is_equal() -> None:
+    one = lk.Vocabulary(TOKENS, eos_ids=[3])
+    same = lk.Vocabulary((b"a", b"b", b"ab", b"</s>"), eos_ids=3, size=4)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one.content_key == same.content_key
+    assert len(one.content_key) == 64
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lk.Vocabulary([b"a", b"b", b"ba", None], eos_ids=[3]),
+        lk.Vocabulary([b"a", b"ba", b"b", None], eos_ids=[3]),
+        lk.Vocabulary([b"a", b"b", None, b"ab"], eos_ids=[2]),
+        lk.Vocabulary(TOKENS, eos_ids=[]),
+        lk.Vocabulary(TOKENS, eos_ids=[3], size=5),
+        lk.Vocabulary(TOKENS, eos_ids=[3], pad_id=3),
+    ],
+)
+def test_other_content_is_other(other: lk.Vocabulary) -> None:
+    one = lk.Vocabulary(TOKENS, eos_ids=[3])
+    assert one != other
+    assert one.content_key != other.content_key
+
+
+texts = st.lists(st.none() | st.binary(min_size=1, max_size=3), min_size=1, max_size=5).filter(any)
+
+
+@given(texts, texts)
+def test_the_content_key_tells_contents_apart(a: list[bytes | None], b: list[bytes | None]) -> None:
+    one, other = (lk.Vocabulary([*tokens, None], eos_ids=len(tokens)) for tokens in (a, b))
+    assert (one.content_key == other.content_key) == (a == b)
+
+
+def test_copies_are_equal() -> None:
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3], size=6, pad_id=5)
+    for other in (copy.copy(vocabulary), copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))):
+        assert other == vocabulary
+        assert (other.tokens, other.eos_ids, other.pad_id) == (vocabulary.tokens, vocabulary.eos_ids, 5)
+
+
+def test_whether_any_text_can_be_spelt() -> None:
+    every = [bytes([i]) for i in range(256)]
+    assert lk.Vocabulary([*every, None], eos_ids=256).spells_every_byte
+    assert not lk.Vocabulary([*every[:-1], None], eos_ids=255).spells_every_byte

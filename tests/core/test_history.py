@@ -18,6 +18,7 @@ import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history import HistoryResolver, host_rows, lineage, resolver
 from logitkit.history.device_rows import DeviceRows
+from logitkit.history.rows import Shown
 from tests.core.ledger import Ledger, LedgerState, rows_of
 
 Rows = list[list[int]]
@@ -249,7 +250,7 @@ class TestNewGeneration:
         assert hook([1, 1, 5, 6], [3, 3, 5, 6]) == begun([1, 1, 5, 6], [3, 3, 5, 6])
 
     def test_is_not_recognised_when_it_is_the_last_history_and_one_token(self) -> None:
-        """The one case that ids do not tell: it counts as a continuation, unless the caller says otherwise."""
+        """The one case that ids do not tell: a continuation, unless the caller says otherwise."""
         chat, turn = [1, 2, 3], [1, 2, 3, 4]
         hook = Hook()
         hook([1, 2])
@@ -586,7 +587,7 @@ def test_a_step_reads_one_scalar_from_a_device(place: str, monkeypatch: pytest.M
         assert reads.count == allowed
 
 
-class OnDevice(resolver.Shown):
+class OnDevice(Shown):
     """The ids of a call, out of numpy's reach."""
 
     __slots__ = ()

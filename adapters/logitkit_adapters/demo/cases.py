@@ -1,0 +1,123 @@
+"""What the demo asks the model for, and how it checks what comes back, without logitkit."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from logitkit import Choice, Limits, Regex, Vocabulary
+
+__all__ = ["Case", "own_case", "shipped_cases"]
+
+_DATE = r"(19|20)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
+_PERSON = rf'\{{"name": "Emma Brown", "age": [1-9]\d, "email": "{_EMAIL}", "active": (true|false)\}}'
+_PRICE = r"€\d{1,3}\.\d\d"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Prompts, the language that the text after them must be in, and an independent check.
+
+    Args:
+        name: A word or two.
+        language: The pattern or the options, to be shown.
+        prompts: Generated for in one batch.
+        constraint: Makes the constraint for a vocabulary within limits.
+        check: Says without logitkit whether a text is in the language; None if nothing else can.
+        beams: Beams of each prompt; 1 is greedy search.
+        max_new_tokens: Most tokens of each text.
+    """
+
+    name: str
+    language: str
+    prompts: tuple[str, ...]
+    constraint: Callable[[Vocabulary, Limits], Regex | Choice]
+    check: Callable[[str], bool] | None
+    beams: int = 1
+    max_new_tokens: int = 64
+
+
+def shipped_cases() -> tuple[Case, ...]:
+    """Return the cases of a plain `logitkit demo`.
+
+    Returns:
+        Cases with prompts after which the model by itself writes something else.
+    """
+    return (
+        _regex_case("date", _DATE, ["The meeting is on "], check=_matcher(_DATE)),
+        _regex_case("e-mail", _EMAIL, ["Please write to Emma Brown: "], check=_matcher(_EMAIL)),
+        _choice_case("choice", ["positive", "negative", "neutral"], ["Review: The food was awful. "]),
+        _regex_case("JSON", _PERSON, ["Name: Emma Brown\nAs JSON: "], check=_is_person),
+        _regex_case(
+            "4 prompts, 4 beams",
+            _PRICE,
+            [
+                "The lamp costs ",
+                "The price of the camera is ",
+                "Item: pen\nPrice: ",
+                "Ana Torres paid ",
+            ],
+            check=_matcher(_PRICE),
+            beams=4,
+        ),
+    )
+
+
+def own_case(pattern: str, prompt: str, *, beams: int, max_new_tokens: int) -> Case:
+    """Return a case of the user's own.
+
+    Args:
+        pattern: Python `re` syntax.
+        prompt: May be empty.
+        beams: At least 1.
+        max_new_tokens: At least 1.
+    """
+    return _regex_case(
+        "your pattern", pattern, [prompt], check=_matcher(pattern), beams=beams, max_new_tokens=max_new_tokens
+    )
+
+
+def _regex_case(
+    name: str,
+    pattern: str,
+    prompts: Sequence[str],
+    *,
+    check: Callable[[str], bool] | None,
+    beams: int = 1,
+    max_new_tokens: int = 64,
+) -> Case:
+    def constraint(vocabulary: Vocabulary, limits: Limits) -> Regex:
+        return Regex(pattern, vocabulary, limits=limits)
+
+    return Case(name, pattern, tuple(prompts), constraint, check, beams, max_new_tokens)
+
+
+def _choice_case(name: str, options: Sequence[str], prompts: Sequence[str]) -> Case:
+    def constraint(vocabulary: Vocabulary, limits: Limits) -> Choice:
+        return Choice(options, vocabulary, limits=limits)
+
+    return Case(name, ", ".join(options), tuple(prompts), constraint, lambda text: text in options)
+
+
+def _matcher(pattern: str) -> Callable[[str], bool] | None:
+    r"""Return how to ask `re`; None for what logitkit knows and `re` does not, such as `\p{L}`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = re.compile(pattern)
+    except re.error:
+        return None
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _is_person(text: str) -> bool:
+    try:
+        person = json.loads(text)
+    except ValueError:
+        return False
+    types = {"name": str, "age": int, "email": str, "active": bool}
+    return isinstance(person, dict) and {key: type(value) for key, value in person.items()} == types

@@ -1,0 +1,147 @@
+"""The demo: for each engine and case, text without and with the constraint, then what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+import logitkit
+from logitkit import Choice, Context, Limits, Regex
+from logitkit_adapters.demo.cases import Case
+from logitkit_adapters.demo.console import Console
+from logitkit_adapters.demo.engine import Engine, Generation
+from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
+from logitkit_adapters.demo.table import WIDTH, Cell, columns, quoted, visible
+
+__all__ = ["run_demo"]
+
+_TEXTS = (31, 32, 33)
+_COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
+
+
+def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console) -> bool:
+    """Show every case in every engine, on one thread.
+
+    Args:
+        engines: Available ones.
+        cases: What to generate.
+        console: Where to write.
+
+    Returns:
+        Whether every constrained text is valid.
+
+    Raises:
+        LogitkitError: A case cannot be compiled, or its prompts do not fit.
+    """
+    costs: list[list[Cell]] = []
+    valid = True
+    with _one_thread():
+        for engine in engines:
+            console.progress(f"loading {engine.name} and the demo model")
+            release = engine.load()
+            console.results(_head(release, engine, console))
+            for number, case in enumerate(cases, 1):
+                console.progress(f"{number} of {len(cases)}: {case.name}")
+                constraint = case.constraint(engine.vocabulary, Limits())
+                free = engine.generate(case.prompts, max_new_tokens=case.max_new_tokens, beams=case.beams)
+                held = engine.generate(
+                    case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams
+                )
+                judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]
+                valid = valid and all(judged)
+                console.results(_texts(case, constraint, free, held, judged, console))
+                cost = step_cost(engine, case, constraint, console.step)
+                costs.append(_cost(case, compile_seconds(case.constraint, engine.vocabulary), cost))
+    console.results(_cost_table(costs, console))
+    return valid
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Measure the processor rather than the scheduler."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _valid(case: Case, constraint: Regex | Choice, held: Generation, row: int) -> bool:
+    """Whether a constrained text is whole and in the language, by the case's own check too."""
+    return _in_language(constraint, held.ids[row]) and (case.check is None or case.check(held.texts[row]))
+
+
+def _in_language(constraint: Regex | Choice, ids: Sequence[int]) -> bool:
+    """Whether token ids spell a text of the language and then end, as the automaton says.
+
+    This is how bare texts are judged: `re` might never come to an end on a text that nobody foresaw.
+    """
+    context = Context.of([[]], vocabulary_size=constraint.vocabulary.size)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([list(ids)]))
+    return bool(constraint.is_finished(state))
+
+
+def _head(release: str, engine: Engine, console: Console) -> list[str]:
+    size = engine.vocabulary.size
+    about = f"logitkit {logitkit.__version__} in {release}: demo model with {size} tokens, one CPU thread"
+    titles = [Cell("prompt", "title"), Cell("without logitkit", "title"), Cell("with logitkit", "title")]
+    return [about, "", *columns(titles, _TEXTS, console.styled), "-" * WIDTH]
+
+
+def _texts(
+    case: Case,
+    constraint: Regex | Choice,
+    free: Generation,
+    held: Generation,
+    judged: Sequence[bool],
+    console: Console,
+) -> list[str]:
+    wide = len(case.name)
+    language = [Cell(case.name, "title"), Cell(visible(case.language), "faint")]
+    lines = columns(language, [wide, WIDTH - wide - 2], console.styled)
+    for row, prompt in enumerate(case.prompts):
+        cells = [
+            Cell(quoted(prompt)),
+            _judged(free.texts[row], _in_language(constraint, free.ids[row]), console),
+            _judged(held.texts[row], judged[row], console),
+        ]
+        lines += columns(cells, _TEXTS, console.styled)
+        if not _in_language(constraint, held.ids[row]):
+            lines.append(f"  not finished within {case.max_new_tokens} tokens; --max-new-tokens allows more")
+    if case.check is None:
+        lines.append("  checked by logitkit alone: Python's re does not read this pattern")
+    return [*lines, ""]
+
+
+def _judged(text: str, valid: bool, console: Console) -> Cell:
+    return Cell(f"{console.good if valid else console.bad} {quoted(text)}", "good" if valid else "bad")
+
+
+def _cost(case: Case, compilation: float, cost: StepCost) -> list[Cell]:
+    numbers = [
+        f"{cost.rows}",
+        f"{cost.steps}",
+        f"{compilation * 1e3:.1f} ms",
+        f"{cost.bare * 1e3:.2f} ms",
+        f"{cost.constrained * 1e3:.2f} ms",
+        f"{cost.hook * 1e6:.0f} us",
+        f"{(cost.constrained - cost.bare) / cost.bare:+.1%}",
+    ]
+    return [Cell(case.name), *(Cell(number, right=True) for number in numbers)]
+
+
+def _cost_table(costs: Sequence[Sequence[Cell]], console: Console) -> list[str]:
+    titles = ["cost", "rows", "steps", "compile", "bare step", "with it", "the hook", "overhead"]
+    head = [Cell(title, "title", right=i > 0) for i, title in enumerate(titles)]
+    return [
+        *columns(head, _COSTS, console.styled),
+        "-" * WIDTH,
+        *(line for row in costs for line in columns(row, _COSTS, console.styled)),
+        "",
+        "Medians of CPU time. compile: from pattern to automaton. bare step: one step of generate alone;",
+        "with it: with the constraint, for as many tokens, in turns; the hook: what logitkit takes of that.",
+        "Its time depends on rows and vocabulary, not on the model, which here is a very small one.",
+    ]

@@ -1,0 +1,98 @@
+"""Tables of plain text in fixed columns; text that is too wide goes on in the next line."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+__all__ = ["WIDTH", "Cell", "columns", "quoted", "visible", "width"]
+
+WIDTH = 100
+_GAP = 2
+
+
+class Cell(NamedTuple):
+    """Text in a column, a style for `Console.styled`, and whether it stands on the right."""
+
+    text: str
+    style: str = ""
+    right: bool = False
+
+
+def columns(cells: Sequence[Cell], widths: Sequence[int], styled: Callable[[str, str], str]) -> list[str]:
+    """Set cells beside each other.
+
+    Args:
+        cells: One for each column, of visible characters.
+        widths: Of the columns, in terminal cells; two blanks stand between columns.
+        styled: Returns a text in a style.
+
+    Returns:
+        As many lines as the longest cell needs.
+
+    Example:
+        >>> columns([Cell("one two"), Cell("3", right=True)], [4, 3], lambda text, style: text)
+        ['one     3', 'two']
+    """
+    pieces = [_wrapped(cell.text, size) for cell, size in zip(cells, widths, strict=True)]
+    lines = []
+    for i in range(max(map(len, pieces))):
+        line, blanks = "", 0
+        for cell, size, piece in zip(cells, widths, pieces, strict=True):
+            text = piece[i] if i < len(piece) else ""
+            free = size - width(text)
+            before = free if cell.right else 0
+            if text:
+                line += " " * (blanks + before) + styled(text, cell.style)
+                blanks = free - before + _GAP
+            else:
+                blanks += size + _GAP
+        lines.append(line)
+    return lines
+
+
+def quoted(text: str) -> str:
+    r"""Put text between quotation marks, its control characters and line ends escaped.
+
+    Example:
+        >>> print(quoted("a\n\x1b[31mb "))
+        'a\n\x1b[31mb '
+    """
+    return f"'{visible(text)}'"
+
+
+def visible(text: str) -> str:
+    """Escape what a terminal would obey rather than show."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def width(text: str) -> int:
+    """Return how many terminal cells a text takes.
+
+    Example:
+        >>> width("Zoë"), width("東京")
+        (3, 4)
+    """
+    return sum(_width_of(c) for c in text)
+
+
+def _width_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _wrapped(text: str, size: int) -> list[str]:
+    """Cut text into lines, behind a blank where there is one far enough to the right."""
+    lines = []
+    while width(text) > size:
+        end, used = 1, _width_of(text[0])
+        while used + _width_of(text[end]) <= size:
+            used += _width_of(text[end])
+            end += 1
+        blank = text.rfind(" ", end // 4, end + 1)
+        end = end if blank < 0 else blank
+        lines.append(text[:end])
+        text = text[end:].removeprefix(" ") if blank >= 0 else text[end:]
+    return [*lines, text] if text or not lines else lines

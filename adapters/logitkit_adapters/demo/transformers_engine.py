@@ -1,0 +1,141 @@
+"""transformers, on the CPU, in the demo."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from time import thread_time
+from typing import Any
+
+from torch import Tensor
+
+from logitkit import Processor, Vocabulary
+from logitkit.errors import ConfigurationError
+from logitkit_adapters.demo import model_dir
+from logitkit_adapters.demo.engine import Generation
+
+__all__ = ["TransformersEngine"]
+
+
+class TransformersEngine:
+    r"""The demo model in `model.generate`.
+
+    Example:
+        >>> engine = TransformersEngine()
+        >>> engine.load().split()[0]
+        'transformers'
+        >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
+        (' yes',)
+    """
+
+    name = "transformers"
+
+    def available(self) -> str | None:
+        """Return None if transformers can be imported, or else one line that says what to install."""
+        try:
+            importlib.import_module("logitkit_adapters.transformers")
+        except ImportError as error:
+            return str(error)
+        return None
+
+    def load(self) -> str:
+        """Load the demo model, without network, and return the version of transformers."""
+        import transformers
+        from transformers.utils import logging
+
+        # A bar for 3 MB of weights would only disturb the demo's own progress.
+        bar = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+                model_dir(), local_files_only=True
+            )
+        finally:
+            if bar:
+                logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+        self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+            model_dir(), local_files_only=True, padding_side="left"
+        )
+        return f"transformers {transformers.__version__}"
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens of the demo model; `load` comes first."""
+        from logitkit_adapters.transformers import vocabulary
+
+        return vocabulary(self._tokenizer)
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        processor: Processor[Any] | None = None,
+        *,
+        max_new_tokens: int,
+        beams: int = 1,
+        past_eos: bool = False,
+    ) -> Generation:
+        """Write the likeliest text after each prompt; see `Engine.generate`."""
+        inputs = self._inputs(prompts, max_new_tokens)
+        hooks = [] if processor is None else [_TimedHook(processor, inputs["attention_mask"])]
+        # The model never writes its BOS: with that for EOS, no text ends before the last token.
+        eos = self._tokenizer.bos_token_id if past_eos else self._tokenizer.eos_token_id
+        starts: list[float] = []
+        clock = self._model.register_forward_pre_hook(lambda *_: starts.append(thread_time()))
+        try:
+            output = self._model.generate(
+                **inputs,
+                max_new_tokens=max_new_tokens,
+                num_beams=beams,
+                do_sample=False,
+                eos_token_id=eos,
+                logits_processor=hooks,
+            )
+        finally:
+            clock.remove()
+        end = thread_time()
+        new = output[:, inputs["input_ids"].shape[1] :].tolist()
+        rows = [row[: row.index(eos) + 1] if eos in row else row for row in new]
+        return Generation(
+            texts=tuple(self._tokenizer.decode(row, skip_special_tokens=True) for row in rows),
+            ids=tuple(map(tuple, rows)),
+            steps=len(starts),
+            step_seconds=tuple(after - before for before, after in pairwise(starts)) or (end - starts[0],),
+            hook_seconds=tuple(hooks[0].seconds) if hooks else (),
+        )
+
+    def _inputs(self, prompts: Sequence[str], max_new_tokens: int) -> Any:
+        for prompt in prompts:
+            try:
+                prompt.encode()
+            except UnicodeEncodeError as error:
+                raise ConfigurationError(
+                    f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
+                ) from error
+        # Where there is no text to continue, the model starts from its BOS.
+        texts = [prompt or self._tokenizer.bos_token for prompt in prompts]
+        inputs = self._tokenizer(texts, return_tensors="pt", padding=True, verbose=False)
+        length, most = inputs["input_ids"].shape[1], self._model.config.max_position_embeddings
+        if length + max_new_tokens > most:
+            raise ConfigurationError(
+                f"a prompt of {length} tokens and {max_new_tokens} new ones are more than the demo model's "
+                f"{most} positions; give a shorter prompt, or ask for fewer new tokens"
+            )
+        return inputs
+
+
+class _TimedHook:
+    """A hook that takes the time of its calls."""
+
+    def __init__(self, processor: Processor[Any], attention_mask: Tensor) -> None:
+        from logitkit_adapters.transformers import logits_processor
+
+        self.seconds: list[float] = []
+        self._hook = logits_processor(processor, attention_mask=attention_mask)
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        start = thread_time()
+        processed = self._hook(input_ids, scores)
+        self.seconds.append(thread_time() - start)
+        return processed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from operator import index
+from typing import TYPE_CHECKING, SupportsIndex
 
 from logitkit.errors import VocabularyError
 
@@ -41,11 +42,12 @@ class Vocabulary:
     def __init__(
         self,
         tokens: Sequence[bytes | None],
-        eos_ids: Iterable[int] | int,
+        eos_ids: Iterable[SupportsIndex] | SupportsIndex,
         size: int | None = None,
-        pad_id: int | None = None,
+        pad_id: SupportsIndex | None = None,
     ) -> None:
-        ends = [eos_ids] if isinstance(eos_ids, int) else list(eos_ids)
+        # Not only int: tokenizers and configurations give numpy's integers too.
+        ends = list(eos_ids) if isinstance(eos_ids, Iterable) else [eos_ids]
         count = len(tokens)
         size = count if size is None else size
         if size < count:
@@ -55,7 +57,7 @@ class Vocabulary:
             )
         for name, ids in (("eos_ids", ends), ("pad_id", [] if pad_id is None else [pad_id])):
             for i in ids:
-                if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < size:
+                if isinstance(i, bool) or not isinstance(i, SupportsIndex) or not 0 <= index(i) < size:
                     raise VocabularyError(f"{name} has {i!r}; allowed are token ids from 0 to {size - 1}")
         for i, token in enumerate(tokens):
             if token is not None and not isinstance(token, bytes):
@@ -64,14 +66,14 @@ class Vocabulary:
                 )
             if token == b"":
                 raise VocabularyError(f"token {i} is empty bytes; give None for an id without text")
-        without_text = {*ends}
+        without_text = {*map(index, ends)}
         self.tokens: tuple[bytes | None, ...] = (
             *(None if i in without_text else token for i, token in enumerate(tokens)),
             *(None for _ in range(size - count)),
         )
-        self.eos_ids: tuple[int, ...] = tuple(sorted({*ends}))
+        self.eos_ids: tuple[int, ...] = tuple(sorted(without_text))
         self.size: int = size
-        self.pad_id: int | None = pad_id
+        self.pad_id: int | None = None if pad_id is None else index(pad_id)
         if not any(self.tokens):
             raise VocabularyError("no token has text: every entry is None; give the bytes that each token adds to the text")
 

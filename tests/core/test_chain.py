@@ -67,7 +67,9 @@ def test_a_constraint_after_a_truncation_is_refused() -> None:
         lambda: lk.chain(Truncation(), lk.RepetitionPenalty(2.0), regex),
         lambda: lk.chain(lk.chain(Truncation()), lk.chain(regex)),
     ):
-        with pytest.raises(ConfigurationError, match="constraint Regex after the truncation Truncation.*Regex first"):
+        with pytest.raises(
+            ConfigurationError, match=r"constraint Regex after the truncation Truncation.*Regex first"
+        ):
             late()
     assert len(lk.chain(regex, Truncation(), lk.RepetitionPenalty(2.0), Truncation()).processors) == 4
 
@@ -88,14 +90,20 @@ def test_what_is_no_processor_is_refused(given: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (lambda s, x: (x, s), r"Counter.process_logits returned Count.*\(state, logits\), not \(logits, state\)"),
+        (
+            lambda s, x: (x, s),
+            r"Counter.process_logits returned Count.*\(state, logits\), not \(logits, state\)",
+        ),
         (lambda s, x: x, r"Counter.process_logits returned Tensor; return the pair"),
         (lambda s, x: None, r"Counter.process_logits returned NoneType; return the pair"),
         (lambda s, x: (s, None), r"Counter.process_logits returned NoneType as its second value"),
         (lambda s, x: (s, x[:, :2]), r"Counter.*logits of shape \[2, 2\].*given \[2, 3\]"),
         (lambda s, x: (s, x[0]), r"Counter.*logits of shape \[3\].*given \[2, 3\]"),
         (lambda s, x: (s, x.half()), r"Counter.*torch.float16.*torch.float32, which must be kept"),
-        (lambda s, x: ((s.tokens,), x), r"Counter.process_logits changed its state from Count of 1 to tuple of 1"),
+        (
+            lambda s, x: ((s.tokens,), x),
+            r"Counter.process_logits changed its state from Count of 1 to tuple of 1",
+        ),
         (lambda s, x: (None, x), r"Counter.process_logits changed its state from Count of 1 to NoneType"),
         (lambda s, x: (Count(s.tokens.int()), x), r"changed its state from torch.int64.*to torch.int32"),
         (lambda s, x: (Count(s.tokens[:1]), x), r"changed its state from .*\[2\] to .*\[1\]"),

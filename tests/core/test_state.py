@@ -19,13 +19,15 @@ class Inner(NamedTuple):
 
 
 class Outer(NamedTuple):
-    count: Tensor
+    number: Tensor
     inner: Inner
 
 
 def outer(rows: int, width: int, start: int = 0) -> Outer:
     numbers = torch.arange(start, start + rows)
-    return Outer(numbers, Inner(numbers[:, None].repeat(1, width).to(torch.int32), torch.ones(rows, width, 2)))
+    return Outer(
+        numbers, Inner(numbers[:, None].repeat(1, width).to(torch.int32), torch.ones(rows, width, 2))
+    )
 
 
 def test_select_picks_permutes_and_repeats_rows_of_nested_states() -> None:
@@ -33,11 +35,11 @@ def test_select_picks_permutes_and_repeats_rows_of_nested_states() -> None:
     picked = lk.select(state, torch.tensor([2, 0, 0, 1]))
     assert isinstance(picked[0], Outer)
     assert isinstance(picked[0].inner, Inner)
-    assert picked[0].count.tolist() == [2, 0, 0, 1]
+    assert picked[0].number.tolist() == [2, 0, 0, 1]
     assert picked[0].inner.window.tolist() == [[2, 2], [0, 0], [0, 0], [1, 1]]
     assert picked[1] == ()
     assert picked[2][0].tolist() == [7.0, 5.0, 5.0, 6.0]
-    assert state[0].count.tolist() == [0, 1, 2]
+    assert state[0].number.tolist() == [0, 1, 2]
 
 
 def test_select_of_no_rows_keeps_the_structure() -> None:
@@ -48,13 +50,13 @@ def test_select_of_no_rows_keeps_the_structure() -> None:
 
 def test_what_is_selected_shares_no_memory() -> None:
     state = outer(2, 1)
-    lk.select(state, torch.tensor([0, 1])).count.fill_(9)
-    assert state.count.tolist() == [0, 1]
+    lk.select(state, torch.tensor([0, 1])).number.fill_(9)
+    assert state.number.tolist() == [0, 1]
 
 
 def test_concatenate_pads_every_field_with_its_own_fill() -> None:
     joined = lk.concatenate([outer(1, 1), outer(1, 3, start=8), outer(1, 2, start=4)])
-    assert joined.count.tolist() == [0, 8, 4]
+    assert joined.number.tolist() == [0, 8, 4]
     assert joined.inner.window.tolist() == [[0, -1, -1], [8, 8, 8], [4, 4, -1]]
     assert joined.inner.window.dtype == torch.int32
     half, one = [0.5, 0.5], [1.0, 1.0]
@@ -89,9 +91,9 @@ def test_concatenate_of_nothing_and_of_different_states_is_refused() -> None:
 def test_to_moves_every_tensor() -> None:
     state = (outer(2, 1), ())
     moved = lk.to(state, "meta")
-    assert moved[0].count.device.type == moved[0].inner.share.device.type == "meta"
+    assert moved[0].number.device.type == moved[0].inner.share.device.type == "meta"
     assert isinstance(moved[0].inner, Inner)
-    assert lk.to(state, "cpu")[0].count is state[0].count
+    assert lk.to(state, "cpu")[0].number is state[0].number
 
 
 def test_rows_are_counted_and_must_agree() -> None:

@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,12 @@ import logitkit as lk
 from logitkit.errors import VocabularyError
 
 TOKENS = [b"a", b"b", b"ab", None]
+
+
+def test_ids_of_numpy_are_ids() -> None:
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=np.array([3]), pad_id=np.int64(1))
+    assert vocabulary == lk.Vocabulary(TOKENS, eos_ids=np.int32(3), pad_id=1)
+    assert repr(vocabulary) == repr(lk.Vocabulary(TOKENS, eos_ids=[3], pad_id=1))
 
 
 def test_what_it_holds() -> None:
@@ -90,6 +97,7 @@ def test_the_content_key_tells_contents_apart(a: list[bytes | None], b: list[byt
 
 def test_copies_are_equal() -> None:
     vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3], size=6, pad_id=5)
+    assert vocabulary.trie is vocabulary.trie
     for other in (copy.copy(vocabulary), copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))):
         assert other == vocabulary
         assert (other.tokens, other.eos_ids, other.pad_id) == (vocabulary.tokens, vocabulary.eos_ids, 5)

@@ -181,4 +181,4 @@ def _prepare_trace(number: int) -> None:
 
 # Its result being constant, it is called when a graph is traced, and no more. The mark is what
 # `torch.compiler.assume_constant_result` sets; calling that would import the whole compiler, 2 s, with this module.
-_prepare_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_prepare_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001

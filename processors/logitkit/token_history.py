@@ -63,7 +63,8 @@ class TokenHistory(NamedTuple):
         if bool((self.length < 0).any()) or bool((self.window < 1).any()):
             return "a length is below 0, or a window below 1"
         count = torch.minimum(self.length, self.window)[:, None]
-        if not torch.equal(self.tokens >= 0, torch.arange(self.tokens.shape[1]) < count):
+        there = torch.arange(self.tokens.shape[1]) < count
+        if bool((count > there.shape[1]).any()) or not torch.equal(self.tokens >= 0, there):
             return "a row has not as many tokens as it says"
         return None
 

@@ -5,6 +5,7 @@ from logitkit.chain import Chain as Chain
 from logitkit.chain import chain as chain
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
+from logitkit.constraints.intersection import Intersection as Intersection
 from logitkit.constraints.regex import Regex as Regex
 from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
@@ -28,6 +29,7 @@ __all__ = [
     "Context",
     "Dfa",
     "Fill",
+    "Intersection",
     "Limits",
     "Processor",
     "Regex",

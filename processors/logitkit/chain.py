@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from torch import Tensor
 
+from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.intersection import Intersection
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
 from logitkit.processor import (
@@ -65,13 +68,16 @@ def chain(*processors: Processor[Any]) -> Chain:
 
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must stand before every truncation (`TopK`, ...):
-            all that a truncation keeps might be illegal.
+            all that a truncation keeps might be illegal. Neighbouring constraints become one, their `Intersection`, so that
+            together they have no dead end.
 
     Returns:
         A processor whose state is the tuple of their states.
 
     Raises:
-        ConfigurationError: An argument is no processor, or a constraint stands after a truncation.
+        ConfigurationError: An argument is no processor, a constraint stands after a truncation, or neighbouring constraints
+            allow no text together.
+        PatternTooLarge: The product of neighbouring constraints would exceed a limit.
 
     Example:
         >>> import logitkit as lk
@@ -93,7 +99,20 @@ def chain(*processors: Processor[Any]) -> Chain:
         else:
             flat.append(processor)
     _check_order(flat)
-    return Chain(tuple(flat))
+    return Chain(tuple(_joined(flat)))
+
+
+def _joined(processors: list[Processor[Any]]) -> list[Processor[Any]]:
+    """Replace each run of neighbouring constraints by its intersection."""
+    joined: list[Processor[Any]] = []
+    for constrains, run in groupby(processors, lambda p: isinstance(p, AutomatonConstraint)):
+        members = list(run)
+        if constrains and len(members) > 1:
+            parts = (q for p in members for q in (p.parts if isinstance(p, Intersection) else (p,)))
+            joined.append(Intersection(tuple(parts)))  # type: ignore[arg-type]
+        else:
+            joined.extend(members)
+    return joined
 
 
 def _check_order(processors: list[Processor[Any]]) -> None:

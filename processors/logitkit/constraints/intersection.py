@@ -1,0 +1,68 @@
+"""Several constraints at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from logitkit.automata.intersection import intersect
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["Intersection"]
+
+
+@dataclass(frozen=True)
+class Intersection(AutomatonConstraint):
+    """Allow only what all of some constraints allow; `chain` makes it of neighbouring constraints.
+
+    Masks one after another would leave a row with nothing where each constraint allows another token. The product of the automata
+    knows which tokens can still be completed for all.
+
+    Args:
+        parts: At least one constraint; all over equal vocabularies.
+        limits: Bounds on the product.
+
+    Raises:
+        ConfigurationError: The vocabularies differ, or no text is allowed by all.
+        PatternTooLarge: The product would exceed a limit.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+        >>> both = lk.chain(lk.Regex("a*b*", vocabulary), lk.Regex(".*ba?", vocabulary))
+        >>> context = lk.Context.of([[]], vocabulary_size=3)
+        >>> both.process_logits(both.init_state(context), torch.zeros(1, 3), context)[1]
+        tensor([[0., 0., -inf]])
+    """
+
+    parts: tuple[AutomatonConstraint, ...]
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    vocabulary: Vocabulary = field(init=False, repr=False)
+    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ConfigurationError("an intersection has no parts; give at least one constraint")
+        vocabulary = self.parts[0].vocabulary
+        if any(part.vocabulary != vocabulary for part in self.parts[1:]):
+            raise ConfigurationError("the constraints of a chain have different vocabularies; make them with one")
+        object.__setattr__(self, "vocabulary", vocabulary)
+        automata = [part.automaton for part in self.parts]
+        key = (Intersection, tuple(a.content_key for a in automata), self.limits)
+        object.__setattr__(self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata)))
+
+    def _product(self, automata: list[TokenAutomaton]) -> TokenAutomaton:
+        def product(a: TokenAutomaton, b: TokenAutomaton) -> TokenAutomaton:
+            both = intersect(a, b, self.limits)
+            if both is None:
+                names = ", ".join(type(part).__name__ for part in self.parts)
+                raise ConfigurationError(f"no text is allowed by all constraints of the chain ({names})")
+            return both
+
+        return reduce(product, automata)

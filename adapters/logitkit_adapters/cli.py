@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -62,20 +65,22 @@ def _demo(arguments: argparse.Namespace) -> int:
     if not own and (arguments.beams is not None or arguments.max_new_tokens is not None):
         return _refuse("--beams and --max-new-tokens go with --regex and --prompt")
 
-    from logitkit.errors import ConfigurationError, LogitkitError
-    from logitkit.patterns.parser import parse
-    from logitkit_adapters.demo.cases import own_case, shipped_cases
     from logitkit_adapters.demo.console import Console
-    from logitkit_adapters.demo.run import run_demo
-    from logitkit_adapters.demo.transformers_engine import TransformersEngine
 
     console = Console(sys.stdout, sys.stderr)
+    console.progress("importing torch and transformers")
+    with _ctrl_c_exits():
+        from logitkit.errors import ConfigurationError, LogitkitError
+        from logitkit.patterns.parser import parse
+        from logitkit_adapters.demo.cases import own_case, shipped_cases
+        from logitkit_adapters.demo.run import run_demo
+        from logitkit_adapters.demo.transformers_engine import TransformersEngine
     try:
         if own:
             parse(arguments.regex)  # before an engine and its model are loaded
-        console.progress("importing transformers")
         engine = TransformersEngine()
-        missing = engine.available()
+        with _ctrl_c_exits():
+            missing = engine.available()
         if missing is not None:
             raise ConfigurationError(missing)
         cases = shipped_cases()
@@ -88,6 +93,20 @@ def _demo(arguments: argparse.Namespace) -> int:
         return _refuse(str(error))
     finally:
         console.done()
+
+
+@contextmanager
+def _ctrl_c_exits() -> Iterator[None]:
+    """End the process at once on Ctrl-C: some modules, while imported, turn an interrupt into another error."""
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _refuse(message: str) -> int:

@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +78,7 @@ def demo() -> str:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert process.returncode == 0, err
     assert err.splitlines() == [
-        "importing transformers ...",
+        "importing torch and transformers ...",
         "loading transformers and the demo model ...",
         *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
     ]
@@ -216,8 +217,10 @@ def test_bad_pattern_shows_where(pattern: str, capsys: pytest.CaptureFixture[str
     assert main(["demo", "--regex", pattern, "--prompt", "x"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == f"logitkit: {found.value}\n"
-    _, shown, caret = err.splitlines()
+    progress, message = err.split("\n", 1)
+    assert progress.endswith(" ...")
+    assert message == f"logitkit: {found.value}\n"
+    _, shown, caret = message.splitlines()
     assert re.fullmatch(r" +\^", caret)
     assert len(caret) <= len(shown) + 1
 
@@ -293,12 +296,20 @@ def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     assert all(line.endswith(" ...") for line in err.splitlines())
 
 
-@pytest.mark.parametrize("moment", ["importing transformers ...\n", "1 of 5: date ...\n"])
-def test_ctrl_c_ends_quietly(moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "seconds"),
+    [
+        ("importing torch and transformers", 0.0),
+        ("importing torch and transformers", 0.3),
+        ("1 of 5: date", 0.0),
+    ],
+)
+def test_ctrl_c_ends_quietly(moment: str, seconds: float) -> None:
     process = start("demo", before=ANSWER_CTRL_C)
     assert process.stderr
-    while process.stderr.readline() != moment:
+    while process.stderr.readline() != f"{moment} ...\n":
         assert process.poll() is None
+    time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130

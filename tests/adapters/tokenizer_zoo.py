@@ -19,7 +19,9 @@ from transformers.convert_slow_tokenizer import TikTokenConverter
 from transformers.tokenization_mistral_common import MistralCommonBackend
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
+from logitkit import Vocabulary
 from logitkit_adapters.demo import model_dir
+from logitkit_adapters.tokenizer_bytes import vocabulary
 
 SENTENCES = [
     "the quick brown fox jumps over the lazy dog",
@@ -76,10 +78,10 @@ def byte_level_split() -> Tokenizer:
 def converted_tekken() -> Tokenizer:
     """Convert the first 3,000 ranks of Tekken with transformers' converter."""
     ranks = json.loads(shipped("tekken_240911.json").read_text(encoding="utf-8"))["vocab"][:3000]
-    vocabulary = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in ranks}
+    ranked = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in ranks}
 
     converter: Any = TikTokenConverter()
-    converter.load_tiktoken_bpe = lambda _: vocabulary
+    converter.load_tiktoken_bpe = lambda _: ranked
     backend: Tokenizer = converter.converted()
     return backend
 
@@ -151,8 +153,8 @@ def bert(*, cleanup: bool = True) -> Any:
     words = sorted({*"".join(SENTENCES).split(), *" ".join(SENTENCES).lower().split()})
     letters = sorted({*"".join(words)})
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
-    vocabulary = dict.fromkeys([*pieces, *(w for w in words if w.isalnum()), "do", "not", "'s", "##n't"])
-    tokenizer = BertTokenizer(vocab={piece: i for i, piece in enumerate(vocabulary)})
+    ordered = dict.fromkeys([*pieces, *(w for w in words if w.isalnum()), "do", "not", "'s", "##n't"])
+    tokenizer = BertTokenizer(vocab={piece: i for i, piece in enumerate(ordered)})
     tokenizer.backend_tokenizer.decoder = decoders.WordPiece("##", cleanup)
     return tokenizer
 
@@ -215,3 +217,19 @@ LOSSLESS: dict[str, Callable[[], Any]] = {
     ),
     "mistral-common Tekken in transformers": lambda: MistralCommonBackend(shipped("tekken_240911.json")),
 }
+
+
+@cache
+def known(name: str) -> tuple[Any, Vocabulary]:
+    """Return a lossless tokenizer and its vocabulary."""
+    tokenizer = LOSSLESS[name]()
+    return tokenizer, vocabulary(tokenizer, eos_ids=2 if isinstance(tokenizer, Tokenizer) else None)
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Encode a text without special tokens."""
+    if isinstance(tokenizer, Tokenizer):
+        return list(tokenizer.encode(text, add_special_tokens=False).ids)
+    if not hasattr(tokenizer, "all_special_ids"):
+        return list(tokenizer.encode(text))
+    return list(tokenizer.encode(text, add_special_tokens=False))

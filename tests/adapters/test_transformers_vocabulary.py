@@ -13,14 +13,14 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
-from tests import vocabularies
-from tests.adapters import tokenizer_zoo as zoo
-from tests.adapters.tokenizer_zoo import encode, known
 from tokenizers import normalizers
 
 from logitkit import Vocabulary
 from logitkit.errors import VocabularyError
 from logitkit_adapters.tokenizer_bytes import vocabulary
+from tests import vocabularies
+from tests.adapters import tokenizer_zoo as zoo
+from tests.adapters.tokenizer_zoo import encode, known
 
 # U+2581 is how SentencePiece writes a space: its encoders cannot tell the two apart.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="▁\0"), max_size=40)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from sentencepiece import SentencePieceProcessor, sentencepiece_model_pb2
-from tests.adapters import tokenizer_zoo as zoo
-from tests.adapters.tokenizer_zoo import encode, known
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
 from logitkit.errors import VocabularyError
 from logitkit_adapters.tokenizer_bytes import vocabulary
+from tests.adapters import tokenizer_zoo as zoo
+from tests.adapters.tokenizer_zoo import encode, known
 
 
 def test_unknown_token_has_no_text_even_where_nobody_calls_it_special() -> None:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.adapters import tokenizer_zoo as zoo
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import ByT5Tokenizer
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
@@ -14,6 +13,7 @@ from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 from logitkit.errors import VocabularyError
 from logitkit_adapters.tokenizer_bytes import decoder_chain, verification, vocabulary
 from logitkit_adapters.tokenizer_bytes.decoder_chain import DecoderChain
+from tests.adapters import tokenizer_zoo as zoo
 
 
 def backend_with(decoder: Any, **model_options: Any) -> Tokenizer:

@@ -6,6 +6,7 @@ Run `pytest benchmarks/bench_compile.py --benchmark-json=FILE`, or `python -m be
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 import time
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.side_by_side import seconds
 from benchmarks.suite import SUITE, Entry, check
 from benchmarks.tables import Tables
 from logitkit.automata.byte_dfa import ByteDfa
@@ -58,8 +60,8 @@ def compile_fresh(pattern: str, vocabulary: Vocabulary, row: np.ndarray[tuple[in
 def forget() -> None:
     """Drop what an earlier compilation of the same pattern left in caches."""
     split.cache_clear()
-    classes._build.cache_clear()  # noqa: SLF001
-    classes._named.cache_clear()  # noqa: SLF001
+    classes._build.cache_clear()
+    classes._named.cache_clear()
 
 
 def accepts(automaton: TokenAutomaton, vocabulary: Vocabulary, ids: dict[bytes, int], text: bytes) -> bool:
@@ -103,10 +105,28 @@ def test_pattern_to_first_mask(
     )
     table = tables.table(
         f"Pattern to first mask, {vocabulary_name}, ms (medians of {ROUNDS})",
-        *("pattern", "byte automaton", "token classes", "first mask", "total", "states", "classes", "table kB"),
+        *(
+            "pattern",
+            "byte automaton",
+            "token classes",
+            "first mask",
+            "total",
+            "states",
+            "classes",
+            "table kB",
+        ),
     )
     table.add(
-        *(entry.name, to_dfa, to_tokens, to_mask, total, automaton.states, automaton.classes, automaton.nbytes / 1000)
+        *(
+            entry.name,
+            to_dfa,
+            to_tokens,
+            to_mask,
+            total,
+            automaton.states,
+            automaton.classes,
+            automaton.nbytes / 1000,
+        )
     )
 
 
@@ -116,7 +136,7 @@ def test_vocabulary_trie(
     trie = benchmark.pedantic(lambda: Trie.of(vocabulary.tokens), rounds=5, warmup_rounds=1)
     assert len(trie.tokens) == sum(t is not None for t in vocabulary.tokens)
     assert len(trie) == len({t[:i] for t in vocabulary.tokens if t for i in range(len(t) + 1)})
-    median = benchmark.stats.stats.median * 1e3
+    median = statistics.median(seconds(benchmark)) * 1e3
     tables.table("Once per vocabulary", "vocabulary", "trie, ms", "prefixes").add(vocabulary_name, median, len(trie))
 
 
@@ -136,9 +156,15 @@ def test_choice(
     for text in texts[:: count // 50]:
         assert accepts(automaton, vocabulary, ids, text)
         assert not accepts(automaton, vocabulary, ids, text + b"x")
-    median = benchmark.stats.stats.median * 1e3
+    median = statistics.median(seconds(benchmark)) * 1e3
     tables.table("Choice to first mask", "texts", "ms", "states", "classes", "table kB").add(
-        *(f"{count} on {vocabulary_name}", median, automaton.states, automaton.classes, automaton.nbytes / 1000)
+        *(
+            f"{count} on {vocabulary_name}",
+            median,
+            automaton.states,
+            automaton.classes,
+            automaton.nbytes / 1000,
+        )
     )
 
 

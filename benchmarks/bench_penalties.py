@@ -29,9 +29,7 @@ MILD = 1.000001
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=lambda d: str(d)[6:])
 @pytest.mark.parametrize("rows", [1, 32])
-def test_repetition_penalty(
-    rows: int, dtype: torch.dtype, benchmark: BenchmarkFixture, tables: Tables
-) -> None:
+def test_repetition_penalty(rows: int, dtype: torch.dtype, benchmark: BenchmarkFixture, tables: Tables) -> None:
     # Imported here: run as a program, this file is read before pytest, which must see plugins first.
     from transformers import RepetitionPenaltyLogitsProcessor
 

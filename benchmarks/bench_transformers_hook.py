@@ -12,12 +12,12 @@ import sys
 
 import pytest
 import torch
-from benchmarks.side_by_side import medians
-from benchmarks.tables import Tables
 from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
 
 import logitkit as lk
+from benchmarks.side_by_side import medians
+from benchmarks.tables import Tables
 
 # transformers is imported where it is used: run as a program, this file is read before pytest, which must see
 # plugins first.
@@ -68,9 +68,7 @@ def test_hook(length: int, rows: int, beams: bool, benchmark: BenchmarkFixture, 
     nothing = lk.Stateless(lambda logits, _: logits)
 
     hook, steps = logits_processor(nothing), iter(shown)
-    found = medians(
-        {"hook": lambda: hook(next(steps), scores), "clone": scores.clone}, rounds=rounds, warmup=WARMUP
-    )
+    found = medians({"hook": lambda: hook(next(steps), scores), "clone": scores.clone}, rounds=rounds, warmup=WARMUP)
     # By itself: a copy of 16 MB just before would leave nothing in the caches.
     search, same_steps, few = logits_processor(nothing), iter(shown), scores[:, :NARROW].clone()
     found |= medians({"search": lambda: search(next(same_steps), few)}, rounds=rounds, warmup=WARMUP)

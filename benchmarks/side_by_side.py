@@ -6,6 +6,8 @@ import gc
 import time
 from collections.abc import Callable, Mapping
 
+from pytest_benchmark.fixture import BenchmarkFixture
+
 
 def medians(functions: Mapping[str, Callable[[], object]], rounds: int = 200, warmup: int = 10) -> dict[str, float]:
     """Return the median time of each function, in seconds.
@@ -29,3 +31,9 @@ def medians(functions: Mapping[str, Callable[[], object]], rounds: int = 200, wa
     finally:
         gc.enable()
     return {name: sorted(took)[len(took) // 2] for name, took in times.items()}
+
+
+def seconds(benchmark: BenchmarkFixture) -> list[float]:
+    """Return how long each round of a finished benchmark took, in ascending order."""
+    assert benchmark.stats is not None, "--benchmark-disable leaves nothing to report"
+    return sorted(benchmark.stats.stats.data)

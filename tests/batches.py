@@ -60,9 +60,7 @@ def step(context: lk.Context, tokens: Tensor) -> lk.Context:
     return replace(context, lengths=context.lengths + (tokens >= 0))
 
 
-def run(
-    processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None
-) -> Result:
+def run(processor: lk.Processor[Any], batch: Batch, state: Any = None, context: lk.Context | None = None) -> Result:
     """Run a batch step by step, from the prompt or from a state."""
     context = batch.context() if context is None else context
     state = processor.init_state(context) if state is None else state
@@ -110,9 +108,7 @@ def logits_of(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 @st.composite
-def batches(
-    draw: st.DrawFn, row: Row, dtype: torch.dtype, rows: int | None = None, steps: int | None = None
-) -> Batch:
+def batches(draw: st.DrawFn, row: Row, dtype: torch.dtype, rows: int | None = None, steps: int | None = None) -> Batch:
     """Batches of one to four rows: legal runs, then anything, with gaps."""
     count = draw(st.integers(1, 4)) if rows is None else rows
     length = draw(st.integers(0, 7)) if steps is None else steps

@@ -103,9 +103,7 @@ def _windowed(window: int, penalty: float) -> Row:
 ROWS: tuple[Row, ...] = (
     _regex("list", r"[0-9](,[0-9])*", *_LIST),
     _regex("loop", r"[a-z]*", ids(b"a", b"b", b"cat", b"dog"), (EOS,)),
-    _regex(
-        "characters", r"é+|€{2}", ids(b"\xc3", b"\xa9", b"\xc3\xa9"), ids(b"\xe2", b"\x82", b"\xac", b"\xe2")
-    ),
+    _regex("characters", r"é+|€{2}", ids(b"\xc3", b"\xa9", b"\xc3\xa9"), ids(b"\xe2", b"\x82", b"\xac", b"\xe2")),
     _regex("date", r"[12][0-9]-[0-9]{2}", (*ids(b"1", b"0", b"-0", b"5"), EOS, PAD)),
     _regex("line", r"[^\n]*", ids(b"\xc3\xa9", b"10", b"-"), ids(b" ", b"ab")),
     Row(
@@ -144,9 +142,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "chain of three others",
         "chain",
-        lambda v: lk.chain(
-            lk.RepetitionPenalty(0.9, window=4), lk.Choice(["1", "2,5"], v), lk.Stateless(_half)
-        ),
+        lambda v: lk.chain(lk.RepetitionPenalty(0.9, window=4), lk.Choice(["1", "2,5"], v), lk.Stateless(_half)),
         ((*ids(b"1"), EOS), ids(b"2", b",5")),
         masks=True,
     ),

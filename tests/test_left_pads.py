@@ -13,9 +13,7 @@ from logitkit.left_pads import LeftPads
 
 NO_READER = lk.RepetitionPenalty(2.0, include_prompt=False)
 ROWS = st.integers(1, 6).flatmap(
-    lambda width: st.lists(
-        st.lists(st.integers(0, 2), min_size=width, max_size=width), min_size=1, max_size=4
-    )
+    lambda width: st.lists(st.lists(st.integers(0, 2), min_size=width, max_size=width), min_size=1, max_size=4)
 )
 
 

@@ -43,9 +43,7 @@ def replayed(processor: Any, request: Request) -> tuple[torch.Tensor, int]:
 
 @pytest.mark.parametrize("processor", PROCESSORS, ids=lambda p: type(p).__name__)
 @given(steps=st.lists(REQUESTS, min_size=1, max_size=5))
-def test_every_step_gives_what_a_replay_gives(
-    processor: Any, steps: list[dict[int, tuple[int, list[int]]]]
-) -> None:
+def test_every_step_gives_what_a_replay_gives(processor: Any, steps: list[dict[int, tuple[int, list[int]]]]) -> None:
     states, prompts = RequestStates(processor), ([0], [1, 2, 0])
     for step in steps:
         requests = [Request(key, prompts[which], output) for key, (which, output) in step.items()]
@@ -94,9 +92,9 @@ def test_a_failed_step_changes_nothing() -> None:
         states.resolve([Request(0, [1], [0])], 4, "cpu")
     failing.clear()
     state, _ = states.resolve([Request(0, [1], [0, 1])], 4, "cpu")
-    assert processor.process_logits(state, torch.zeros(1, 4), Context.of([[1]], 4))[
-        1
-    ].isfinite().tolist() == [[False, False, False, True]]
+    assert processor.process_logits(state, torch.zeros(1, 4), Context.of([[1]], 4))[1].isfinite().tolist() == [
+        [False, False, False, True]
+    ]
 
 
 def test_logits_of_another_width_begin_anew() -> None:

@@ -149,12 +149,8 @@ def _parser() -> argparse.ArgumentParser:
         help="a pattern of your own (write --regex=PATTERN where it begins with -)",
     )
     demo.add_argument("--prompt", metavar="TEXT", help="the text that it follows")
-    demo.add_argument(
-        "--max-new-tokens", type=_whole_number(1024), metavar="N", help="with --regex; default 64"
-    )
-    demo.add_argument(
-        "--beams", type=_whole_number(64), metavar="N", help="with --regex; default 1, greedy search"
-    )
+    demo.add_argument("--max-new-tokens", type=_whole_number(1024), metavar="N", help="with --regex; default 64")
+    demo.add_argument("--beams", type=_whole_number(64), metavar="N", help="with --regex; default 1, greedy search")
     return parser
 
 

@@ -94,9 +94,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
             call.
         """
         self._check(input_ids, scores)
-        state, context = self._resolver.resolve(
-            input_ids, vocabulary_size=scores.shape[1], device=scores.device
-        )
+        state, context = self._resolver.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
         # overwrite.
         after, processed = process_checked(self.processor, state, scores.clone(), context)
@@ -121,9 +119,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
                 f"the hook was called with {len(input_ids)} rows of ids and {len(scores)} rows of scores"
             )
         if not scores.is_floating_point():
-            raise ConfigurationError(
-                f"the hook was called with scores of {scores.dtype}; it needs floating point"
-            )
+            raise ConfigurationError(f"the hook was called with scores of {scores.dtype}; it needs floating point")
         if self._columns not in (None, scores.shape[1]):
             raise ConfigurationError(
                 f"the scores have {scores.shape[1]} columns after {self._columns} in earlier calls: a hook "
@@ -167,9 +163,7 @@ def logits_processor(
         >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
         >>> date = lk.Regex(r" \d{4}-\d\d-\d\d", vocabulary(tokenizer))
         >>> inputs = tokenizer("The price of", return_tensors="pt")
-        >>> ids = model.generate(
-        ...     **inputs, num_beams=4, max_new_tokens=20, logits_processor=[logits_processor(date)]
-        ... )
+        >>> ids = model.generate(**inputs, num_beams=4, max_new_tokens=20, logits_processor=[logits_processor(date)])
         >>> text = tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         >>> bool(re.fullmatch(r" \d{4}-\d\d-\d\d", text))
         True

@@ -91,7 +91,9 @@ def chain(*processors: Processor[Any]) -> Chain:
         if isinstance(processor, Chain):
             flat.extend(processor.processors)
         elif isinstance(processor, type) or not isinstance(processor, Processor):
-            given = f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
+            given = (
+                f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
+            )
             raise ConfigurationError(
                 f"argument {i} of chain is {given}; give a processor, that is an object with init_state, advance and "
                 "process_logits (logitkit.Stateless lifts a plain function)"

@@ -124,7 +124,9 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
     known = [limit for limit in limits if limit is not None]
     return replace(
         first,
-        prompt=torch.cat([torch.nn.functional.pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]),
+        prompt=torch.cat(
+            [torch.nn.functional.pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]
+        ),
         prompt_lengths=torch.cat([c.prompt_lengths for c in contexts]),
         lengths=torch.cat([c.lengths for c in contexts]),
         max_length=max(known) if len(known) == len(limits) else None,

@@ -1,17 +1,17 @@
 """The one exception tree of logitkit.
 
-    LogitkitError
-    ├── VocabularyError (ValueError)         the token bytes are missing, malformed or do not fit
-    ├── PatternSyntaxError (ValueError)      a pattern cannot be parsed; knows the position, shows a caret
-    ├── PatternTooLarge (ValueError)         a pattern's automaton is over a limit; names the limit
-    ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
-    ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
-    ├── ProcessorError (TypeError)           a processor broke the protocol (order, structure, dtype, shape)
-    ├── StateFileError (ValueError)          a saved state is corrupt, foreign or of another processor
-    ├── StaleAutomaton (RuntimeError)        a state outlived the processor that its automaton belongs to
-    ├── BatchMismatch (ValueError)           two batches that must agree have different sizes
-    ├── SampleMismatch (ValueError)          two sample counts that must agree differ
-    └── SlicingError (ValueError)            a sequence cannot be sliced there
+LogitkitError
+├── VocabularyError (ValueError)         the token bytes are missing, malformed or do not fit
+├── PatternSyntaxError (ValueError)      a pattern cannot be parsed; knows the position, shows a caret
+├── PatternTooLarge (ValueError)         a pattern's automaton is over a limit; names the limit
+├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
+├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
+├── ProcessorError (TypeError)           a processor broke the protocol (order, structure, dtype, shape)
+├── StateFileError (ValueError)          a saved state is corrupt, foreign or of another processor
+├── StaleAutomaton (RuntimeError)        a state outlived the processor that its automaton belongs to
+├── BatchMismatch (ValueError)           two batches that must agree have different sizes
+├── SampleMismatch (ValueError)          two sample counts that must agree differ
+└── SlicingError (ValueError)            a sequence cannot be sliced there
 """
 
 from __future__ import annotations

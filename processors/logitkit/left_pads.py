@@ -40,9 +40,7 @@ class LeftPads:
         self, processor: Processor[Any], attention_mask: Tensor | None = None, pad_id: int | None = None
     ) -> None:
         if attention_mask is not None and pad_id is not None:
-            raise ConfigurationError(
-                "both attention_mask and pad_id tell what is a left pad; give one of them"
-            )
+            raise ConfigurationError("both attention_mask and pad_id tell what is a left pad; give one of them")
         if pad_id is not None and (isinstance(pad_id, bool) or not isinstance(pad_id, int) or pad_id < 0):
             raise ConfigurationError(f"pad_id is {pad_id!r}; allowed are token ids and None")
         self._told = None if attention_mask is None else _leading_zeros(attention_mask)
@@ -72,9 +70,7 @@ class LeftPads:
                     "lists of ids"
                 )
             if self._told is not None and len(self._told) != len(prompt):
-                raise BatchMismatch(
-                    f"prompt has {len(prompt)} rows, but attention_mask has {len(self._told)}"
-                )
+                raise BatchMismatch(f"prompt has {len(prompt)} rows, but attention_mask has {len(self._told)}")
             pads = (self._count(prompt) if self._told is None else self._told).tolist()
             rows = [row[skip:] for row, skip in zip(prompt.tolist(), pads, strict=True)]
         else:
@@ -122,14 +118,11 @@ def _leading_zeros(mask: Tensor) -> Tensor:
         shape = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
         raise ConfigurationError(f"attention_mask is {shape}; give the [B, P] tensor that the engine gets")
     if not bool(((mask == 0) | (mask == 1)).all()):
-        raise ConfigurationError(
-            "attention_mask has values other than 0 and 1; give the mask that the tokenizer makes"
-        )
+        raise ConfigurationError("attention_mask has values other than 0 and 1; give the mask that the tokenizer makes")
     zeros = _leading_run(mask == 0)
     if not torch.equal(zeros, (mask == 0).sum(1)):
         raise ConfigurationError(
-            "attention_mask has a 0 behind a 1; generation needs pads on the left: "
-            "tokenizer(..., padding_side='left')"
+            "attention_mask has a 0 behind a 1; generation needs pads on the left: tokenizer(..., padding_side='left')"
         )
     return zeros
 

@@ -162,7 +162,9 @@ def check_same_structure(processor: Processor[Any], method: str, before: Any, af
             check_same_structure(processor, method, old, new)
         return
     else:
-        was, now = (f"{type(t).__name__} of {len(t)}" if isinstance(t, tuple) else type(t).__name__ for t in (before, after))
+        was, now = (
+            f"{type(t).__name__} of {len(t)}" if isinstance(t, tuple) else type(t).__name__ for t in (before, after)
+        )
     raise ProcessorError(
         f"{name_of(processor)}.{method} changed its state from {was} to {now}; structure, dtypes and rows of a state are fixed"
     )

@@ -43,9 +43,7 @@ class RequestStates:
         >>> import logitkit as lk
         >>> states = RequestStates(lk.RepetitionPenalty(1.5, window=2))
         >>> for output in ([7], [7, 8, 9]):
-        ...     state, context = states.resolve(
-        ...         [Request("a", [1, 2], output)], vocabulary_size=10, device="cpu"
-        ...     )
+        ...     state, context = states.resolve([Request("a", [1, 2], output)], vocabulary_size=10, device="cpu")
         >>> sorted(state.history.tokens[0].tolist()), context.lengths.tolist()
         ([8, 9], [5])
     """
@@ -74,9 +72,7 @@ class RequestStates:
         pending = [r.output[n:] for r, n in zip(requests, done, strict=True)]
         width = max(map(len, pending))
         if width:
-            tokens = torch.tensor([[*p, *[-1] * (width - len(p))] for p in pending], dtype=torch.int64).to(
-                where
-            )
+            tokens = torch.tensor([[*p, *[-1] * (width - len(p))] for p in pending], dtype=torch.int64).to(where)
             after = self._processor.advance(state, tokens[:, 0] if width == 1 else tokens)
             check_same_structure(self._processor, "advance", state, after)
             state = after

@@ -40,7 +40,7 @@ class Fill:
 
 
 @cache
-def fills(kind: type) -> dict[str, int | float | bool]:
+def fills(kind: type[Any]) -> dict[str, int | float | bool]:
     """Return the fill value of every field of a state class; 0 where none is declared."""
     names = {"Annotated": Annotated, "Fill": Fill, "Tensor": Tensor, **vars(sys.modules.get(kind.__module__, typing))}
     values: dict[str, int | float | bool] = {}
@@ -72,7 +72,12 @@ def map_tensors(state: S, fn: Callable[[Tensor], Tensor]) -> S:
 def leaves(state: Any) -> list[Tensor]:
     """List the tensors of a state, left to right."""
     found: list[Tensor] = []
-    map_tensors(state, lambda leaf: (found.append(leaf), leaf)[1])
+
+    def see(leaf: Tensor) -> Tensor:
+        found.append(leaf)
+        return leaf
+
+    map_tensors(state, see)
     return found
 
 
@@ -127,10 +132,11 @@ def concatenate(states: Sequence[S]) -> S:
     """
     if not states:
         raise ConfigurationError("concatenate got no states; give at least one")
-    return _concatenate(states, 0)
+    joined: S = _concatenate(states, 0)
+    return joined
 
 
-def _concatenate(states: Sequence[Any], fill: int | float | bool) -> Any:
+def _concatenate(states: Sequence[Any], fill: float) -> Any:
     first = states[0]
     if isinstance(first, Tensor):
         if any(not isinstance(s, Tensor) or s.dim() != first.dim() or s.dtype != first.dtype for s in states):
@@ -139,12 +145,15 @@ def _concatenate(states: Sequence[Any], fill: int | float | bool) -> Any:
         return torch.cat([_pad(s, width, fill) for s in states])
     if any(type(s) is not type(first) or len(s) != len(first) for s in states):
         names = ", ".join(sorted({type(s).__name__ for s in states}))
-        raise BatchMismatch(f"cannot concatenate states of different structure: {names}; they must be of one processor kind")
-    values = list(fills(type(first)).values()) if hasattr(first, "_fields") else [0] * len(first)
+        raise BatchMismatch(
+            f"cannot concatenate states of different structure: {names}; they must be of one processor kind"
+        )
+    kind: Any = type(first)
+    values = list(fills(kind).values()) if hasattr(first, "_fields") else [0] * len(first)
     return rebuild(first, [_concatenate([s[i] for s in states], values[i]) for i in range(len(first))])
 
 
-def _pad(leaf: Tensor, trailing: Sequence[int], fill: int | float | bool) -> Tensor:
+def _pad(leaf: Tensor, trailing: Sequence[int], fill: float) -> Tensor:
     missing = [want - have for want, have in zip(trailing, leaf.shape[1:], strict=True)]
     if not any(missing):
         return leaf

@@ -66,9 +66,7 @@ def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[An
     _write(Path(path), encode(Contents(kind=kind, structure=given, rows=rows, notes=notes, tensors=tensors)))
 
 
-def load_state(
-    path: str | os.PathLike[str], processor: Processor[Any], device: torch.device | str = "cpu"
-) -> Any:
+def load_state(path: str | os.PathLike[str], processor: Processor[Any], device: torch.device | str = "cpu") -> Any:
     """Read a state that `save_state` wrote.
 
     Args:
@@ -142,9 +140,7 @@ def difference(found: dict[str, str], wanted: dict[str, str], leaves: bool = Fal
     return f"{extra}, which is {found[extra]}, does not belong" if extra is not None else None
 
 
-def _parts(
-    state: tuple[Any, ...], processor: Processor[Any], path: str
-) -> list[tuple[Any, Processor[Any], str]]:
+def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> list[tuple[Any, Processor[Any], str]]:
     # The state of a chain is the plain tuple of its processors' states; any other has one owner.
     owners = processor.processors if isinstance(processor, Chain) and not hasattr(state, "_fields") else None
     names = field_names(state)
@@ -180,16 +176,11 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     return _put_together(like, processor, ROOT, contents, device)
 
 
-def _put_together(
-    like: Any, processor: Processor[Any], path: str, contents: Contents, device: torch.device
-) -> Any:
+def _put_together(like: Any, processor: Processor[Any], path: str, contents: Contents, device: torch.device) -> Any:
     # All on the CPU: corrupt values must not reach a device. `device` is where the state will go.
     if isinstance(like, Tensor):
         return contents.tensors[path]
-    parts = [
-        _put_together(part, owner, name, contents, device)
-        for part, owner, name in _parts(like, processor, path)
-    ]
+    parts = [_put_together(part, owner, name, contents, device) for part, owner, name in _parts(like, processor, path)]
     state = rebuild(like, parts)
     if isinstance(state, Checked):
         problem = state.problem()

@@ -42,8 +42,7 @@ class Contents:
     def tensor_structure(self) -> dict[str, str]:
         """Describe the tensors that are really there, in the words of `structure`."""
         return {
-            path: f"{str(t.dtype).removeprefix('torch.')} of {t.dim()} dimensions"
-            for path, t in self.tensors.items()
+            path: f"{str(t.dtype).removeprefix('torch.')} of {t.dim()} dimensions" for path, t in self.tensors.items()
         }
 
 

@@ -75,7 +75,9 @@ class Vocabulary:
         self.size: int = size
         self.pad_id: int | None = None if pad_id is None else index(pad_id)
         if not any(self.tokens):
-            raise VocabularyError("no token has text: every entry is None; give the bytes that each token adds to the text")
+            raise VocabularyError(
+                "no token has text: every entry is None; give the bytes that each token adds to the text"
+            )
 
     @cached_property
     def content_key(self) -> str:

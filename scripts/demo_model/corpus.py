@@ -116,9 +116,7 @@ def _order_fields(rng: random.Random) -> dict[str, object]:
 
 
 def _json(rng: random.Random) -> str:
-    title, fields = rng.choice(
-        (("Person", _person_fields), ("Product", _product_fields), ("Order", _order_fields))
-    )
+    title, fields = rng.choice((("Person", _person_fields), ("Product", _product_fields), ("Order", _order_fields)))
     record = fields(rng)
     kept = sorted(rng.sample(range(len(record)), rng.randint(4, len(record))))
     names = list(record)

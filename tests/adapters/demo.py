@@ -6,12 +6,12 @@ from functools import cache
 from typing import Any
 
 import torch
-from tests.adapters.reference_decoder import ReferenceDecoder
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.transformers import vocabulary as read_vocabulary
+from tests.adapters.reference_decoder import ReferenceDecoder
 
 
 @cache
@@ -42,9 +42,7 @@ def prompts(pattern: str, count: int = 3, length: int = 9) -> torch.Tensor:
     found: list[torch.Tensor] = []
     for _ in range(20 * count):
         ids = torch.randint(first_text_id, len(tokenizer()), (1, length), generator=generator)
-        written = model().generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=1, do_sample=False
-        )
+        written = model().generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=1, do_sample=False)
         if int(written[0, -1]) not in reference(pattern).legal(""):
             found.append(ids)
         if len(found) == count:

@@ -31,9 +31,7 @@ from logitkit_adapters.demo.run import run_demo
 from logitkit_adapters.demo.table import Cell, columns, quoted, visible, width
 from logitkit_adapters.demo.transformers_engine import TransformersEngine
 
-ROOTS = [
-    str(Path(module.__file__).parents[1]) for module in (logitkit, logitkit_adapters.cli) if module.__file__
-]
+ROOTS = [str(Path(module.__file__).parents[1]) for module in (logitkit, logitkit_adapters.cli) if module.__file__]
 # A test runner in the background ignores Ctrl-C, and would hand that down.
 ANSWER_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 NO_NETWORK = """
@@ -268,9 +266,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_arguments_are_read_before_anything_is_loaded() -> None:
-    process = start(
-        "demo", "--help", before="import sys; sys.modules['torch'] = sys.modules['transformers'] = None"
-    )
+    process = start("demo", "--help", before="import sys; sys.modules['torch'] = sys.modules['transformers'] = None")
     out, err = process.communicate()
     assert (process.returncode, err) == (0, "")
     assert "--regex" in out
@@ -363,9 +359,7 @@ def test_encoding_without_ticks() -> None:
     assert out.getvalue() == "ok no caf\\xe9\n"
 
 
-@given(
-    cells=st.lists(st.tuples(st.text(max_size=60), st.integers(2, 20), st.booleans()), min_size=1, max_size=4)
-)
+@given(cells=st.lists(st.tuples(st.text(max_size=60), st.integers(2, 20), st.booleans()), min_size=1, max_size=4))
 def test_columns_keep_every_character_in_its_width(cells: list[tuple[str, int, bool]]) -> None:
     shown = [Cell(visible(text), "", right) for text, _, right in cells]
     sizes = [size for _, size, _ in cells]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.adapters.demo import model, prompts, reference, text_of, tokenizer, vocabulary
 from transformers import CompileConfig, ContinuousBatchingConfig, GenerationConfig
 from transformers.generation.continuous_batching.requests import RequestState
 
@@ -18,6 +17,7 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.transformers import continuous_batching, logits_processor
 from logitkit_adapters.transformers_continuous_batching import _request
+from tests.adapters.demo import model, prompts, reference, text_of, tokenizer, vocabulary
 
 EMAIL = r"[a-z]{2,8}\.[a-z]{2,8}@(mail\.)?example\.(com|org|net)"
 LIMIT = 40
@@ -84,9 +84,7 @@ def test_every_sample_is_of_the_language(email: lk.Regex, samples: int) -> None:
     assert [text for text in found if not re.fullmatch(EMAIL, text)] == []
 
 
-def test_requests_that_are_evicted_go_on_where_they_were(
-    email: lk.Regex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_that_are_evicted_go_on_where_they_were(email: lk.Regex, monkeypatch: pytest.MonkeyPatch) -> None:
     evicted = []
     begin_again = RequestState.create_equivalent_initial_request
 
@@ -192,9 +190,7 @@ def test_an_error_of_a_processor_is_raised_at_the_end_of_the_block(email: lk.Reg
         ({"default_compile_level": 1}, "default_compile_level"),
     ],
 )
-def test_modes_in_which_tokens_are_not_known_are_refused(
-    email: lk.Regex, options: dict[str, Any], name: str
-) -> None:
+def test_modes_in_which_tokens_are_not_known_are_refused(email: lk.Regex, options: dict[str, Any], name: str) -> None:
     with continuous_batching(model(), email), pytest.raises(ConfigurationError, match=name):
         batch(config(**options))
     assert "init_continuous_batching" not in vars(model())

@@ -6,11 +6,11 @@ import re
 
 import pytest
 import torch
-from tests.adapters.demo import model, text_of, tokenizer, vocabulary
-from tests.adapters.watch import Watch
 
 import logitkit as lk
 from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import model, text_of, tokenizer, vocabulary
+from tests.adapters.watch import Watch
 
 # transformers' own mark for "no beam" is a score of -1e9, which it may divide by the length; sums of
 # log-probabilities are far above.
@@ -48,11 +48,7 @@ def test_a_returned_row_is_legal_or_marked_as_no_beam(
         return_dict_in_generate=True,
     )
     rows = out.sequences[:, prompt["input_ids"].shape[1] :]
-    beams = [
-        text_of(row)
-        for row, score in zip(rows, out.sequences_scores.tolist(), strict=True)
-        if score > NO_BEAM
-    ]
+    beams = [text_of(row) for row, score in zip(rows, out.sequences_scores.tolist(), strict=True) if score > NO_BEAM]
     assert beams
     assert [text for text in beams if not re.fullmatch(pattern, text)] == []
     # Sampled beams do leave the language (others rather copy a legal text): a dead row has EOS alone, at 0.

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.adapters.demo import model, prompts, reference, text_of, vocabulary
-from tests.adapters.watch import Watch
 from torch import Tensor
 
 import logitkit as lk
 from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import model, prompts, reference, text_of, vocabulary
+from tests.adapters.watch import Watch
 
 DATE = r" [0-9]{4}-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])"
 EMAIL = r"[a-z]{2,8}\.[a-z]{2,8}@(mail\.)?example\.(com|org|net)"
@@ -72,16 +72,12 @@ def test_greedy_output_is_that_of_the_reference_decoder(pattern: str) -> None:
         pytest.param({"num_beams": 4}, id="beams"),
         pytest.param({"num_beams": 4, "num_return_sequences": 4, "length_penalty": 0.5}, id="all beams"),
         pytest.param({"num_beams": 5, "num_return_sequences": 2, "early_stopping": True}, id="early stop"),
-        pytest.param(
-            {"num_beams": 3, "do_sample": True, "top_k": 0, "num_return_sequences": 3}, id="sampled beams"
-        ),
+        pytest.param({"num_beams": 3, "do_sample": True, "top_k": 0, "num_return_sequences": 3}, id="sampled beams"),
         pytest.param({"cache_implementation": "static"}, id="static cache"),
         pytest.param({"cache_implementation": "static", "num_beams": 3}, id="static cache, beams"),
         pytest.param({"prefill_chunk_size": 4}, id="chunked prefill"),
         pytest.param({"use_cache": False}, id="no cache"),
-        pytest.param(
-            {"min_new_tokens": 2, "repetition_penalty": 1.2, "no_repeat_ngram_size": 9}, id="built-ins"
-        ),
+        pytest.param({"min_new_tokens": 2, "repetition_penalty": 1.2, "no_repeat_ngram_size": 9}, id="built-ins"),
     ],
 )
 def test_every_returned_row_is_of_the_language(pattern: str, options: dict[str, Any]) -> None:
@@ -116,9 +112,7 @@ def test_beams_that_change_places_stay_in_the_language(pattern: str, samples: in
     [
         pytest.param(lambda: {"assistant_model": noisy_model()}, True, id="another model"),
         pytest.param(lambda: {"assistant_model": model()}, False, id="itself"),
-        pytest.param(
-            lambda: {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}, True, id="prompt lookup"
-        ),
+        pytest.param(lambda: {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}, True, id="prompt lookup"),
     ],
 )
 def test_drafts_change_nothing(pattern: str, assistant: Any, rejects: bool) -> None:

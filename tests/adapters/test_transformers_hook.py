@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from tests.adapters.demo import model, prompts, text_of, vocabulary
 from torch import Tensor
 from transformers import LogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
 from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import model, prompts, text_of, vocabulary
 
 SMALL = lk.Vocabulary([b"a", b"b", b"c", None, None], eos_ids=[3], pad_id=4)
 AB = lk.Regex("ab*", SMALL)
@@ -35,9 +35,7 @@ def test_it_is_a_processor_of_two_arguments_equal_to_itself_alone() -> None:
     assert one == one
     assert one != two
     assert len({one, two}) == 2
-    assert (
-        type(one).__call__.__code__.co_argcount == 3
-    )  # self and two: with more, `generate` demands them by name
+    assert type(one).__call__.__code__.co_argcount == 3  # self and two: with more, `generate` demands them by name
 
 
 def test_scores_are_copied_exactly_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +105,7 @@ def test_the_state_after_generate_is_that_of_its_rows() -> None:
         (torch.tensor([[1]]), torch.zeros(1, 4), lk.errors.VocabularyError, "4 columns.*5 ids"),
     ],
 )
-def test_wrong_shapes_are_refused(
-    shown: Tensor, scores: Tensor, error: type[Exception], message: str
-) -> None:
+def test_wrong_shapes_are_refused(shown: Tensor, scores: Tensor, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         logits_processor(AB)(shown, scores)
 
@@ -196,9 +192,7 @@ PADDED = ids([5, 5, 1, 2], [2, 3, 1, 1])
         pytest.param(lk.RepetitionPenalty(2.0), PADDED[:1], {}, False, id="one row"),
         pytest.param(lk.RepetitionPenalty(2.0), ids([5, 1, 2], [4, 3, 1]), {}, False, id="other texts"),
         pytest.param(lk.RepetitionPenalty(2.0), ids([2, 1, 1], [2, 3, 3]), {}, False, id="one BOS each"),
-        pytest.param(
-            lk.RepetitionPenalty(2.0, include_prompt=False), PADDED, {}, False, id="prompt not read"
-        ),
+        pytest.param(lk.RepetitionPenalty(2.0, include_prompt=False), PADDED, {}, False, id="prompt not read"),
         pytest.param(AB, PADDED, {}, False, id="a constraint"),
     ],
 )

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.adapters.demo import model, tokenizer
 from torch import Tensor
 
 import logitkit as lk
 from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import model, tokenizer
 
 
 def prompts(count: int = 3, length: int = 12) -> Tensor:
@@ -46,9 +46,7 @@ def test_equal_to_the_argument(penalty: float, options: dict[str, Any]) -> None:
     assert len(ours.scores) == len(theirs.scores)
     assert all(torch.equal(a, b) for a, b in zip(ours.scores, theirs.scores, strict=True))
     bare = generate(prompts(), **options)
-    assert not torch.equal(
-        ours.sequences[:, : bare.sequences.shape[1]], bare.sequences[:, : ours.sequences.shape[1]]
-    )
+    assert not torch.equal(ours.sequences[:, : bare.sequences.shape[1]], bare.sequences[:, : ours.sequences.shape[1]])
 
 
 @pytest.mark.parametrize("told", ["attention_mask", "pad_id"])

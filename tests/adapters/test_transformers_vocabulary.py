@@ -41,9 +41,7 @@ def test_every_byte_is_a_token(name: str) -> None:
     assert known(name)[1].spells_every_byte
 
 
-@pytest.mark.parametrize(
-    "name", ["Llama", "Gemma", "Unigram with byte fallback", "SentencePiece BPE in Python"]
-)
+@pytest.mark.parametrize("name", ["Llama", "Gemma", "Unigram with byte fallback", "SentencePiece BPE in Python"])
 def test_byte_pieces_are_the_bytes_that_they_name(name: str) -> None:
     tokenizer, vocab = known(name)
     pieces = tokenizer.get_vocab()

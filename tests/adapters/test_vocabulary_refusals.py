@@ -59,10 +59,7 @@ def test_decoders_that_are_unknown_or_act_across_pieces(decoder: Any, found: str
         vocabulary(backend_with(decoder), eos_ids=3, size=4)
     message = str(caught.value)
     assert message.startswith("cannot recover the token bytes of tokenizers.Tokenizer: ")
-    assert (
-        "supported are `tokenizers` backends whose decoder is ByteLevel, Metaspace, WordPiece, or Replace"
-        in message
-    )
+    assert "supported are `tokenizers` backends whose decoder is ByteLevel, Metaspace, WordPiece, or Replace" in message
     assert message.endswith(
         "otherwise build it yourself: logitkit.Vocabulary(tokens, eos_ids), "
         "with the bytes that each id adds to the text"
@@ -91,9 +88,7 @@ def test_pieces_that_end_words() -> None:
     ],
 )
 def test_objects_that_are_no_known_tokenizer(tokenizer: Any, name: str) -> None:
-    with pytest.raises(
-        VocabularyError, match=f"{name}: it is of no known kind, such as a tokenizer written in Python"
-    ):
+    with pytest.raises(VocabularyError, match=f"{name}: it is of no known kind, such as a tokenizer written in Python"):
         vocabulary(tokenizer)
 
 
@@ -110,18 +105,14 @@ def test_encoder_that_does_not_write_the_bytes_that_the_decoder_reads() -> None:
 def test_encoder_that_writes_special_tokens_into_a_text() -> None:
     tokenizer = zoo.wrapped(zoo.byte_level())
     tokenizer.add_special_tokens({"additional_special_tokens": ["words"]})
-    with pytest.raises(
-        VocabularyError, match=r"encodes 'plain words only' with the ids \[\d+\], which have no text"
-    ):
+    with pytest.raises(VocabularyError, match=r"encodes 'plain words only' with the ids \[\d+\], which have no text"):
         vocabulary(tokenizer)
 
 
 def test_added_token_that_took_the_id_of_a_byte() -> None:
     tokenizer = zoo.wrapped(zoo.byte_level())
     tokenizer.add_tokens(["é"])  # the character with which byte-level BPE writes the byte E9
-    with pytest.raises(
-        VocabularyError, match=r"its added token 'é' took id \d+, that of a piece of other bytes"
-    ):
+    with pytest.raises(VocabularyError, match=r"its added token 'é' took id \d+, that of a piece of other bytes"):
         vocabulary(tokenizer)
 
 
@@ -130,9 +121,7 @@ def test_slow_tokenizer_that_changes_texts_before_its_model() -> None:
         def _tokenize(self, text: str, **kwargs: Any) -> Any:
             return super()._tokenize(text.replace(" ", "_"), **kwargs)
 
-    with pytest.raises(
-        VocabularyError, match=r"Translating: it encodes 'plain words only' with .*plain_words"
-    ):
+    with pytest.raises(VocabularyError, match=r"Translating: it encodes 'plain words only' with .*plain_words"):
         vocabulary(zoo.slow("bpe", Translating))
 
 
@@ -141,9 +130,7 @@ def test_slow_tokenizer_with_pieces_that_its_model_does_not_have() -> None:
         def _convert_id_to_token(self, index: int) -> str:
             return f"piece {index}"
 
-    with pytest.raises(
-        VocabularyError, match="Renaming: its id 4 is 'piece 4', which its SentencePiece model"
-    ):
+    with pytest.raises(VocabularyError, match="Renaming: its id 4 is 'piece 4', which its SentencePiece model"):
         vocabulary(zoo.slow("bpe", Renaming))
 
 

@@ -120,9 +120,7 @@ def gemma() -> Tokenizer:
     fallback = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     split = pre_tokenizers.Split(" ", behavior="merged_with_previous")
     backend = llama_with(fallback, normalizers.Replace(" ", "▁"), split)
-    backend.add_tokens(
-        [AddedToken("▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁", normalized=False), AddedToken("\n\n\n", normalized=False)]
-    )
+    backend.add_tokens([AddedToken("▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁", normalized=False), AddedToken("\n\n\n", normalized=False)])
     return backend
 
 
@@ -142,9 +140,7 @@ def unigram(prepend_scheme: str = "always", *, byte_fallback: bool = False) -> T
             unk_id=0,
             byte_fallback=True,
         )
-        backend.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
-        )
+        backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     return backend
 
 
@@ -183,9 +179,7 @@ def sentencepiece_model(model_type: str, **options: Any) -> bytes:
     return model.getvalue()
 
 
-def slow(
-    model_type: str, cls: type[Any] = SentencePieceBackend, *, legacy: bool = True, **options: Any
-) -> Any:
+def slow(model_type: str, cls: type[Any] = SentencePieceBackend, *, legacy: bool = True, **options: Any) -> Any:
     """Load a SentencePiece model into a transformers tokenizer that runs it in Python."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "tokenizer.model")
@@ -209,9 +203,7 @@ LOSSLESS: dict[str, Callable[[], Any]] = {
     "SentencePiece BPE in Python": lambda: slow("bpe"),
     "SentencePiece BPE in Python, without prefix": lambda: slow("bpe", legacy=False),
     "SentencePiece Unigram in Python": lambda: slow("unigram"),
-    "SentencePiece, bare": lambda: sentencepiece.SentencePieceProcessor(
-        model_proto=sentencepiece_model("bpe")
-    ),
+    "SentencePiece, bare": lambda: sentencepiece.SentencePieceProcessor(model_proto=sentencepiece_model("bpe")),
     "mistral-common SentencePiece in transformers": lambda: MistralCommonBackend(
         shipped("mistral_instruct_tokenizer_240323.model.v3")
     ),

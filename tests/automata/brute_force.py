@@ -44,4 +44,5 @@ def targets_by_table(automaton: TokenAutomaton, state: int) -> NDArray[np.int64]
         row = slice(int(automaton.row_start[at]), int(automaton.row_start[at + 1]))
         assert np.all(np.diff(automaton.row_class[row].astype(np.int64)) > 0), "a row is not in ascending order"
         by_class[automaton.row_class[row]] = automaton.row_target[row]
-    return by_class[automaton.class_of]
+    targets: NDArray[np.int64] = by_class[automaton.class_of]
+    return targets

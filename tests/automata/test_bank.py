@@ -264,10 +264,10 @@ def test_tables_follow_the_bank() -> None:
     other.init_state(context())
     assert bank.tables is not tables
     assert bank.tables.class_of.shape[0] == 3
-    assert bank.tables.generation.tolist()[state.slot.item()] == state.generation.item()
+    assert bank.tables.generation.tolist()[int(state.slot)] == state.generation.item()
     del one
     gc.collect()
-    assert bank.tables.generation.tolist()[state.slot.item()] == -1
+    assert bank.tables.generation.tolist()[int(state.slot)] == -1
 
 
 def test_slot_zero_constrains_nothing() -> None:

@@ -24,9 +24,7 @@ STATES = 6
 
 def _key(table: Behaviours, i: int) -> tuple[int, tuple[tuple[int, int], ...]]:
     place = slice(int(table.start[i]), int(table.start[i + 1]))
-    return int(table.default[i]), tuple(
-        zip(table.source[place].tolist(), table.target[place].tolist(), strict=True)
-    )
+    return int(table.default[i]), tuple(zip(table.source[place].tolist(), table.target[place].tolist(), strict=True))
 
 
 @st.composite
@@ -70,7 +68,9 @@ def test_merging_is_exact_when_all_hashes_meet(table: Behaviours) -> None:
 
 
 def test_merging_is_exact_when_two_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Behaviours(np.array([2, 2, 3, 3, 2]), starts(np.array([1, 1, 0, 0, 1])), np.array([3, 4, 3]), np.array([4, 3, 4]))
+    table = Behaviours(
+        np.array([2, 2, 3, 3, 2]), starts(np.array([1, 1, 0, 0, 1])), np.array([3, 4, 3]), np.array([4, 3, 4])
+    )
     monkeypatch.setattr(behaviours, "digests", lambda *_: np.array([7, 7, 9, 9, 7], np.uint64))
     _check_merge(table)
 
@@ -81,7 +81,7 @@ def test_token_classes_are_exact_when_all_hashes_meet(
 ) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
     honest = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
-    monkeypatch.setattr(behaviours, "digests", _all_alike)
+    monkeypatch.setattr(behaviour_store, "digests", _all_alike)
     found = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
     assert len(found.behaviours) == len(honest.behaviours)
     for state in range(FIRST_STATE, len(dfa.step)):

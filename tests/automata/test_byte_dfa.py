@@ -186,7 +186,7 @@ def test_rows_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
             return np.ones(_[2], dtype)  # type: ignore[call-overload, no-any-return]
 
     rows = np.array([[1, 2], [2, 1], [1, 2], [0, 3], [3, 0]])
-    monkeypatch.setattr(byte_dfa.np.random, "default_rng", lambda _: Ones())
+    monkeypatch.setattr(np.random, "default_rng", lambda _: Ones())
     number, first = byte_dfa._group(rows)
     assert np.array_equal(rows[first][number], rows)
     assert len(first) == 4

@@ -24,7 +24,16 @@ from logitkit.patterns.parser import parse
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.moore import live
 
-PATTERNS = ["[a-c]*", "(ab)*c", "a{3}|b{4}|c", "(a|b)*a(a|b)c?", "a*b+c*", "(abc|acb|cab)+", r"[\s\S]*c", "a?b?c?a?b?c?"]
+PATTERNS = [
+    "[a-c]*",
+    "(ab)*c",
+    "a{3}|b{4}|c",
+    "(a|b)*a(a|b)c?",
+    "a*b+c*",
+    "(abc|acb|cab)+",
+    r"[\s\S]*c",
+    "a?b?c?a?b?c?",
+]
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))

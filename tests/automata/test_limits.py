@@ -60,7 +60,9 @@ def test_a_hostile_pattern_compiles_or_is_refused_in_time(name: str, reports: di
     report = reports[name]
     assert report["seconds"] < MOST_SECONDS
     assert report["megabytes"] < MOST_MEGABYTES
-    assert re.search(r"^\d+ states$|more than \d+ s(?:tates|teps); .* limits=Limits\((?:states|work)=", report["outcome"])
+    assert re.search(
+        r"^\d+ states$|more than \d+ s(?:tates|teps); .* limits=Limits\((?:states|work)=", report["outcome"]
+    )
 
 
 @pytest.mark.parametrize("name", ["exponential", "nested counts", "nested optional counts", "counts twenty deep"])

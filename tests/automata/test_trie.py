@@ -37,7 +37,12 @@ def _check(tokens: list[bytes | None]) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.binary(min_size=1, max_size=4), st.sampled_from([b"a", b"ab", b"abc"])), max_size=12))
+@given(
+    st.lists(
+        st.one_of(st.none(), st.binary(min_size=1, max_size=4), st.sampled_from([b"a", b"ab", b"abc"])),
+        max_size=12,
+    )
+)
 def test_nodes_are_the_prefixes(tokens: list[bytes | None]) -> None:
     _check(tokens)
 

@@ -16,7 +16,9 @@ from logitkit.errors import PatternTooLarge
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
 
 WORDS = st.one_of(
-    st.binary(max_size=4), st.text("ab", max_size=5).map(str.encode), st.text("é日😀a", max_size=3).map(str.encode)
+    st.binary(max_size=4),
+    st.text("ab", max_size=5).map(str.encode),
+    st.text("é日😀a", max_size=3).map(str.encode),
 )
 
 

@@ -50,9 +50,7 @@ class Ledger:
             count[rows] += 1
         return state._replace(tokens=written, written=count)
 
-    def process_logits(
-        self, state: LedgerState, logits: Tensor, context: Context
-    ) -> tuple[LedgerState, Tensor]:
+    def process_logits(self, state: LedgerState, logits: Tensor, context: Context) -> tuple[LedgerState, Tensor]:
         return state, logits
 
 

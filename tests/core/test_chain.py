@@ -67,9 +67,7 @@ def test_a_constraint_after_a_truncation_is_refused() -> None:
         lambda: lk.chain(Truncation(), lk.RepetitionPenalty(2.0), regex),
         lambda: lk.chain(lk.chain(Truncation()), lk.chain(regex)),
     ):
-        with pytest.raises(
-            ConfigurationError, match=r"constraint Regex after the truncation Truncation.*Regex first"
-        ):
+        with pytest.raises(ConfigurationError, match=r"constraint Regex after the truncation Truncation.*Regex first"):
             late()
     assert len(lk.chain(regex, Truncation(), lk.RepetitionPenalty(2.0), Truncation()).processors) == 4
 

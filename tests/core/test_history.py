@@ -153,6 +153,15 @@ class TestAgain:
         assert rows_of(state) == [([1], [2, 3, 4])]
         assert context.vocabulary_size == 64
 
+    def test_a_draft_of_one_model_does_not_reach_the_states_of_another(self) -> None:
+        hook = Hook()
+        for history in ([1], [1, 2], [1, 2, 3], [1, 2, 3, 3]):
+            hook.resolve([history], columns=64)
+        for history in ([1], [1, 2], [1, 2, 4], [1, 2, 4, 4]):
+            hook.resolve([history], columns=50)
+        assert rows_of(hook.resolve([[1, 2, 4, 4]], columns=64)[0]) == [([1], [2, 4, 4])]
+        assert rows_of(hook.resolve([[1, 2, 3, 3]], columns=50)[0]) == [([1], [2, 3, 3])]
+
 
 class TestRows:
     def test_beams_follow_their_parents(self) -> None:
@@ -512,9 +521,7 @@ class TestMemory:
         watched: HistoryResolver[Any] = HistoryResolver(Watched(alive), capacity=16)
         draws = np.random.default_rng(1)
         for number in range(1200):
-            ids = torch.from_numpy(
-                np.concatenate((np.full((rows, 1), number), draws.integers(0, 3, (rows, 9))), 1)
-            )
+            ids = torch.from_numpy(np.concatenate((np.full((rows, 1), number), draws.integers(0, 3, (rows, 9))), 1))
             for length in (4, 5, 6, 6, 5, 6, 7):
                 watched.resolve(ids[:, :length], vocabulary_size=9)
             watched.resolve(ids[:, torch.tensor([0, 1, 2, 3, 4, 7])], vocabulary_size=9)

@@ -25,9 +25,7 @@ class Outer(NamedTuple):
 
 def outer(rows: int, width: int, start: int = 0) -> Outer:
     numbers = torch.arange(start, start + rows)
-    return Outer(
-        numbers, Inner(numbers[:, None].repeat(1, width).to(torch.int32), torch.ones(rows, width, 2))
-    )
+    return Outer(numbers, Inner(numbers[:, None].repeat(1, width).to(torch.int32), torch.ones(rows, width, 2)))
 
 
 def test_select_picks_permutes_and_repeats_rows_of_nested_states() -> None:

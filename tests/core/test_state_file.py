@@ -169,9 +169,7 @@ def test_an_automaton_that_is_not_there_is_named(path: Path) -> None:
     lk.save_state(path, some_state(TWO), TWO)
     key = TWO.automaton.content_key
     elsewhere = lk.Regex("a{2}", lk.Vocabulary([b"a", b"b", b"c", None], eos_ids=[3], pad_id=0))
-    refuse(
-        path, elsewhere, f"automaton '{key}'.*{elsewhere.automaton.content_key}.*same arguments, vocabulary"
-    )
+    refuse(path, elsewhere, f"automaton '{key}'.*{elsewhere.automaton.content_key}.*same arguments, vocabulary")
 
 
 def test_a_state_that_outlived_its_automaton_cannot_be_saved(path: Path) -> None:
@@ -185,14 +183,10 @@ def test_a_state_that_outlived_its_automaton_cannot_be_saved(path: Path) -> None
 
 
 def test_a_state_of_another_processor_cannot_be_saved(path: Path) -> None:
-    with pytest.raises(
-        StateFileError, match=r"not one of Regex: state is RepetitionState\(history, penalty\)"
-    ):
+    with pytest.raises(StateFileError, match=r"not one of Regex: state is RepetitionState\(history, penalty\)"):
         lk.save_state(path, some_state(PENALTY), TWO)
     state = some_state(PENALTY)
-    with pytest.raises(
-        StateFileError, match=r"state.penalty is float32 of 1 dim.*where float64 of 1 dim.* belongs"
-    ):
+    with pytest.raises(StateFileError, match=r"state.penalty is float32 of 1 dim.*where float64 of 1 dim.* belongs"):
         lk.save_state(path, state._replace(penalty=state.penalty.float()), PENALTY)
     with pytest.raises(StateFileError, match=r"different numbers of rows: \[1, 2\]"):
         lk.save_state(path, state._replace(penalty=state.penalty[:1]), PENALTY)

@@ -27,9 +27,7 @@ INSTALLED = Path(sysconfig.get_path("purelib"))
 def check_files() -> None:
     for package in (lk, logitkit_adapters):
         folder = Path(str(package.__file__)).parent
-        assert folder.parent == INSTALLED, (
-            f"{package.__name__} was imported from {folder}, not from {INSTALLED}"
-        )
+        assert folder.parent == INSTALLED, f"{package.__name__} was imported from {folder}, not from {INSTALLED}"
         assert (folder / "py.typed").is_file()
     assert model_dir().is_relative_to(INSTALLED)
     assert (model_dir() / "model.safetensors").stat().st_size > 100_000

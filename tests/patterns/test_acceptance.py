@@ -145,9 +145,7 @@ def test_accepted_by_both(pattern: str) -> None:
     assert _refusal(pattern) is None
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(?<=a|bc)d", "(?<=a*)b", "(?<!a{1,3})b", "\\p{L}", "[\\p{Lu}\\P{Greek}]"]
-)
+@pytest.mark.parametrize("pattern", ["(?<=a|bc)d", "(?<=a*)b", "(?<!a{1,3})b", "\\p{L}", "[\\p{Lu}\\P{Greek}]"])
 def test_accepted_beyond_re(pattern: str) -> None:
     assert _refusal_of_re(pattern) is not None
     assert _refusal(pattern) is None

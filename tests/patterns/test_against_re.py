@@ -16,9 +16,7 @@ def _agree(pattern: str, text: str) -> None:
     assert fullmatch(parse(pattern), text) == matches_in_re(pattern, text), (pattern, text)
 
 
-@settings(
-    max_examples=2000 if os.environ.get("CI") else 400, deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=2000 if os.environ.get("CI") else 400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_any_pattern(data: st.DataObject) -> None:
     pattern = data.draw(patterns())

@@ -67,9 +67,7 @@ class _Matcher:
             reached = tuple(dict.fromkeys(end for begin in reached for end in self.ends(part, begin)))
         return reached
 
-    def _repeat(
-        self, node: Repeat, at: int, count: int, known: dict[tuple[int, int], list[int]]
-    ) -> list[int]:
+    def _repeat(self, node: Repeat, at: int, count: int, known: dict[tuple[int, int], list[int]]) -> list[int]:
         if (at, count) in known:
             return known[at, count]
         if count < node.minimum:

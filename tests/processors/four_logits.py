@@ -12,7 +12,9 @@ import logitkit as lk
 NEVER = -torch.inf
 
 
-def after(processor: lk.Processor[Any], tokens: Sequence[int], logits: Sequence[float], prompt: Sequence[int] = ()) -> list[float]:
+def after(
+    processor: lk.Processor[Any], tokens: Sequence[int], logits: Sequence[float], prompt: Sequence[int] = ()
+) -> list[float]:
     """Return what the processor makes of the logits when a row has a prompt and some tokens of output."""
     context = lk.Context.of([prompt], vocabulary_size=len(logits))
     state = processor.init_state(context)

@@ -141,4 +141,9 @@ def test_a_vocabulary_without_eos() -> None:
 def test_choices_are_equal_by_what_they_allow_and_where() -> None:
     assert lk.Choice(["a", "b"], AB) == lk.Choice(("a", "b"), AB)
     assert lk.Choice(["a"], AB) != lk.Choice(["b"], AB)
-    assert after(lk.Choice(["a"], AB), [], [torch.inf, torch.inf, 0.0, 0.0]) == [torch.inf, NEVER, NEVER, NEVER]
+    assert after(lk.Choice(["a"], AB), [], [torch.inf, torch.inf, 0.0, 0.0]) == [
+        torch.inf,
+        NEVER,
+        NEVER,
+        NEVER,
+    ]

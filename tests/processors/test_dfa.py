@@ -60,7 +60,12 @@ def test_ids_need_no_text() -> None:
 
 
 def test_nothing_but_the_end() -> None:
-    assert after(lk.Dfa({}, start="s", accepting={"s"}, vocabulary=ABC), [], LOGITS) == [NEVER, NEVER, NEVER, 3.0]
+    assert after(lk.Dfa({}, start="s", accepting={"s"}, vocabulary=ABC), [], LOGITS) == [
+        NEVER,
+        NEVER,
+        NEVER,
+        3.0,
+    ]
 
 
 def test_the_prompt_is_not_part_of_the_sequence() -> None:

@@ -20,7 +20,7 @@ NEVER = float("-inf")
 PATTERNS = ["a*b*", ".*ba?", "[abc]{2,4}", "(ab)*", "a|b|c|ab", "(?!.*aa)[ab]*", "c?(a|bc)*", ".{3}"]
 
 
-def masked(processor: lk.Processor[object], tokens: list[int]) -> list[float]:
+def masked(processor: lk.Chain, tokens: list[int]) -> list[float]:
     context = lk.Context.of([[]], vocabulary_size=6)
     state = processor.init_state(context)
     state = processor.advance(state, torch.tensor([tokens], dtype=torch.int64))
@@ -72,7 +72,9 @@ def test_a_dfa_over_ids_and_a_choice_take_part() -> None:
 
 
 def test_no_common_text_is_refused_when_the_chain_is_made() -> None:
-    with pytest.raises(ConfigurationError, match=r"no text is allowed by all constraints of the chain \(Regex, Regex\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"no text is allowed by all constraints of the chain \(Regex, Regex\)"
+    ):
         lk.chain(lk.Regex("a+", VOCABULARY), lk.Regex("b+", VOCABULARY))
 
 

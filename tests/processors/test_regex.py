@@ -84,7 +84,12 @@ def test_missing_tokens_change_nothing() -> None:
 
 
 def test_infinite_logits_stay_what_they_are() -> None:
-    assert after(lk.Regex("[ab]*", AB), [], [torch.inf, NEVER, 1.0, torch.inf]) == [torch.inf, NEVER, 1.0, torch.inf]
+    assert after(lk.Regex("[ab]*", AB), [], [torch.inf, NEVER, 1.0, torch.inf]) == [
+        torch.inf,
+        NEVER,
+        1.0,
+        torch.inf,
+    ]
     assert after(lk.Regex("b*", AB), [], [torch.inf, NEVER, torch.inf, 2.0]) == [NEVER, NEVER, NEVER, 2.0]
 
 
@@ -104,7 +109,11 @@ def test_rows_are_in_states_of_their_own() -> None:
     context = lk.Context.of([[], [0], [1, 1]], vocabulary_size=4)
     state = regex.advance(regex.init_state(context), torch.tensor([0, -1, 1]))
     _, processed = regex.process_logits(state, torch.tensor([LOGITS] * 3), context)
-    assert processed.tolist() == [[NEVER, -1.0, NEVER, 3.0], [0.5, NEVER, 2.0, NEVER], [NEVER, NEVER, NEVER, 0.0]]
+    assert processed.tolist() == [
+        [NEVER, -1.0, NEVER, 3.0],
+        [0.5, NEVER, 2.0, NEVER],
+        [NEVER, NEVER, NEVER, 0.0],
+    ]
     assert regex.is_dead(state).tolist() == [False, False, True]
     assert regex.is_finished(regex.advance(state, torch.tensor([3, 0, 3]))).tolist() == [True, False, False]
 
@@ -147,7 +156,9 @@ def test_a_pattern_that_matches_nothing() -> None:
 
 
 def test_a_pattern_that_the_tokens_cannot_spell() -> None:
-    with pytest.raises(ConfigurationError, match="the tokens of the vocabulary spell no text that the pattern 'c' matches"):
+    with pytest.raises(
+        ConfigurationError, match="the tokens of the vocabulary spell no text that the pattern 'c' matches"
+    ):
         lk.Regex("c", AB)
 
 

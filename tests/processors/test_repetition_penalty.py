@@ -51,9 +51,7 @@ penalties = st.sampled_from([0.5, 0.9, 1.0, 1.1, 1.3, 2.0, 3.7])
         (lk.RepetitionPenalty(2.0, window=2), [1, -1, 0], [-1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
     ],
 )
-def test_by_hand(
-    processor: lk.RepetitionPenalty, prompt: list[int], output: list[int], wanted: list[float]
-) -> None:
+def test_by_hand(processor: lk.RepetitionPenalty, prompt: list[int], output: list[int], wanted: list[float]) -> None:
     assert after(processor, output, LOGITS, prompt) == wanted
 
 
@@ -90,9 +88,7 @@ def test_transformers_gives_the_same_bits(data: st.DataObject, dtype: torch.dtyp
     rows = data.draw(st.integers(1, 3))
     width, more = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
     prompt, output = (
-        torch.tensor(data.draw(st.lists(tokens, min_size=rows * n, max_size=rows * n)))
-        .reshape(rows, n)
-        .long()
+        torch.tensor(data.draw(st.lists(tokens, min_size=rows * n, max_size=rows * n))).reshape(rows, n).long()
         for n in (width, more)
     )
     seed = data.draw(st.integers(0, 2**32))
@@ -117,9 +113,7 @@ def test_sixteen_bits_are_rounded_once() -> None:
     ours, context = lk.RepetitionPenalty(1.1), lk.Context.of(ids.tolist(), 4096)
     out = ours.process_logits(ours.init_state(context), logits.clone(), context)[1]
     assert out.equal(theirs)
-    early = torch.where(
-        logits < 0, logits * torch.tensor(1.1).bfloat16(), logits / torch.tensor(1.1).bfloat16()
-    )
+    early = torch.where(logits < 0, logits * torch.tensor(1.1).bfloat16(), logits / torch.tensor(1.1).bfloat16())
     assert not out.equal(early)
 
 
@@ -131,9 +125,7 @@ configurations = st.builds(
 )
 
 
-def reference(
-    one: lk.RepetitionPenalty, prompt: list[int], output: list[int], logits: list[float]
-) -> list[float]:
+def reference(one: lk.RepetitionPenalty, prompt: list[int], output: list[int], logits: list[float]) -> list[float]:
     """Plain Python, in the arithmetic of 32 bits."""
     heard = [t for t in (prompt if one.include_prompt else []) + output if t != -1]
     heard = heard if one.window is None else heard[-one.window :]
@@ -164,9 +156,7 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
         done += size
     rows = [[0.7 * (t - 5 + r) for t in range(COLUMNS)] for r in range(len(some))]
     logits = torch.tensor(rows)
-    wanted = [
-        reference(one, *three) for one, *three in zip(some, prompts, output, logits.tolist(), strict=True)
-    ]
+    wanted = [reference(one, *three) for one, *three in zip(some, prompts, output, logits.tolist(), strict=True)]
     assert some[-1].process_logits(state, logits.clone(), context)[1].tolist() == wanted
     assert penalise_tensors(state.history, state.penalty, logits.clone()).tolist() == wanted
 

@@ -37,9 +37,7 @@ class StepCost:
     rows: int
 
 
-def compile_seconds(
-    constraint: Callable[[Vocabulary, Limits], Regex | Choice], vocabulary: Vocabulary
-) -> float:
+def compile_seconds(constraint: Callable[[Vocabulary, Limits], Regex | Choice], vocabulary: Vocabulary) -> float:
     """Measure from a pattern, or a list of options, to its automaton over tokens.
 
     Args:
@@ -61,9 +59,7 @@ def compile_seconds(
     return median(times)
 
 
-def step_cost(
-    engine: Engine, case: Case, constraint: Regex | Choice, progress: Callable[[str], None]
-) -> StepCost:
+def step_cost(engine: Engine, case: Case, constraint: Regex | Choice, progress: Callable[[str], None]) -> StepCost:
     """Measure a step of `generate` with a constraint beside one without.
 
     Args:

@@ -46,9 +46,7 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console)
                 console.progress(f"{number} of {len(cases)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary, Limits())
                 free = engine.generate(case.prompts, max_new_tokens=case.max_new_tokens, beams=case.beams)
-                held = engine.generate(
-                    case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams
-                )
+                held = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams)
                 judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]
                 valid = valid and all(judged)
                 console.results(_texts(case, constraint, free, held, judged, console))

@@ -49,9 +49,7 @@ class TransformersEngine:
         bar = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
-            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-                model_dir(), local_files_only=True
-            )
+            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(model_dir(), local_files_only=True)
         finally:
             if bar:
                 logging.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -13,9 +13,7 @@ _SUPPORTED = (
     "supported are `tokenizers` backends whose decoder is ByteLevel, Metaspace, WordPiece, or Replace with "
     "or without ByteFallback, Fuse and a leading Strip; SentencePiece models; Tekken; and tiktoken encodings"
 )
-_REMEDY = (
-    "build it yourself: logitkit.Vocabulary(tokens, eos_ids), with the bytes that each id adds to the text"
-)
+_REMEDY = "build it yourself: logitkit.Vocabulary(tokens, eos_ids), with the bytes that each id adds to the text"
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,4 @@ def refusal(name: str, found: str) -> VocabularyError:
         name: The tokenizer, such as its class.
         found: What makes its bytes uncertain.
     """
-    return VocabularyError(
-        f"cannot recover the token bytes of {name}: {found}; {_SUPPORTED}; otherwise {_REMEDY}"
-    )
+    return VocabularyError(f"cannot recover the token bytes of {name}: {found}; {_SUPPORTED}; otherwise {_REMEDY}")

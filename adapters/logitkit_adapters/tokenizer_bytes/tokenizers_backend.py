@@ -85,9 +85,7 @@ def _read(
             # Matched in the text itself, though the decoder reads the characters of these too as bytes.
             tokens[i] = token.content.encode()
             if i in pieces and chain.read([pieces.pop(i)]) != [tokens[i]]:
-                raise refusal(
-                    name, f"its added token {token.content!r} took id {i}, that of a piece of other bytes"
-                )
+                raise refusal(name, f"its added token {token.content!r} took id {i}, that of a piece of other bytes")
     pieces = {i: piece for i, piece in pieces.items() if i not in without_text}
     names = list(pieces.values())
     read = chain.read(names)
@@ -128,9 +126,7 @@ def _decoder_chain(backend: Any, name: str) -> DecoderChain:
         # Decoders pickle as JSON; the whole tokenizer, with its merges, would take far longer to parse.
         state = json.loads(backend.decoder.__getstate__())
     except Exception as error:  # the library raises bare Exception for a decoder written in Python
-        raise refusal(
-            name, f"its decoder {type(backend.decoder).__name__} cannot be serialised ({error})"
-        ) from error
+        raise refusal(name, f"its decoder {type(backend.decoder).__name__} cannot be serialised ({error})") from error
     return DecoderChain.parse(state, name)
 
 

@@ -87,9 +87,7 @@ def verify_encoder(reading: Reading) -> None:
             continue
         without_text = [i for i in ids if not 0 <= i < len(reading.tokens) or reading.tokens[i] is None]
         if without_text:
-            raise refusal(
-                reading.name, f"it encodes {text!r} with the ids {without_text}, which have no text"
-            )
+            raise refusal(reading.name, f"it encodes {text!r} with the ids {without_text}, which have no text")
         joined = b"".join(reading.tokens[i] or b"" for i in ids)
         # The text itself, where what looks like normalisation is only a way of writing bytes.
         expected = {form.encode().removeprefix(b" ") for form in (text, reading.normalise(text))}
@@ -100,7 +98,5 @@ def verify_encoder(reading: Reading) -> None:
 def _spellable(text: str, reading: Reading, known: set[bytes]) -> str:
     """Drop the characters that an encoder without an unknown token would drop in silence."""
     return "".join(
-        c
-        for c in text
-        if all(bytes([b]) in known for form in (c, reading.normalise(c)) for b in form.encode())
+        c for c in text if all(bytes([b]) in known for form in (c, reading.normalise(c)) for b in form.encode())
     )

@@ -1,9 +1,9 @@
 """Make an automaton with lookarounds deterministic.
 
-While the text is read, a *thread* is a position together with its *obligations*: lookaheads that began earlier and must still come
-true (or must not, if negative). An obligation is itself a set of threads, through the automaton of the lookahead's body. Lookbehinds
-need no obligations: the automaton of each one's body runs along from every place of the text, and what it has just matched is
-known. A deterministic state is the set of threads of the pattern and those of the lookbehinds.
+While the text is read, a *thread* is a position together with its *obligations*: lookaheads that began earlier and must
+still come true (or must not, if negative). An obligation is itself a set of threads, through the automaton of the
+lookahead's body. Lookbehinds need no obligations: the automaton of each one's body runs along from every place of the text,
+and what it has just matched is known. A deterministic state is the set of threads of the pattern and of the lookbehinds.
 
 Source: alternating automata (Chandra, Kozen, Stockmeyer, 1981), determinised by sets of sets.
 """
@@ -148,7 +148,9 @@ class _Machine:
         return frozenset(after)
 
     def moved_duties(self, duties: Duties, symbol: int, behind: tuple[Threads, ...]) -> Duties:
-        return frozenset(o._replace(threads=self.moved(o.threads, symbol, behind)) for o in duties) if duties else duties
+        return (
+            frozenset(o._replace(threads=self.moved(o.threads, symbol, behind)) for o in duties) if duties else duties
+        )
 
     def settled_all(self, threads: Threads, behind: tuple[Threads, ...]) -> Threads:
         """Drop the obligations that came true, and the threads one of whose obligations failed."""

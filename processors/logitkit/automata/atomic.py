@@ -1,8 +1,9 @@
 """Atomic groups, written out as lookaheads.
 
-An atomic group keeps the first match that a backtracking search finds and gives nothing back. "First" is a matter of choices: an
-option is taken only if the ones before it cannot match. So `(?>a|ab)c` is `(?:a|(?!a)ab)c`, and a greedy repetition stops only
-where one more copy cannot be matched: `(?>x*)y` is `x*(?!x)y`. What is unique anyway (a fixed number of characters) needs nothing.
+An atomic group keeps the first match that a backtracking search finds and gives nothing back. "First" is a matter of
+choices: an option is taken only if the ones before it cannot match. So `(?>a|ab)c` is `(?:a|(?!a)ab)c`, and a greedy
+repetition stops only where one more copy cannot be matched: `(?>x*)y` is `x*(?!x)y`. What is unique anyway (a fixed number
+of characters) needs nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +109,9 @@ class _Rewriter:
             stopped = _join(Repeat(copy, 0, most - 1), self.cannot([options[0]]))
             return Alternate((Repeat(copy, most, most), stopped))
         if most > MOST_NESTED:
-            raise self.refused(f"an atomic group repeats a choice up to {most} times; at most {MOST_NESTED} can be written out")
+            raise self.refused(
+                f"an atomic group repeats a choice up to {most} times; at most {MOST_NESTED} can be written out"
+            )
         result = self.first(rest)
         for copies in range(1, most + 1):
             after = [Repeat(node, 0, copies - 1, "lazy" if lazy else "greedy"), *rest] if rest else []
@@ -131,7 +134,7 @@ class _Rewriter:
 
     def options_of(self, node: Node) -> list[Node]:
         """Return a repeated body as options that each match in one length only."""
-        options = list(node.options) if isinstance(node, Alternate) else [node]
+        options: list[Node] = list(node.options) if isinstance(node, Alternate) else [node]
         for option in options:
             if may_be_empty(option):
                 raise self.refused(

@@ -47,9 +47,7 @@ class AutomatonState(NamedTuple):
         slot = torch.tensor(slots, dtype=torch.int64)
         return AutomatonState(slot, torch.zeros_like(slot), self.state), list(number)
 
-    def from_portable(
-        self, notes: object, processor: AutomatonConstraint, device: torch.device
-    ) -> AutomatonState:
+    def from_portable(self, notes: object, processor: AutomatonConstraint, device: torch.device) -> AutomatonState:
         """Return the state with the places that the automata named in the notes have in the bank of a device.
 
         Raises:
@@ -68,12 +66,8 @@ class AutomatonState(NamedTuple):
             if not 0 <= place < len(slots):
                 raise StateFileError(f"row {row} has automaton {place} of {len(slots) - 1}")
             if not 0 <= state < states[place]:
-                raise StateFileError(
-                    f"row {row} is in state {state} of an automaton with {states[place]} states"
-                )
-        return AutomatonState(
-            torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state
-        )
+                raise StateFileError(f"row {row} is in state {state} of an automaton with {states[place]} states")
+        return AutomatonState(torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state)
 
 
 def _find(key: object, processor: AutomatonConstraint, device: torch.device) -> Lease:
@@ -165,6 +159,5 @@ def check_width(size: int, logits: Tensor) -> None:
     """Raise `VocabularyError` if the logits have fewer columns than the vocabulary has ids."""
     if logits.shape[1] < size:
         raise VocabularyError(
-            f"the logits have {logits.shape[1]} columns, but the vocabulary has {size} ids: it belongs to another "
-            "model"
+            f"the logits have {logits.shape[1]} columns, but the vocabulary has {size} ids: it belongs to another model"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa
 from logitkit.automata.ranges import expand
 
-Ints = NDArray[np.integer]
+# Integers of any width: states are kept as narrow as they come.
+Ints: TypeAlias = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,7 +61,7 @@ def of_bytes(dfa: ByteDfa) -> Behaviours:
     """
     if dfa.fallback is None:
         columns = np.ascontiguousarray(dfa.step[FIRST_STATE:].T)
-        default = np.array([np.bincount(column).argmax() for column in columns], dfa.step.dtype)
+        default: Ints = np.array([np.bincount(column).argmax() for column in columns], dfa.step.dtype)
         listed = columns != default[:, None]
     else:
         columns = np.ascontiguousarray(dfa.fallback.goes_on[FIRST_STATE:].T)
@@ -86,7 +88,9 @@ def then_byte(dfa: ByteDfa, table: Behaviours, which: Ints, symbol: Ints) -> Beh
         target = dfa.fallback.goes_on[table.target[place], symbol[owner]]
         keep = (target != NOT_LISTED) & (target != default[owner])
     owner = owner[keep]
-    return Behaviours(default, starts(np.bincount(owner, minlength=len(which))), table.source[place[keep]], target[keep])
+    return Behaviours(
+        default, starts(np.bincount(owner, minlength=len(which))), table.source[place[keep]], target[keep]
+    )
 
 
 def merge(table: Behaviours, states: int) -> tuple[Behaviours, Ints]:
@@ -128,7 +132,8 @@ def digests(table: Behaviours, states: int) -> NDArray[np.uint64]:
     each = sources[table.source] * targets[table.target]
     running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
     sums: NDArray[np.uint64] = running[table.start[1:]] - running[table.start[:-1]]
-    return sums ^ (targets[table.default] << np.uint64(1))
+    sums ^= targets[table.default] << np.uint64(1)
+    return sums
 
 
 @lru_cache(maxsize=4)

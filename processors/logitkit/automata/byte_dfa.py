@@ -118,10 +118,11 @@ def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int64]:
     targets = np.zeros((len(dfa.moves) + FIRST_STATE, symbols), np.int64)
     for source, row in enumerate(dfa.moves):
         for target, mask in row.items():
-            while mask:
-                low = mask & -mask
+            left = mask
+            while left:
+                low = left & -left
                 targets[source + FIRST_STATE, low.bit_length() - 1] = target + FIRST_STATE
-                mask ^= low
+                left ^= low
     return targets
 
 
@@ -161,13 +162,12 @@ def _byte_classes(tree: Utf8Tree) -> tuple[NDArray[np.int64], _Columns]:
     return byte_class, _Columns(size, *kinds)
 
 
-def _live_pairs(
-    below: NDArray[np.int64], children: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _live_pairs(below: NDArray[np.int64], children: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the pairs (state, node) from which some byte leads to a live state."""
     holds = np.zeros((below.shape[1], len(children)), np.float32)
     holds[children.ravel(), np.repeat(np.arange(len(children)), 64)] = 1
-    return np.nonzero((below != DEAD).astype(np.float32) @ holds)
+    states, nodes = np.nonzero((below != DEAD).astype(np.float32) @ holds)
+    return states, nodes
 
 
 def _group(rows: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

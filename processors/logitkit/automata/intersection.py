@@ -51,9 +51,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     if not alive[FIRST_STATE]:
         return None
     behaviours, number = merge(behaviours, len(known))
-    return TokenAutomaton.of(
-        number[class_of.ravel()], behaviours, accepting, FIRST_STATE, a.eos_ids, a.pad_id
-    )
+    return TokenAutomaton.of(number[class_of.ravel()], behaviours, accepting, FIRST_STATE, a.eos_ids, a.pad_id)
 
 
 def dense(automaton: TokenAutomaton) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """Merge the states that accept the same texts, and drop those that accept none.
 
-Strongly connected components are taken in reverse topological order, so all that a component can reach is minimal already. A state
-on no cycle then equals an earlier one exactly if their signatures agree, a dictionary look-up; so does one whose only cycle
-is a loop on itself. Only larger cycles need more: the whole cycle may be a copy of an earlier one, or fold onto itself.
+Strongly connected components are taken in reverse topological order, so all that a component can reach is minimal already.
+A state on no cycle then equals an earlier one exactly if their signatures agree, a dictionary look-up; so does one whose only
+cycle is a loop on itself. Only larger cycles need more: the whole cycle may be a copy of an earlier one, or fold onto itself.
 Typical patterns cost one pass over their transitions.
 """
 
@@ -262,7 +262,7 @@ def components(moves: list[dict[int, int]]) -> list[list[int]]:
             if path and low[state] < low[path[-1][0]]:
                 low[path[-1][0]] = low[state]
             if low[state] == index[state]:
-                component = []
+                component: list[int] = []
                 while not component or component[-1] != state:
                     component.append(stack.pop())
                     open_[component[-1]] = False

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.automata.behaviours import Ints
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa, Fallback
 from logitkit.automata.limits import Limits
 from logitkit.automata.trie import Trie
@@ -90,7 +91,7 @@ class Occurrences:
         """Return which states are reached without an occurrence: a state behind one would be a dead weight in every class."""
         kept = np.zeros(len(self.step), bool)
         kept[0] = True
-        frontier = np.zeros(1, np.int64)
+        frontier: Ints = np.zeros(1, np.int64)
         while len(frontier):
             reached = np.unique(self.step[frontier])
             frontier = reached[~kept[reached] & (self.longest[reached] < 0)]

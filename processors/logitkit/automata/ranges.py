@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def expand(first: NDArray[np.int64], count: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def expand(first: NDArray[np.integer], count: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """List all members of the ranges `first[i] ... first[i] + count[i] - 1`, and for each the index `i` of its range.
 
     Example:

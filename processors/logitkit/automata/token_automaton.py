@@ -131,17 +131,25 @@ class TokenAutomaton:
         """SHA-256 of the table, as 64 hexadecimal digits: by this a saved state names its automaton."""
         digest = hashlib.sha256(repr((self.start, self.eos_ids, self.pad_id)).encode())
         fallback = () if self.fallback is None else (self.fallback,)
-        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.accepting, *fallback)
+        tables = (
+            self.class_of,
+            self.default,
+            self.row_start,
+            self.row_class,
+            self.row_target,
+            self.accepting,
+            *fallback,
+        )
         for table in tables:
             digest.update(f"{table.dtype.name}{table.shape}".encode())
-            digest.update(np.ascontiguousarray(table))
+            digest.update(memoryview(np.ascontiguousarray(table)))  # type: ignore[arg-type]
         return digest.hexdigest()
 
     @cached_property
     def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview]:
         # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
         tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target)
-        return tuple(memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value]
+        return tuple(memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
 
     def next(self, state: int, token: int) -> int:
         """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
@@ -180,7 +188,7 @@ class TokenAutomaton:
 
     def legal_classes(self, state: int) -> NDArray[np.bool_]:
         """Return which classes a live state allows: [C] bool."""
-        legal = self.default != DEAD
+        legal: NDArray[np.bool_] = self.default != DEAD
         for at in reversed(self.chain(state)):
             row = slice(int(self.row_start[at]), int(self.row_start[at + 1]))
             legal[self.row_class[row]] = self.row_target[row] != DEAD

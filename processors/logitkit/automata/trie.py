@@ -86,7 +86,7 @@ class Trie:
         """Return the first node of a depth, and the first behind it."""
         return self.levels[depth], self.levels[depth + 1]
 
-    def children_of(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def children_of(self, nodes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all children of some nodes, and for each the index of its parent within `nodes`."""
         return expand(self.children[nodes], self.children[nodes + 1] - self.children[nodes])
 

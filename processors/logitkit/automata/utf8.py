@@ -44,9 +44,7 @@ class Utf8Tree:
     def of(cls, alphabet: Alphabet) -> Utf8Tree:
         """Build the tree from the top, one level at a time, and merge equal nodes from the bottom."""
         builder = _Builder(alphabet)
-        leads = np.concatenate(
-            [builder.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS]
-        )
+        leads = np.concatenate([builder.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
         return cls(
             alphabet.symbol_at(np.arange(128)),
             leads,

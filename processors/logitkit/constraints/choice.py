@@ -66,7 +66,9 @@ def _encode(index: int, option: object) -> bytes:
     if isinstance(option, bytes):
         return option
     if not isinstance(option, str):
-        raise ConfigurationError(f"options[{index}] is {option!r} of type {type(option).__name__}; allowed are str and bytes")
+        raise ConfigurationError(
+            f"options[{index}] is {option!r} of type {type(option).__name__}; allowed are str and bytes"
+        )
     try:
         return option.encode()
     except UnicodeEncodeError as error:

@@ -59,9 +59,7 @@ class AutomatonConstraint:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
         return advance(self.bank(state.state.device), state, tokens)
 
-    def process_logits(
-        self, state: AutomatonState, logits: Tensor, context: Context
-    ) -> tuple[AutomatonState, Tensor]:
+    def process_logits(self, state: AutomatonState, logits: Tensor, context: Context) -> tuple[AutomatonState, Tensor]:
         """Set every illegal token to -inf.
 
         A finished row keeps EOS and pad; a dead row keeps EOS alone, at logit 0.

@@ -83,9 +83,7 @@ class Lineage:
         # Either one token longer than what is here (or as long, and its last token whatever), or a prompt
         # again.
         found = (
-            [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length]
-            if length
-            else []
+            [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length] if length else []
         )
         if not found and length <= self.rows.length:
             found = [r for r in self.rows.equal_rows(shown, row, length).tolist() if starts[r] == length]

@@ -86,9 +86,7 @@ class PromptLayout:
         elif self._find_skip is not None:
             skips = _integers(self._find_skip(shown.ids), "the result of skip", 1)
             if skips.shape != (rows,):
-                raise BatchMismatch(
-                    f"skip returned {len(skips)} numbers for {rows} rows; return one for each row"
-                )
+                raise BatchMismatch(f"skip returned {len(skips)} numbers for {rows} rows; return one for each row")
         for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
             raise ConfigurationError(
                 f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be "
@@ -98,8 +96,7 @@ class PromptLayout:
             if shown.array is not None and shown.array.size and shown.array.min() < 0:
                 row, column = np.argwhere(shown.array < 0)[0].tolist()
                 raise ConfigurationError(
-                    f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at "
-                    "least 0"
+                    f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at least 0"
                 )
             return skips, np.full(rows, length)
         which = _spread(len(self._prompt), rows, "prompt")
@@ -132,9 +129,7 @@ def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers 
     present = (prompt >= 0).cumprod(1).sum(1)
     lengths = present if given is None else _integers(given, "prompt_lengths", 1)
     if lengths.shape != present.shape:
-        raise ConfigurationError(
-            f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt"
-        )
+        raise ConfigurationError(f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt")
     outside = np.flatnonzero((lengths < 0) | (lengths > present))
     if len(outside):
         row = int(outside[0])
@@ -152,15 +147,9 @@ def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
     wanted = "[B]" if dimensions == 1 else "[B, P]"
     if not isinstance(tensor, Tensor):
         raise ConfigurationError(f"{name} is a {type(tensor).__name__}; give a tensor {wanted} of integers")
-    if (
-        tensor.dim() != dimensions
-        or tensor.is_floating_point()
-        or tensor.is_complex()
-        or tensor.dtype == torch.bool
-    ):
+    if tensor.dim() != dimensions or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise ConfigurationError(
-            f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of "
-            "integers"
+            f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of integers"
         )
     # A copy: the caller may change its own tensor later.
     copied: Integers = tensor.detach().to("cpu", torch.int64, copy=True).numpy()
@@ -170,7 +159,5 @@ def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
 def _spread(given: int, rows: int, name: str) -> Integers:
     """Return which given row each row belongs to: beams and samples of one prompt stand side by side."""
     if rows % given:
-        raise BatchMismatch(
-            f"the engine shows {rows} rows, but {name} has {given}; give it as many, or a divisor"
-        )
+        raise BatchMismatch(f"the engine shows {rows} rows, but {name} has {given}; give it as many, or a divisor")
     return np.arange(rows) // (rows // given)

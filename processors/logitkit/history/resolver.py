@@ -159,8 +159,7 @@ class HistoryResolver(Generic[S]):
         if shown.array is not None and shown.length and np.minimum.reduce(shown.array[:, -1]) < 0:
             row = int(shown.array[:, -1].argmin())
             raise ConfigurationError(
-                f"row {row} has the id {shown.array[row, -1]} at position {shown.length - 1}; ids are at "
-                "least 0"
+                f"row {row} has the id {shown.array[row, -1]} at position {shown.length - 1}; ids are at least 0"
             )
         return shown
 

@@ -26,11 +26,7 @@ class Trail:
         self.states.pop(length - DENSE - REACH, None)
         if len(self.states) > KEPT:
             newest = max(self.states)
-            near = {
-                n: s
-                for n, s in self.states.items()
-                if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)
-            }
+            near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
             self.states = {**near, length: state}
 
     def nearest(self, length: int) -> int | None:

@@ -93,14 +93,10 @@ def _read_item(pattern: str, at: int, opening: int) -> tuple[Escape, int]:
 def _range(first: Escape, last: Escape, pattern: str, begin: int, end: int) -> tuple[int, int]:
     written = pattern[begin:end]
     if not isinstance(first, int) or not isinstance(last, int):
-        reason = (
-            rf"bad character range {written}: a class cannot begin or end a range; for a literal - write \-"
-        )
+        reason = rf"bad character range {written}: a class cannot begin or end a range; for a literal - write \-"
         raise PatternSyntaxError(reason, pattern, begin)
     if last < first:
-        raise PatternSyntaxError(
-            f"bad character range {written}: its end comes before its start", pattern, begin
-        )
+        raise PatternSyntaxError(f"bad character range {written}: its end comes before its start", pattern, begin)
     return first, last
 
 

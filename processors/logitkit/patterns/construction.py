@@ -34,11 +34,7 @@ def alternate(options: list[Node]) -> Node:
         >>> alternate([Characters(CharSet.single(97)), Characters(CharSet.single(98))]).charset.ranges
         ((97, 98),)
     """
-    flat = [
-        part
-        for option in options
-        for part in (option.options if isinstance(option, Alternate) else (option,))
-    ]
+    flat = [part for option in options for part in (option.options if isinstance(option, Alternate) else (option,))]
     joined: list[Node] = []
     for single, run in groupby(flat, key=lambda option: isinstance(option, Characters)):
         if single:

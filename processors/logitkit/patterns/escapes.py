@@ -98,14 +98,10 @@ def _hexadecimal(pattern: str, position: int) -> tuple[int, int]:
     assert found is not None
     if len(found[0]) != wanted:
         given = pattern[position : found.end()]
-        raise PatternSyntaxError(
-            f"incomplete escape {given}: {wanted} hexadecimal digits wanted", pattern, position
-        )
+        raise PatternSyntaxError(f"incomplete escape {given}: {wanted} hexadecimal digits wanted", pattern, position)
     value = int(found[0], 16)
     if value > MAX_CODE_POINT:
-        raise PatternSyntaxError(
-            f"bad escape \\U{found[0]}: the last code point is 0010FFFF", pattern, position
-        )
+        raise PatternSyntaxError(f"bad escape \\U{found[0]}: the last code point is 0010FFFF", pattern, position)
     return value, found.end()
 
 
@@ -122,18 +118,14 @@ def _property(pattern: str, position: int) -> tuple[Property, int]:
     name, after = _braced(pattern, position, escape, "property name", f"{escape}{{Lu}}")
     charset = property_class(name)
     if charset is None:
-        reason = (
-            f"unknown property {name!r}; write a general category such as Lu or a script such as Script=Greek"
-        )
+        reason = f"unknown property {name!r}; write a general category such as Lu or a script such as Script=Greek"
         raise PatternSyntaxError(reason, pattern, position)
     return Property(charset, escape == r"\P"), after
 
 
 def _braced(pattern: str, position: int, escape: str, what: str, example: str) -> tuple[str, int]:
     if pattern[position + 2 : position + 3] != "{":
-        raise PatternSyntaxError(
-            f"missing {{ after {escape}; write for instance {example}", pattern, position
-        )
+        raise PatternSyntaxError(f"missing {{ after {escape}; write for instance {example}", pattern, position)
     end = pattern.find("}", position + 3)
     if end < 0:
         raise PatternSyntaxError(f"missing }}, unterminated {what}", pattern, position)
@@ -158,9 +150,7 @@ def _octal(pattern: str, position: int, groups: int) -> tuple[int, int]:
     digits = pattern[position + 1 : position + 3]
     number = int(digits) if digits.isascii() and digits.isdigit() else int(digits[0])
     if number > groups:
-        reason = (
-            f"invalid group reference {number}; for a character by its octal number write \\0 and two digits"
-        )
+        reason = f"invalid group reference {number}; for a character by its octal number write \\0 and two digits"
     else:
         reason = (
             f"backreference \\{number} is not supported, because its language is not regular; "
@@ -172,7 +162,5 @@ def _octal(pattern: str, position: int, groups: int) -> tuple[int, int]:
 def _octal_value(pattern: str, position: int, digits: str) -> tuple[int, int]:
     value = int(digits, 8)
     if value > _LAST_OCTAL:
-        raise PatternSyntaxError(
-            f"octal escape \\{digits} is outside of 0 to 0o377; write \\u...", pattern, position
-        )
+        raise PatternSyntaxError(f"octal escape \\{digits} is outside of 0 to 0o377; write \\u...", pattern, position)
     return value, position + 1 + len(digits)

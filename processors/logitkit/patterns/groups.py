@@ -63,9 +63,7 @@ def read_opening(pattern: str, position: int, flags: int) -> Opening:
     after = position + 3
     match letter:
         case "":
-            raise PatternSyntaxError(
-                r"unexpected end of pattern; for a literal ( write \(", pattern, position
-            )
+            raise PatternSyntaxError(r"unexpected end of pattern; for a literal ( write \(", pattern, position)
         case ":":
             return Opening("plain", after, flags)
         case ">":
@@ -114,9 +112,7 @@ def _name(pattern: str, begin: int, terminator: str) -> str:
     if not name:
         raise PatternSyntaxError("missing group name", pattern, begin)
     if not name.isidentifier():
-        raise PatternSyntaxError(
-            f"bad character in group name {name!r}: it must be an identifier", pattern, begin
-        )
+        raise PatternSyntaxError(f"bad character in group name {name!r}: it must be an identifier", pattern, begin)
     return name
 
 
@@ -132,9 +128,7 @@ def _flags(pattern: str, position: int, flags: int) -> Opening:
                 reason = "bad inline flags: cannot turn off the flags a and u; turn on the other one"
                 raise PatternSyntaxError(reason, pattern, at - len(off) + off.index(letter))
     if "a" in on and "u" in on:
-        raise PatternSyntaxError(
-            "bad inline flags: the flags a and u exclude each other", pattern, position + 2
-        )
+        raise PatternSyntaxError("bad inline flags: the flags a and u exclude each other", pattern, position + 2)
     if both := set(on) & set(off):
         reason = f"bad inline flags: flag {min(both)} turned on and off"
         raise PatternSyntaxError(reason, pattern, position + 2)
@@ -156,9 +150,7 @@ def _letters(pattern: str, begin: int) -> tuple[str, int]:
     while pattern[at : at + 1] in LETTERS:
         at += 1
     if pattern.startswith("L", at):
-        raise PatternSyntaxError(
-            "bad inline flags: the flag L is for bytes patterns; leave it out", pattern, at
-        )
+        raise PatternSyntaxError("bad inline flags: the flag L is for bytes patterns; leave it out", pattern, at)
     return pattern[begin:at], at
 
 

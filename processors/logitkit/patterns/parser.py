@@ -142,9 +142,7 @@ class _Parser:
 
     def _append_anchor(
         self,
-        kind: Literal[
-            "text_start", "text_end", "final", "line_start", "line_end", "boundary", "not_boundary"
-        ],
+        kind: Literal["text_start", "text_end", "final", "line_start", "line_end", "boundary", "not_boundary"],
         width: int,
         word: CharSet | None = None,
     ) -> None:
@@ -219,9 +217,7 @@ class _Parser:
 
     def _close(self) -> None:
         if not self.stack:
-            raise PatternSyntaxError(
-                r"unbalanced parenthesis; for a literal ) write \)", self.pattern, self.at
-            )
+            raise PatternSyntaxError(r"unbalanced parenthesis; for a literal ) write \)", self.pattern, self.at)
         closed, self.group = self.group, self.stack.pop()
         self._append(_finish(closed))
         self.at += 1

@@ -52,9 +52,7 @@ class RepetitionPenalty:
         >>> import logitkit as lk
         >>> penalty = lk.RepetitionPenalty(2.0)
         >>> context = lk.Context.of([[1, 2]], vocabulary_size=4)
-        >>> penalty.process_logits(
-        ...     penalty.init_state(context), torch.tensor([[4.0, 4.0, -4.0, -4.0]]), context
-        ... )[1]
+        >>> penalty.process_logits(penalty.init_state(context), torch.tensor([[4.0, 4.0, -4.0, -4.0]]), context)[1]
         tensor([[ 4.,  2., -8., -4.]])
 
     Source: Keskar et al., CTRL (2019); results are those of transformers' RepetitionPenaltyLogitsProcessor.
@@ -85,9 +83,7 @@ class RepetitionPenalty:
         """Return the state of rows that have their prompt."""
         return RepetitionState(
             TokenHistory.of(context, self.window, self.include_prompt),
-            torch.full(
-                (context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device
-            ),
+            torch.full((context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device),
         )
 
     def advance(self, state: RepetitionState, tokens: Tensor) -> RepetitionState:

@@ -229,13 +229,16 @@ class TestRows:
             *([first, *tail, 5, 6, 7] for first in (4, 3, 1))
         )
 
-    def test_a_wrong_proposal_of_a_parent_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(host_rows, "names_of", lambda rows, keys: [b"same"] * len(rows))
+    def test_with_equal_hashes_stay_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
         hook = Hook()
         hook([1, 1], [2, 2], [3, 3])
         hook([1, 1, 5], [2, 2, 5], [3, 3, 5])
-        for row, (prompt, output) in enumerate(hook([2, 2, 5, 6], [3, 3, 5, 6], [1, 1, 5, 6])):
-            assert prompt + output == [[2, 2, 5, 6], [3, 3, 5, 6], [1, 1, 5, 6]][row]
+        moved = hook([2, 2, 5, 6], [3, 3, 5, 6], [1, 1, 5, 6])
+        assert moved == [([2, 2], [5, 6]), ([3, 3], [5, 6]), ([1, 1], [5, 6])]
+        assert hook([2, 2, 5, 6, 7], [1, 1, 5, 6, 7]) == [([2, 2], [5, 6, 7]), ([1, 1], [5, 6, 7])]
+        other = [4, 4, 5, 6, 7]
+        assert hook([2, 2, 5, 6, 7], other, [1, 1, 5, 6, 7])[1] == (other, [])
 
 
 class TestNewGeneration:
@@ -389,6 +392,10 @@ class TestLeftPads:
             ([1], [2, 4]),
         ]
         assert hook.calls() == ["init", 1, 1]
+
+    def test_tell_rows_apart_even_if_all_hashes_are_equal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
+        self.test_tell_rows_of_equal_ids_apart()
 
     def test_must_fit(self) -> None:
         with pytest.raises(ConfigurationError, match=r"row 1 has 2 ids, but skip says that 3"):

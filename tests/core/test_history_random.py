@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from torch import Tensor
 
 from logitkit.context import Context
-from logitkit.history import HistoryResolver, lineage, resolver
-from logitkit.history.branches import branch_columns, names_of
+from logitkit.history import HistoryResolver, host_rows, lineage, resolver
+from logitkit.history.branches import branch_columns, hashes_of, names_of
 from logitkit.history.device_rows import DeviceRows
 from logitkit.history.rows import HistoryRows, Shown
 from tests.core.ledger import Ledger, LedgerState, rows_of
@@ -222,17 +222,37 @@ class DeviceEngine(Engine):
     keep = DeviceRows
 
 
+class CollidingEngine(Engine):
+    """The same where all hashes are equal: they may propose parents, and only propose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
+
+
 budget = settings(max_examples=25, stateful_step_count=25)
 TestOnTheHost = Engine.TestCase
 TestOnTheHost.settings = budget
+TestWithEqualHashes = CollidingEngine.TestCase
+TestWithEqualHashes.settings = budget
 TestOnADevice = DeviceEngine.TestCase
 TestOnADevice.settings = budget
 
 
 def test_the_names_of_rows_are_exact() -> None:
     rows = torch.randint(0, 3, (40, 30), generator=torch.Generator().manual_seed(1)).numpy()
+    rows[20:30] = rows[:10]
     columns = branch_columns(rows)
-    names = names_of(rows[:, columns], None)
+    names, hashes = names_of(rows[:, columns], None), hashes_of(rows[:, columns], None)
     assert len(columns) < len(rows)
     for one, other in itertools.combinations(range(len(rows)), 2):
-        assert (names[one] == names[other]) == bool((rows[one] == rows[other]).all())
+        equal = bool((rows[one] == rows[other]).all())
+        assert (names[one] == names[other]) == equal
+        assert hashes[one] == hashes[other] or not equal
+
+
+def test_keys_are_part_of_names() -> None:
+    rows = torch.zeros(3, 2, dtype=torch.int64).numpy()
+    keys = torch.tensor([1, 2, 1]).numpy()
+    for names in (names_of(rows, keys), hashes_of(rows, keys)):
+        assert names[0] == names[2] != names[1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.history.branches import Integers, branch_columns, names_of
+from logitkit.history.branches import Integers, branch_columns, hashes_of, names_of
 from logitkit.history.rows import HistoryRows, Parents, Shown
 
 __all__ = ["HostRows"]
@@ -67,19 +69,15 @@ class HostRows(HistoryRows):
         if columns is None:
             return Parents(np.full(len(given), -1), 0)
         own, asked = self._mine[:, columns], given[:, columns]
-        names = names_of(own, keys)
-        first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        if len(own) != len(asked):
-            found = [first.get(name, -1) for name in names_of(asked, shown_keys)]
-            return self._verified(np.array(found), given, 0, stop)
-        # A twin of lower index is as good a parent, but a row rather continues itself.
-        pairs = enumerate(zip(names, names_of(asked, shown_keys), strict=True))
-        rows = np.array([row if mine == name else first.get(name, -1) for row, (mine, name) in pairs])
-        # A row and its parent differ first in a branch column, so before it nothing needs to be gathered.
-        differs = np.logical_or.reduce(own != own[rows], 0)
-        place = int(differs.argmax()) if len(columns) else 0
-        since = int(columns[place]) if len(columns) and differs[place] else stop
-        return self._verified(rows, given, since, stop)
+        for name in (hashes_of, names_of):
+            found = _proposed(name(own, keys), name(asked, shown_keys))
+            parents = self._verified(np.array(found), own, given, columns, stop)
+            if keys is not None:
+                parents = parents._replace(rows=np.where(keys[parents.rows] == shown_keys, parents.rows, -1))
+            # Two hashes may be equal by chance: names, which are exact, have the last word.
+            if -1 not in found and np.minimum.reduce(parents.rows) >= 0:
+                break
+        return parents
 
     def _columns(self, shown: Shown, stop: int) -> Integers | None:
         """Return the columns before `stop` that tell the rows apart; None if nothing is continued anyway."""
@@ -94,10 +92,16 @@ class HostRows(HistoryRows):
         self._limit = len(columns) + UNSORTED
         return columns
 
-    def _verified(self, rows: Integers, given: Integers, since: int, stop: int) -> Parents:
+    def _verified(self, rows: Integers, own: Integers, given: Integers, columns: Integers, stop: int) -> Parents:
         """Compare every id with that of the proposed parent, once, and take back what is wrong."""
-        mine = self._mine
-        equal = mine[:, :since] == given[:, :since] if since else np.ones((1, 1), np.bool_)
+        mine, since = self._mine, 0
+        equal = np.ones((1, 1), np.bool_)
+        if len(mine) == len(given):
+            # A row and its parent differ first in a branch column, so before it nothing needs to be gathered.
+            differs = np.logical_or.reduce(own != own[rows], 0)
+            place = int(differs.argmax()) if len(columns) else 0
+            since = int(columns[place]) if len(columns) and differs[place] else stop
+            equal = mine[:, :since] == given[:, :since]
         # A row without a parent is compared with any row, to no effect.
         rest = mine[rows, since:stop] == given[:, since:stop]
         if not (_all(equal) and _all(rest)):
@@ -117,6 +121,15 @@ class HostRows(HistoryRows):
 def _array(shown: Shown) -> Integers:
     assert shown.array is not None, "rows on the CPU are compared with ids on the CPU"
     return shown.array
+
+
+def _proposed(own: list[Hashable], asked: list[Hashable]) -> list[int]:
+    """Return for each row asked for the row of its name: that of the same index, or the first, or -1."""
+    first = dict(zip(reversed(own), range(len(own) - 1, -1, -1), strict=True))
+    if len(own) != len(asked):
+        return [first.get(name, -1) for name in asked]
+    pairs = enumerate(zip(own, asked, strict=True))
+    return [row if mine == name else first.get(name, -1) for row, (mine, name) in pairs]
 
 
 def _all(equal: NDArray[np.bool_]) -> bool:

@@ -71,7 +71,7 @@ class Lineage:
         if not self.first <= before <= self.rows.length:
             return None
         parents = self.rows.parents(shown, before, self.keys, keys)
-        if parents.rows.min() < 0 or (self.first < self.last and self.starts[parents.rows].max() > before):
+        if np.minimum.reduce(parents.rows) < 0 or (self.first < self.last and self.starts[parents.rows].max() > before):
             return None
         return parents
 
@@ -162,7 +162,7 @@ class Lineage:
             self._family = self.generation.family()[self.origin]
         self.origin = self.origin[parents.rows]
         # Beams move among rows of one prompt, where neither context nor length of the prompt changes.
-        if not np.array_equal(self._family[parents.rows], self._family):
+        if not (self._family[parents.rows] == self._family).all():
             self._contexts.clear()
             self._family = self._family[parents.rows]
             self.starts = self.generation.starts[self.origin]

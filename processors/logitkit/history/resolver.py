@@ -53,7 +53,7 @@ class HistoryResolver(Generic[S]):
     however much longer, and any other is an error. Row i of R has the prompt (and `skip`) i // (R / B) of B,
     as engines lay out beams and samples.
 
-    Token ids are compared, never hashes. On a GPU the fast path, the same rows and one token more, reads one
+    Token ids decide; hashes only propose. On a GPU the fast path, the same rows and one token more, reads one
     boolean from the device. Memory: the last `capacity` histories or two calls' worth if that is more (the
     least recently used lineage, that is rows shown together, goes first), the newest state of each, and at
     most 24 states of the last four lineages. A beam that is dropped is forgotten at once; a forgotten history

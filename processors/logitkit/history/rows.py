@@ -117,4 +117,4 @@ class HistoryRows(ABC):
 
 
 def _room(length: int) -> int:
-    return (1 << (length + ROOM - 1).bit_length()) + 8
+    return 1 << (length + ROOM - 1).bit_length()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from logitkit.constraints.constraint import AutomatonConstraint
@@ -55,12 +57,37 @@ class Chain:
     def process_logits(
         self, state: tuple[Any, ...], logits: Tensor, context: Context
     ) -> tuple[tuple[Any, ...], Tensor]:
-        """Run every processor on the logits, [B, V], in order."""
+        """Run every processor on the logits, [B, V], in order.
+
+        Constraints that are no neighbours may each allow other tokens and leave none: such a row ends with EOS, at logit 0.
+        """
         after = []
-        for processor, before in zip(self.processors, state, strict=True):
+        last = self._last_constraint
+        for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
             now, logits = process_checked(processor, before, logits, context)
             after.append(now)
+            if place == last:
+                logits = _end_empty_rows(logits, self._eos_ids)
         return tuple(after), logits
+
+    @cached_property
+    def _last_constraint(self) -> int | None:
+        """The place of the last of several constraints, or None where one alone cannot leave a row empty."""
+        places = [i for i, p in enumerate(self.processors) if role_of(p) is Role.CONSTRAINT]
+        return places[-1] if len(places) > 1 and self._eos_ids else None
+
+    @cached_property
+    def _eos_ids(self) -> tuple[int, ...]:
+        constraints = (p for p in self.processors if isinstance(p, AutomatonConstraint))
+        return next((p.vocabulary.eos_ids for p in constraints), ())
+
+
+def _end_empty_rows(logits: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
+    never = float("-inf")
+    empty = logits.amax(1, keepdim=True) == never
+    ends = torch.tensor(eos_ids, device=logits.device)
+    kept = logits.index_select(1, ends)
+    return logits.index_copy_(1, ends, torch.where(empty, torch.zeros_like(kept), kept))
 
 
 def chain(*processors: Processor[Any]) -> Chain:

@@ -97,6 +97,13 @@ def test_constraints_that_are_no_neighbours_stay_apart() -> None:
     assert [type(p) for p in apart.processors] == [lk.Regex, lk.RepetitionPenalty, lk.Regex]
 
 
+def test_a_row_that_constraints_apart_leave_empty_ends_with_eos() -> None:
+    a, b = lk.Regex("a", VOCABULARY), lk.Regex("b", VOCABULARY)
+    apart = lk.chain(a, lk.RepetitionPenalty(1.2), b)
+    assert masked(apart, []) == [NEVER, NEVER, NEVER, NEVER, NEVER, 0.0]
+    assert masked(lk.chain(a, lk.RepetitionPenalty(1.2), a), []) == [0.0, NEVER, NEVER, NEVER, NEVER, NEVER]
+
+
 def test_a_real_vocabulary_agrees_with_re(tekken: lk.Vocabulary) -> None:
     patterns = [r"(?i)[a-z]+( [a-z]+){1,4}", r"(?!.*the).{5,30}"]
     both = lk.Intersection(tuple(lk.Regex(p, tekken) for p in patterns))

@@ -259,6 +259,8 @@ def test_columns_behind_the_vocabulary_are_masked(row: Row, dtype: torch.dtype, 
     batch = data.draw(batches(row, dtype))
     wide = torch.cat([batch.logits, logits_of(0, (*batch.logits.shape[:2], 5), dtype)], 2)
     narrow, wider = run(row.processor, batch), run(row.processor, replace(batch, logits=wide))
+    with tensor_path():
+        assert same_result(run(row.processor, replace(batch, logits=wide)), wider)
     for a, b in zip(narrow.logits, wider.logits, strict=True):
         assert same_bits(a, b[:, :COLUMNS])
         assert not row.masks or b[:, COLUMNS:].isneginf().all()

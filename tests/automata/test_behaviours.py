@@ -80,9 +80,9 @@ def test_token_classes_are_exact_when_all_hashes_meet(
     pattern: str, sentencepiece_32k: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
-    honest = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
+    honest = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
     monkeypatch.setattr(behaviour_store, "digests", _all_alike)
-    found = token_classes(dfa, sentencepiece_32k.trie, sentencepiece_32k.size, DEFAULT_LIMITS)
+    found = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
     assert len(found.behaviours) == len(honest.behaviours)
     for state in range(FIRST_STATE, len(dfa.step)):
         target = found.behaviours.default.astype(np.int64)

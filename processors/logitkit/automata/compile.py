@@ -28,7 +28,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     """
     if not np.any(dfa.accepting):
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    classes = token_classes(dfa, vocabulary.trie, vocabulary.size, limits)
+    classes = token_classes(dfa, vocabulary.trie, limits)
     behaviours = classes.behaviours
     if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting)

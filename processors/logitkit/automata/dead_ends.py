@@ -21,7 +21,7 @@ def may_have_dead_ends(dfa: ByteDfa, single_bytes: NDArray[np.bool_]) -> bool:
         single_bytes: [256] which bytes are tokens by themselves.
     """
     spelled = np.zeros(dfa.step.shape[1], bool)
-    spelled[0] = True
+    spelled[0] = not dfa.step[:, 0].any()
     spelled[dfa.byte_class[single_bytes]] = True
     return not spelled.all()
 

@@ -86,14 +86,14 @@ class TokenAutomaton:
             ]
         )
         classes = len(behaviours)
-        class_of = class_of.copy()
-        class_of[ends] = classes - 1
         narrow = np.int16 if classes < 2**15 else np.int32
+        class_of = class_of.astype(narrow)
+        class_of[ends] = classes - 1
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int64), kind="stable")
         return cls(
-            class_of=class_of.astype(narrow),
+            class_of=class_of,
             default=behaviours.default.astype(np.int32),
             row_start=starts(np.bincount(behaviours.source, minlength=states)),
             row_class=owner[order],

@@ -31,19 +31,18 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenClasses:
-    """The classes of a vocabulary's tokens: `class_of` [V] int64, and what each class does; class 0 is always death."""
+    """The classes of a vocabulary's tokens: `class_of` [V] int32, and what each class does; class 0 is always death."""
 
-    class_of: NDArray[np.int64]
+    class_of: NDArray[np.int32]
     behaviours: Behaviours
 
 
-def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenClasses:
+def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     """Compute the classes of all tokens, level by level of the trie.
 
     Args:
         dfa: The automaton over bytes.
         trie: The tokens.
-        size: Number of token ids; ids without text are in class 0.
         limits: Bound on the work, counted in exceptions.
 
     Returns:
@@ -92,10 +91,12 @@ def token_classes(dfa: ByteDfa, trie: Trie, size: int, limits: Limits) -> TokenC
             if len(pairs) <= FEW:
                 known.update(zip(pairs.tolist(), number.tolist(), strict=True))
         behaviour = number[pair_of]
-    used, which = _unique_small(np.append(behaviour_at[trie.node_of_token], 0), len(store))
-    class_of = np.zeros(size, np.int64)
-    class_of[trie.tokens] = which[:-1]
-    return TokenClasses(class_of, store.take(used))
+    behaviour_of = behaviour_at[trie.node_of_id]
+    seen = np.zeros(len(store), bool)
+    seen[behaviour_of] = True
+    seen[0] = True
+    number = np.cumsum(seen, dtype=np.int32) - 1
+    return TokenClasses(number[behaviour_of], store.take(np.flatnonzero(seen)))
 
 
 def _unique_small(values: Ints, bound: int) -> tuple[Ints, Ints]:

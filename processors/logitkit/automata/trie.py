@@ -24,6 +24,7 @@ class Trie:
         levels: First node of each depth, and the number of nodes.
         tokens: int64, token ids in the order of their nodes.
         node_of_token: int32, the node at which each of `tokens` ends.
+        node_of_id: [V] int32, the same for every id; 0 for one without text.
     """
 
     byte: NDArray[np.uint8]
@@ -32,6 +33,7 @@ class Trie:
     levels: tuple[int, ...]
     tokens: NDArray[np.int64]
     node_of_token: NDArray[np.int32]
+    node_of_id: NDArray[np.int32]
 
     @classmethod
     def of(cls, tokens: Sequence[bytes | None]) -> Trie:
@@ -68,13 +70,18 @@ class Trie:
             rows, node = rows[~done], node[~done]
         levels_count.append(np.zeros(size - first, np.int64))
         counts = np.concatenate(levels_count)
+        ended_ids = np.concatenate([t for t, _ in ended])
+        node_of_token = np.concatenate([n for _, n in ended]).astype(np.int32)
+        node_of_id = np.zeros(len(tokens), np.int32)
+        node_of_id[ended_ids] = node_of_token
         return cls(
             byte=np.concatenate(levels_byte),
             children=np.concatenate([[1], 1 + np.cumsum(counts)]),
             parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]).astype(np.int32),
             levels=(*levels, size),
-            tokens=np.concatenate([t for t, _ in ended]),
-            node_of_token=np.concatenate([n for _, n in ended]).astype(np.int32),
+            tokens=ended_ids,
+            node_of_token=node_of_token,
+            node_of_id=node_of_id,
         )
 
     @property

@@ -355,3 +355,22 @@ def test_a_compiled_graph_runs_automata_that_came_later() -> None:
         assert same_bits(logits, wanted)
         del later
     assert len(slots) == 1
+
+
+@every_dtype
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_a_neutral_row_is_left_bit_by_bit(dtype: torch.dtype, tensors: bool) -> None:
+    """Slot 0 stands for no constraint, beside rows that have one, whatever is said and however wide the logits are."""
+    regex = lk.Regex("[0-9]{2}", vocabulary())
+    context = lk.Context.of([[], []], COLUMNS)
+    own = lk.select(regex.init_state(context), torch.tensor([0]))
+    state = lk.concatenate([own, type(own)(*(torch.tensor([n]) for n in (0, 0, 2)))])
+    bits = torch.int32 if dtype == torch.float32 else torch.int16
+    logits = logits_of(0, (2, COLUMNS + 5), dtype)
+    with tensor_path() if tensors else nullcontext():
+        for tokens in ([5, 6], [-1, EOS], [6, -1], [-1, COLUMNS - 1]):
+            state = regex.advance(state, torch.tensor(tokens))
+            out = regex.process_logits(state, logits.clone(), context)[1]
+            assert out[1].view(bits).equal(logits[1].view(bits))
+            assert out[0, COLUMNS:].isneginf().all()
+    assert regex.is_finished(state).tolist() == regex.is_dead(state).tolist() == [False, False]

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from benchmarks.cold import forget
 from benchmarks.side_by_side import seconds
 from benchmarks.suite import SUITE, Entry, check
 from benchmarks.tables import Tables
@@ -23,11 +24,9 @@ from logitkit.automata.compile import token_automaton
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import Limits
 from logitkit.automata.row_mask import RowMask
-from logitkit.automata.subset import split
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.automata.trie import Trie
 from logitkit.automata.word_list import word_list_dfa
-from logitkit.patterns import classes
 from logitkit.patterns.parser import parse
 from logitkit.vocabulary import Vocabulary
 
@@ -57,13 +56,6 @@ def compile_fresh(pattern: str, vocabulary: Vocabulary, row: np.ndarray[tuple[in
     return Compiled(dfa, automaton, (built - begin, grouped - built, clock() - grouped))
 
 
-def forget() -> None:
-    """Drop what an earlier compilation of the same pattern left in caches."""
-    split.cache_clear()
-    classes._build.cache_clear()
-    classes._named.cache_clear()
-
-
 def accepts(automaton: TokenAutomaton, vocabulary: Vocabulary, ids: dict[bytes, int], text: bytes) -> bool:
     """Read a text in its longest tokens, then EOS."""
     state, at = automaton.start, 0
@@ -90,7 +82,7 @@ def test_pattern_to_first_mask(
     def measured() -> None:
         stages.append(compile_fresh(entry.pattern, vocabulary, row).stages)
 
-    benchmark.pedantic(measured, setup=forget, rounds=ROUNDS, warmup_rounds=1)
+    benchmark.pedantic(measured, setup=lambda: forget(vocabulary), rounds=ROUNDS, warmup_rounds=1)
     to_dfa, to_tokens, to_mask = np.median(np.array(stages[1:]), axis=0) * 1e3
     automaton = compiled.automaton
     total = float(np.median(np.array(stages[1:]).sum(axis=1)) * 1e3)

@@ -29,11 +29,13 @@ class TokenHistory(NamedTuple):
             rounded up to a power of two.
         length: [B] int64, tokens so far, forgotten ones included.
         window: [B] int64, tokens remembered per row; `UNBOUNDED` for all.
+        grows: [B, 1] bool if a row may ever need more room, else [B, 0]. The shape alone says so, and no device is asked.
     """
 
     tokens: Annotated[Tensor, Fill(-1)]
     length: Tensor
     window: Annotated[Tensor, Fill(UNBOUNDED)]
+    grows: Annotated[Tensor, Fill(True)]
 
     @classmethod
     def of(cls, context: Context, window: int | None, include_prompt: bool) -> TokenHistory:
@@ -53,6 +55,7 @@ class TokenHistory(NamedTuple):
             torch.full((rows, size), -1, dtype=torch.int32, device=device),
             torch.zeros(rows, dtype=torch.int64, device=device),
             torch.full((rows,), UNBOUNDED if window is None else window, dtype=torch.int64, device=device),
+            torch.ones((rows, 0 if bounds else 1), dtype=torch.bool, device=device),
         )
         return empty.append(prompt) if prompt.shape[1] else empty
 
@@ -98,15 +101,15 @@ class TokenHistory(NamedTuple):
             if token >= 0:
                 kept[row, length[row] % window] = token
                 length[row] += 1
-        return TokenHistory(torch.from_numpy(kept), torch.from_numpy(np.array(length, np.int64)), self.window)
+        return self._replace(tokens=torch.from_numpy(kept), length=torch.from_numpy(np.array(length, np.int64)))
 
     def grown(self, more: int) -> TokenHistory:
         """Return the histories with room for `more` tokens, at least doubled when there is too little.
 
-        Not in a compiled graph: there, `Context.max_length` gives the room from the start. On an accelerator
-        the lengths are read by the host.
+        A window, or `Context.max_length`, gives the room from the start; without either the host reads the lengths, and a
+        compiled graph, which cannot, must not outgrow the room that is there.
         """
-        if torch.compiler.is_compiling() or len(self.length) == 0:
+        if self.grows.shape[1] == 0 or torch.compiler.is_compiling() or len(self.length) == 0:
             return self
         size = self.tokens.shape[1]
         needed = int(torch.minimum(self.length + more, self.window).max())

@@ -152,7 +152,8 @@ def test_a_decoder_is_checked_over_every_piece(decoder: Any, special: str) -> No
 
 def test_a_decoder_that_was_misread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_chain, "_WORD_PIECE_CLEANUP", ())
-    found = r"BertTokenizer: its decoder makes 'a(.)' of \['a', '\1'\]; the piece was read as b' \1'"
+    # Which of the misread pieces is met first depends on the order of a hash map in the tokenizer.
+    found = r"BertTokenizer: its decoder makes .+ of \['a', .+\]; the piece was read as b"
     with pytest.raises(VocabularyError, match=found):
         vocabulary(zoo.bert(cleanup=True), eos_ids=3)
 

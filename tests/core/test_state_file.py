@@ -80,7 +80,8 @@ def test_a_state_is_what_it_was(saved: Path) -> None:
 def test_other_tools_can_read_the_file(saved: Path) -> None:
     tensors = safetensors.torch.load_file(saved)
     assert sorted(tensors) == [
-        *("state.0.history.length", "state.0.history.tokens", "state.0.history.window", "state.0.penalty"),
+        *("state.0.history.grows", "state.0.history.length", "state.0.history.tokens", "state.0.history.window"),
+        "state.0.penalty",
         *("state.1.generation", "state.1.slot", "state.1.state"),
     ]
     assert tensors["state.0.history.length"].tolist() == [2, 2]

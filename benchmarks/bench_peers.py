@@ -1,0 +1,245 @@
+"""logitkit against its peers over the suite, side by side: compiling, whole generations, and single steps.
+
+One thread; each number is a median where it is quick enough to repeat. For each pattern the libraries follow one another; each
+writes random legal tokens first (`walks`), whose texts `re` judges, and is then timed along these tokens. outlines-core runs in a
+fork of the same process, since it may need minutes: beyond `CAP` seconds it is stopped.
+
+    python -m benchmarks.bench_peers [--only TEXT] [--vocabulary tekken] [--out benchmarks/results/peers.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import re
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from benchmarks.cold import forget
+from benchmarks.forks import in_fork
+from benchmarks.peer_suites import PEER_SUITES, judged_by
+from benchmarks.peers import LLGuidance, Logitkit, OutlinesCore, Peer, Refused, Rows, XGrammar
+from benchmarks.side_by_side import medians
+from benchmarks.suite import SUITE, Entry, check
+from benchmarks.walks import Walk, replay, walk
+from logitkit.errors import PatternTooLarge
+from logitkit.vocabulary import Vocabulary
+from tests import vocabularies
+
+STEPS = 100
+CAP = 20.0  # seconds for a compilation of outlines-core
+WALK_CAP = 4.0  # seconds for a walk; a slower one makes fewer steps, and its total is scaled up
+RESULTS = Path(__file__).parent / "results" / "peers.json"
+VOCABULARIES = ("tekken", "sentencepiece_32k")
+Record = dict[str, Any]
+
+
+def measure(peer: Peer, entry: Entry, vocabulary: Vocabulary, done: Callable[[Record], None]) -> None:
+    """Measure one library on one pattern; `done` gets the record after compiling, and once more at the end."""
+    record: Record = {"subject": peer.name, "pattern": entry.name}
+    try:
+        record |= _compiling(peer, entry.pattern, vocabulary)
+    except Refused as refused:
+        done(record | {"refused": str(refused).strip().splitlines()[0][:200]})
+        return
+    done(record)
+    for rows in (1, 32) if entry in SUITE else (1,):
+        record[f"batch_{rows}"] = _generating(peer, entry, vocabulary, rows, record["compile_s"])
+    if isinstance(peer, Logitkit):
+        record["table_bytes"] = peer.compile(entry.pattern).automaton.nbytes
+        record["within_default_limits"] = _within_default_limits(entry.pattern, vocabulary)
+    done(record)
+
+
+def _compiling(peer: Peer, pattern: str, vocabulary: Vocabulary) -> Record:
+    """Time from the pattern to the first masked row."""
+    clock = time.perf_counter
+    logits = torch.zeros(1, vocabulary.size)
+    compiled: list[float] = []
+    total: list[float] = []
+    while len(total) < 2 or (sum(total) < 0.5 and len(total) < 7):
+        forget(vocabulary)
+        gc.collect()
+        gc.disable()
+        begin = clock()
+        product = peer.compile(pattern)
+        compiled.append(clock() - begin)
+        peer.start(product, 1).mask(logits)
+        total.append(clock() - begin)
+        gc.enable()
+        del product
+        if total[0] > 1:
+            break
+    return {"compile_s": statistics.median(compiled), "first_mask_s": statistics.median(total), "rounds": len(total)}
+
+
+def _generating(peer: Peer, entry: Entry, vocabulary: Vocabulary, rows: int, compile_s: float) -> Record:
+    """Time a whole generation of `STEPS` tokens a row, and its steps once all their states are visited."""
+    pattern = entry.pattern
+    walked = walk(peer.start(peer.compile(pattern), rows), rows, vocabulary, STEPS, WALK_CAP)
+    record: Record = {"steps": len(walked.tokens)} | _judge(walked, judged_by(entry))
+    if not walked.tokens:
+        return record
+    best: Record = {}
+    for backend in ("cpu", "torch_compile") if isinstance(peer, XGrammar) else ("",):
+        if isinstance(peer, XGrammar):
+            peer.backend = backend
+        found = _timed(peer, pattern, vocabulary, rows, walked.tokens, compile_s)
+        if not best or found["total_s"] < best["total_s"]:
+            best = found | ({"backend": backend} if backend else {})
+    return record | best
+
+
+def _timed(
+    peer: Peer, pattern: str, vocabulary: Vocabulary, rows: int, tokens: list[Tensor], compile_s: float
+) -> Record:
+    clock = time.perf_counter
+    logits = torch.zeros(rows, vocabulary.size)
+    totals: list[float] = []
+    kept: Any = None
+    running: Rows | None = None
+    while running is None or (len(totals) < (3 if rows == 1 else 2) and sum(totals) < 0.5):
+        # What takes long to compile is compiled once; only logitkit and LLGuidance go on working on it later.
+        again = kept is None or compile_s < 0.5 or isinstance(peer, Logitkit | LLGuidance)
+        before = 0.0
+        if again:
+            kept = running = None
+            forget(vocabulary)
+        else:
+            before = compile_s
+        gc.collect()
+        gc.disable()
+        begin = clock()
+        kept = peer.compile(pattern) if again else kept
+        running = peer.start(kept, rows)
+        started = clock() - begin + before
+        times = replay(running, tokens, logits)
+        gc.enable()
+        totals.append(started + sum(times) * STEPS / len(times))
+    running.advance(torch.full((rows,), -1))
+    visited = replay(running, tokens[: 100 if rows == 1 else 30], logits)
+    return {
+        "total_s": statistics.median(totals),
+        "visited_step_s": statistics.median(visited),
+        "visited_step_worst_s": max(visited),
+    }
+
+
+def _judge(walked: Walk, judge: str) -> Record:
+    """Let `re` judge the texts that a library wrote."""
+    wrong = []
+    for text in walked.texts:
+        try:
+            right = re.fullmatch(judge, text.decode()) is not None
+        except UnicodeDecodeError:
+            right = False
+        if not right:
+            wrong.append(text)
+    record: Record = {"texts": len(walked.texts), "wrong": len(wrong)}
+    if wrong:
+        record["wrong_example"] = repr(min(wrong, key=len)[:80])
+    return record | ({"stuck": walked.stuck} if walked.stuck else {})
+
+
+def _within_default_limits(pattern: str, vocabulary: Vocabulary) -> bool:
+    try:
+        lk.Regex(pattern, vocabulary)
+    except PatternTooLarge:
+        return False
+    return True
+
+
+def measure_forked(peer: Peer, entry: Entry, vocabulary: Vocabulary) -> Record:
+    """Measure in a fork of this process, which is stopped where compiling takes more than `CAP` seconds."""
+    found, stopped = in_fork(lambda report: measure(peer, entry, vocabulary, report), CAP, 120.0)
+    record: Record = found or {"subject": peer.name, "pattern": entry.name}
+    return record | ({"unfinished": stopped} if stopped else {})
+
+
+def measure_vocabulary(name: str, entries: list[Entry], only: str) -> Record:
+    """Measure all libraries on all patterns over one vocabulary."""
+    vocabulary: Vocabulary = getattr(vocabularies, name)()
+    setup: dict[str, float] = {}
+    peers: list[Peer] = []
+    for kind in (Logitkit, LLGuidance, XGrammar, OutlinesCore):
+        vocabulary.__dict__.clear()
+        begin = time.perf_counter()
+        peers.append(kind(vocabulary))
+        setup[kind.name] = time.perf_counter() - begin
+    assert isinstance(peers[0], Logitkit)
+    peers[0] = Logitkit(vocabulary)
+    for peer in peers:  # compiles kernels, and touches every library once
+        for rows in (1, 32):
+            walk(peer.start(peer.compile(r"[ab]+"), rows), rows, vocabulary, 3)
+    for rows in (1, 32):
+        compiled = XGrammar(vocabulary, "torch_compile")
+        walk(compiled.start(compiled.compile(r"[ab]+"), rows), rows, vocabulary, 3)
+    bare = {rows: _bare(rows, vocabulary.size) for rows in (1, 32)}
+    records: list[Record] = []
+    for entry in entries:
+        if only in entry.name:
+            check(entry)
+            for peer in peers:
+                if isinstance(peer, OutlinesCore):
+                    records.append(measure_forked(peer, entry, vocabulary))
+                else:
+                    found: Record = {}
+                    measure(peer, entry, vocabulary, found.update)
+                    records.append(found)
+                assert peer.name != "logitkit" or _is_right(records[-1]), records[-1]
+                print(name, json.dumps(records[-1]), flush=True)
+    return {"setup_s": setup, "bare_add_s": bare, "records": records}
+
+
+def _is_right(record: Record) -> bool:
+    batches = [value for key, value in record.items() if key.startswith("batch_")]
+    return len(batches) > 0 and not any(batch["wrong"] or "stuck" in batch for batch in batches)
+
+
+def _bare(rows: int, size: int) -> float:
+    target, added = torch.randn(rows, size), torch.zeros(rows, size)
+    return medians({"add": lambda: target.add_(added)}, rounds=100)["add"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="part of the names of patterns")
+    parser.add_argument("--vocabulary", choices=VOCABULARIES, action="append")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    entries = [*SUITE, *PEER_SUITES]
+    begin = time.time()
+    result: Record = {
+        "versions": {p.name: p.version() for p in (Logitkit, LLGuidance, XGrammar, OutlinesCore)}
+        | {"torch": torch.__version__, "python": platform.python_version()},
+        "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
+        "suite": [e.name for e in SUITE],
+    }
+    result["vocabularies"] = {
+        name: measure_vocabulary(name, entries, arguments.only) for name in arguments.vocabulary or VOCABULARIES
+    }
+    result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _processor() -> str:
+    found = (
+        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
+    )
+    return found[1] if found else platform.machine()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+"""Forget what an earlier compilation left behind, so that the next one is measured from nothing."""
+
+from __future__ import annotations
+
+from logitkit.automata.shared import shared_by
+from logitkit.automata.subset import split
+from logitkit.patterns import classes
+from logitkit.vocabulary import Vocabulary
+
+
+def forget(vocabulary: Vocabulary) -> None:
+    """Drop cached automata of a vocabulary, and what depends on patterns in other caches.
+
+    Tables that are made once per process or once per vocabulary stay, as those of peers do.
+    """
+    shared_by(vocabulary)._automata.clear()
+    split.cache_clear()
+    classes._build.cache_clear()
+    classes._named.cache_clear()

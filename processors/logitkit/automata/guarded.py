@@ -38,6 +38,7 @@ class Guarded:
         final: For each automaton, the positions after which its text may end, with the guards.
         start: Start position of each automaton; the pattern itself is the last one.
         conditions: The lookarounds, by the numbers that guards hold.
+        bodies: The tree of each automaton.
     """
 
     charsets: list[CharSet] = field(default_factory=list)
@@ -45,6 +46,7 @@ class Guarded:
     final: list[dict[int, list[Guard]]] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
+    bodies: list[Node] = field(default_factory=list)
 
 
 class Part(NamedTuple):
@@ -91,6 +93,7 @@ class _Builder:
         for position, guard in part.last:
             final.setdefault(position, []).append(guard)
         self.made.start.append(start)
+        self.made.bodies.append(tree)
         self.made.final.append(final)
         return len(self.made.start) - 1
 

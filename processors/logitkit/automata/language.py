@@ -11,6 +11,7 @@ from logitkit.automata.guarded import guarded_positions
 from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.positions import positions_of
+from logitkit.automata.static_guards import without_guards
 from logitkit.automata.subset import determinise
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
@@ -36,9 +37,10 @@ def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
     if has_assertions(tree):
         guarded = guarded_positions(without_anchors(without_atomic_groups(tree, pattern, limits)), limits)
         alphabet = Alphabet.of(guarded.charsets)
-        dfa = determinise_guarded(guarded, alphabet, limits)
+        plain = without_guards(guarded, alphabet, limits)
+        dfa = determinise_guarded(guarded, alphabet, limits) if plain is None else determinise(*plain, limits)
     else:
         positions = positions_of(tree, limits)
         alphabet = Alphabet.of(positions.charsets)
-        dfa = determinise(positions, alphabet, limits)
+        dfa = determinise(positions, [alphabet.members[c] for c in positions.charsets], limits)
     return to_bytes(minimise(dfa), alphabet, limits)

@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 
-from logitkit.automata.alphabet import Alphabet
 from logitkit.automata.limits import Limits
 from logitkit.automata.positions import Positions
 
@@ -24,17 +23,21 @@ class SymbolDfa:
     accepting: list[bool]
 
 
-def determinise(positions: Positions, alphabet: Alphabet, limits: Limits) -> SymbolDfa:
+def determinise(positions: Positions, masks: list[int], limits: Limits) -> SymbolDfa:
     """Run the subset construction.
 
     A state is what may come next (a set of positions) and whether the text may end, rather than what was read last: two
     positions with the same future are one state from the start.
 
+    Args:
+        positions: The position automaton.
+        masks: The symbols that each position reads, as a bit mask.
+        limits: Bounds on the construction.
+
     Raises:
         PatternTooLarge: There are too many states, or the construction takes too many steps.
     """
     follow, final = positions.follow, positions.final
-    mask_of = [alphabet.members[charset] for charset in positions.charsets]
     number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
     futures: list[tuple[int, ...]] = [positions.first]
     accepting = [positions.nullable]
@@ -59,15 +62,15 @@ def determinise(positions: Positions, alphabet: Alphabet, limits: Limits) -> Sym
         future = futures[len(moves)]
         row: dict[int, int] = {}
         if len(future) == 1:
-            if mask_of[future[0]]:
-                row[after(future[0])] = mask_of[future[0]]
+            if masks[future[0]]:
+                row[after(future[0])] = masks[future[0]]
         elif future:
             by_mask: dict[int, list[int]] = defaultdict(list)
             for position in future:
-                by_mask[mask_of[position]].append(position)
-            masks = tuple(by_mask)
-            for block, members in split(masks):
-                read = [p for m in members for p in by_mask[masks[m]]]
+                by_mask[masks[position]].append(position)
+            distinct = tuple(by_mask)
+            for block, members in split(distinct):
+                read = [p for m in members for p in by_mask[distinct[m]]]
                 if len(read) == 1:
                     target = after(read[0])
                 else:

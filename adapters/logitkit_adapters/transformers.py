@@ -89,9 +89,9 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
 
         Raises:
             BatchMismatch: There are not as many rows of ids as of scores.
-            ConfigurationError: The shapes are others, or the scores have another number of columns than in
-            this generation before. Exception: What the processor raises; the hook is as it was before the
-            call.
+            ConfigurationError: The shapes are others, or the scores have another number of columns than in this
+                generation before.
+            Exception: What the processor raises; the hook is as it was before the call.
         """
         self._check(input_ids, scores)
         state, context = self._resolver.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)

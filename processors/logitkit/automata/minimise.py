@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from logitkit.automata.components import components
 from logitkit.automata.subset import SymbolDfa
 
 # Stands for the state itself in the signature of a state with a loop.
@@ -231,43 +232,6 @@ def refine(dfa: SymbolDfa, component: list[int], members: set[int], state_of: li
                     group[s] = new
         dirty = {s for target in moved for s in sources[target]}
     return group
-
-
-def components(moves: list[dict[int, int]]) -> list[list[int]]:
-    """Return the strongly connected components reachable from state 0, what is reached first (Tarjan, without recursion)."""
-    index: list[int] = [-1] * len(moves)
-    low: list[int] = [0] * len(moves)
-    open_: list[bool] = [False] * len(moves)
-    stack: list[int] = []
-    found: list[list[int]] = []
-    index[0] = 0
-    counter = 1
-    stack.append(0)
-    open_[0] = True
-    path = [(0, iter(moves[0]))]
-    while path:
-        state, targets = path[-1]
-        for target in targets:
-            if index[target] < 0:
-                index[target] = low[target] = counter
-                counter += 1
-                stack.append(target)
-                open_[target] = True
-                path.append((target, iter(moves[target])))
-                break
-            if open_[target] and index[target] < low[state]:
-                low[state] = index[target]
-        else:
-            path.pop()
-            if path and low[state] < low[path[-1][0]]:
-                low[path[-1][0]] = low[state]
-            if low[state] == index[state]:
-                component: list[int] = []
-                while not component or component[-1] != state:
-                    component.append(stack.pop())
-                    open_[component[-1]] = False
-                found.append(component)
-    return found
 
 
 def _renumber(merger: _Merger) -> SymbolDfa:

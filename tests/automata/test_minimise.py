@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.minimise import components, minimise
+from logitkit.automata.components import components
+from logitkit.automata.minimise import minimise
 from logitkit.automata.subset import SymbolDfa
 from tests.automata.moore import live, matrix, moore, reachable, same_language
 

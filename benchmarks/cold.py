@@ -13,7 +13,9 @@ def forget(vocabulary: Vocabulary) -> None:
 
     Tables that are made once per process or once per vocabulary stay, as those of peers do.
     """
-    shared_by(vocabulary)._automata.clear()
+    shared = shared_by(vocabulary)
+    shared._automata.clear()
     split.cache_clear()
     classes._build.cache_clear()
     classes._named.cache_clear()
+    assert not any(bank._masks for bank in shared._banks.values()), "an earlier automaton is still in use"

@@ -8,67 +8,21 @@ where the peer offers that, and its own kernel to apply them. What depends on th
 
 from __future__ import annotations
 
-import abc
-import importlib.metadata
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 import logitkit as lk
+from benchmarks.peer import NotTaken, Peer, Refused, Rows
 from logitkit.errors import PatternSyntaxError
 from logitkit.vocabulary import Vocabulary
 
 # Entries beyond the default limits are measured all the same; the report says which they are.
 LIMITS = lk.Limits(states=200_000, work=100_000_000)
 
-
 Backend = Literal["cpu", "torch_compile"]
-
-
-class Refused(Exception):
-    """The peer does not take the pattern."""
-
-
-class NotTaken(Exception):
-    """The peer does not go on with a token."""
-
-
-class Rows(Protocol):
-    """Some rows under one compiled pattern."""
-
-    def mask(self, logits: Tensor) -> None:
-        """Set what is illegal to -inf: [B, V] float32, in place."""
-
-    def advance(self, tokens: Tensor) -> None:
-        """Read one token a row, [B] int64; -1 puts a row back to the beginning, for the next text."""
-
-
-class Peer(abc.ABC):
-    """One library, ready for one vocabulary.
-
-    Args:
-        vocabulary: The tokens.
-    """
-
-    name: ClassVar[str]
-    distribution: ClassVar[str]
-
-    @abc.abstractmethod
-    def __init__(self, vocabulary: Vocabulary) -> None: ...
-
-    @abc.abstractmethod
-    def compile(self, pattern: str) -> Any:
-        """Compile, with no cache of compiled patterns; raise `Refused` where the pattern is not taken."""
-
-    @abc.abstractmethod
-    def start(self, compiled: Any, rows: int) -> Rows:
-        """Begin rows."""
-
-    @classmethod
-    def version(cls) -> str:
-        return importlib.metadata.version(cls.distribution)
 
 
 def bits_of(rows: int, size: int) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.peers import NotTaken, Rows
+from benchmarks.peer import NotTaken, Rows
 from logitkit.vocabulary import Vocabulary
 
 # Where EOS is legal beside other tokens, it comes this often.

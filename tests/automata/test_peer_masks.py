@@ -18,7 +18,7 @@ pytest.importorskip(
 pytest.importorskip("outlines_core", reason="needs outlines-core: pip install -c constraints.txt outlines-core")
 pytest.importorskip("llguidance", reason="needs LLGuidance: pip install -c constraints.txt llguidance")
 
-from benchmarks.peer_masks import ALLOWS, DENIES, Comparison, shortest_end
+from benchmarks.mask_comparison import ALLOWS, DENIES, Comparison, shortest_end
 from benchmarks.peers import LIMITS, Logitkit, XGrammar
 
 

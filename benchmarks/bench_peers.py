@@ -15,7 +15,9 @@ import json
 import os
 import platform
 import re
+import shutil
 import statistics
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -130,7 +132,7 @@ def _timed(
     totals: list[float] = []
     kept: Any = product
     running: Rows | None = None
-    while running is None or (len(totals) < (3 if rows == 1 else 2) and sum(totals) < 0.5):
+    while running is None or (rows == 1 and len(totals) < 3 and sum(totals) < 0.5):
         before = compile_s
         if product is None:
             kept = running = None
@@ -204,6 +206,9 @@ def measure_vocabulary(name: str, entries: list[Entry], hopeless: set[str]) -> R
         compiled = XGrammar(vocabulary, "torch_compile")
         walk(compiled.start(compiled.compile(r"[ab]+"), rows), rows, vocabulary, 3)
     bare = {rows: _bare(rows, vocabulary.size) for rows in (1, 32)}
+    # Or every collection before a measurement would walk the vocabularies of all, and leave the processor's caches full of them.
+    gc.collect()
+    gc.freeze()
     records: list[Record] = []
     for entry in entries:
         check(entry)
@@ -243,6 +248,7 @@ def main() -> None:
     result: Record = {
         "versions": {p.name: p.version() for p in (Logitkit, LLGuidance, XGrammar, OutlinesCore)}
         | {"torch": torch.__version__, "python": platform.python_version()},
+        "commit": _commit(),
         "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
         "suite": [e.name for e in SUITE],
     }
@@ -258,6 +264,14 @@ def main() -> None:
     result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _commit() -> str:
+    git = shutil.which("git")
+    found = git and subprocess.run(
+        [git, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() if found else ""
 
 
 def _processor() -> str:

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.integers import as_integer
 
 __all__ = ["Context", "concatenate_context", "select_context"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Compared by identity: tensors have no single truth value.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Context:
     """The rows of a batch: their prompts and lengths, and the shape and device of the logits.
 
@@ -48,9 +50,14 @@ class Context:
         device: torch.device | str = "cpu",
         max_length: int | None = None,
     ) -> Context:
-        """Make the context of a batch that is about to start, from lists of token ids."""
+        """Make the context of a batch that is about to start, from lists of token ids.
+
+        Raises:
+            ConfigurationError: An id is no integer, or below 0.
+        """
+        prompts = [[_checked_id(row, i) for i in prompt] for row, prompt in enumerate(prompts)]
         lengths = torch.tensor([len(p) for p in prompts], dtype=torch.int64)
-        width = int(lengths.max()) if len(prompts) else 0
+        width = int(lengths.max()) if prompts else 0
         rows = [[*p, *[-1] * (width - len(p))] for p in prompts]
         prompt = torch.tensor(rows, dtype=torch.int64).reshape(len(prompts), width)
         where = torch.device(device)
@@ -67,6 +74,13 @@ class Context:
     def batch_size(self) -> int:
         """Number of rows."""
         return self.prompt.shape[0]
+
+
+def _checked_id(row: int, given: object) -> int:
+    found = as_integer(given)
+    if found is None or found < 0:
+        raise ConfigurationError(f"prompt {row} has {given!r}; allowed are token ids, integers from 0")
+    return found
 
 
 def select_context(context: Context, rows: Tensor) -> Context:

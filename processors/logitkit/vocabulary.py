@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from operator import index
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, NoReturn, SupportsIndex
 
 from logitkit.errors import VocabularyError
+from logitkit.integers import as_integer
 
 if TYPE_CHECKING:
     from logitkit.automata.trie import Trie
@@ -24,12 +24,13 @@ class Vocabulary:
     Args:
         tokens: Bytes that each id adds to the text, by id. `None` for an id without text (special tokens, unused rows). Two
             ids may have equal bytes: each is a token of its own. Bytes need not be whole UTF-8 characters.
-        eos_ids: Ids that end a sequence; their text, if any, is ignored. At least one is needed by every constraint.
+        eos_ids: Id or ids that end a sequence; their text, if any, is ignored. At least one is needed by every constraint.
         size: Number of logits columns, when the model pads its vocabulary: `size >= len(tokens)`. Default `len(tokens)`.
         pad_id: Id that an engine appends to finished rows; a finished row may emit it.
 
     Raises:
-        VocabularyError: A token is neither bytes nor None or is empty bytes, an id is out of range, or nothing has text.
+        VocabularyError: A token is neither bytes nor None or is empty bytes, a number is no integer or out of range, or nothing
+            has text.
 
     Example:
         >>> vocabulary = Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
@@ -39,26 +40,29 @@ class Vocabulary:
 
     __slots__ = ("__dict__", "__weakref__", "eos_ids", "pad_id", "size", "tokens")
 
+    tokens: tuple[bytes | None, ...]
+    eos_ids: tuple[int, ...]
+    size: int
+    pad_id: int | None
+
     def __init__(
         self,
         tokens: Sequence[bytes | None],
         eos_ids: Iterable[SupportsIndex] | SupportsIndex,
-        size: int | None = None,
+        size: SupportsIndex | None = None,
         pad_id: SupportsIndex | None = None,
     ) -> None:
-        # Not only int: tokenizers and configurations give numpy's integers too.
-        ends = list(eos_ids) if isinstance(eos_ids, Iterable) else [eos_ids]
         count = len(tokens)
-        size = count if size is None else size
-        if size < count:
+        columns = count if size is None else as_integer(size)
+        if columns is None:
+            raise VocabularyError(f"size is {size!r}; give the number of logits columns, an integer from {count}")
+        if columns < count:
             raise VocabularyError(
-                f"size={size} is less than the {count} tokens given; size is the number of logits columns and may "
+                f"size={columns} is less than the {count} tokens given; size is the number of logits columns and may "
                 "only pad the vocabulary"
             )
-        for name, ids in (("eos_ids", ends), ("pad_id", [] if pad_id is None else [pad_id])):
-            for i in ids:
-                if isinstance(i, bool) or not isinstance(i, SupportsIndex) or not 0 <= index(i) < size:
-                    raise VocabularyError(f"{name} has {i!r}; allowed are token ids from 0 to {size - 1}")
+        without_text = {_checked_id("eos_ids", end, columns) for end in _several(eos_ids)}
+        pad = None if pad_id is None else _checked_id("pad_id", pad_id, columns)
         for i, token in enumerate(tokens):
             if token is not None and not isinstance(token, bytes):
                 raise VocabularyError(
@@ -66,14 +70,17 @@ class Vocabulary:
                 )
             if token == b"":
                 raise VocabularyError(f"token {i} is empty bytes; give None for an id without text")
-        without_text = {*map(index, ends)}
-        self.tokens: tuple[bytes | None, ...] = (
-            *(None if i in without_text else token for i, token in enumerate(tokens)),
-            *(None for _ in range(size - count)),
+        put = super().__setattr__
+        put(
+            "tokens",
+            (
+                *(None if i in without_text else token for i, token in enumerate(tokens)),
+                *(None for _ in range(columns - count)),
+            ),
         )
-        self.eos_ids: tuple[int, ...] = tuple(sorted(without_text))
-        self.size: int = size
-        self.pad_id: int | None = None if pad_id is None else index(pad_id)
+        put("eos_ids", tuple(sorted(without_text)))
+        put("size", columns)
+        put("pad_id", pad)
         if not any(self.tokens):
             raise VocabularyError(
                 "no token has text: every entry is None; give the bytes that each token adds to the text"
@@ -111,6 +118,16 @@ class Vocabulary:
         """
         return b"".join(self.tokens[i] or b"" for i in ids)
 
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(
+            f"cannot set {name}: a Vocabulary never changes, as automata belong to it; make another one"
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"cannot delete {name}: a Vocabulary never changes, as automata belong to it; make another one"
+        )
+
     def __len__(self) -> int:
         return self.size
 
@@ -126,3 +143,20 @@ class Vocabulary:
 
     def __reduce__(self) -> tuple[type[Vocabulary], tuple[object, ...]]:
         return Vocabulary, (self.tokens, self.eos_ids, self.size, self.pad_id)
+
+
+def _several(ids: object) -> list[object]:
+    # A tensor without dimensions has __iter__, but is one id.
+    if as_integer(ids) is not None or not isinstance(ids, Iterable):
+        return [ids]
+    try:
+        return list(ids)
+    except TypeError:
+        return [ids]
+
+
+def _checked_id(name: str, given: object, size: int) -> int:
+    found = as_integer(given)
+    if found is None or not 0 <= found < size:
+        raise VocabularyError(f"{name} has {given!r}; allowed are token ids from 0 to {size - 1}")
+    return found

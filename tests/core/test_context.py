@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,3 +66,21 @@ def test_contexts_that_do_not_fit_are_refused() -> None:
         lk.concatenate_context([lk.Context.of([[5]], 10), lk.Context.of([[5]], 11)])
     with pytest.raises(BatchMismatch, match=r"10 columns on cpu and of 10 columns on meta"):
         lk.concatenate_context([lk.Context.of([[5]], 10), lk.Context.of([[5]], 10, device="meta")])
+
+
+@pytest.mark.parametrize("given", [-1, True, 2.0, "2", None, np.float64(2), torch.tensor(True)])
+def test_what_is_no_id_is_refused(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"prompt 1 has .*; allowed are token ids, integers from 0"):
+        lk.Context.of([[5], [6, given]], 10)
+
+
+def test_ids_of_numpy_and_torch_are_ids() -> None:
+    context = lk.Context.of([np.array([5, 6]), torch.tensor([7])], 10)  # type: ignore[list-item]
+    assert context.prompt.tolist() == [[5, 6], [7, -1]]
+
+
+def test_contexts_are_compared_by_identity() -> None:
+    one = lk.Context.of([[5, 6]], 10)
+    assert one == one
+    assert one != lk.Context.of([[5, 6]], 10)
+    assert len({one, lk.Context.of([[5, 6]], 10)}) == 2

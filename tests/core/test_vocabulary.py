@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -107,3 +108,32 @@ def test_whether_any_text_can_be_spelt() -> None:
     every = [bytes([i]) for i in range(256)]
     assert lk.Vocabulary([*every, None], eos_ids=256).spells_every_byte
     assert not lk.Vocabulary([*every[:-1], None], eos_ids=255).spells_every_byte
+
+
+def test_integers_of_numpy_and_torch_make_the_same_content() -> None:
+    plain = lk.Vocabulary(TOKENS, eos_ids=3, size=6, pad_id=5)
+    for kind in (np.int64, np.uint8, torch.tensor):
+        other = lk.Vocabulary(TOKENS, eos_ids=kind(3), size=kind(6), pad_id=kind(5))
+        assert other.content_key == plain.content_key
+        assert {type(n) for n in (other.size, other.pad_id, *other.eos_ids)} == {int}
+    assert lk.Vocabulary(TOKENS, eos_ids=torch.tensor([3]), size=6, pad_id=5) == plain
+
+
+@pytest.mark.parametrize("given", [True, "6", 6.0, np.float32(6), np.True_, torch.tensor(True), torch.tensor(6.0), [6]])
+def test_what_is_no_integer_is_refused(given: Any) -> None:
+    with pytest.raises(VocabularyError, match=r"size is .*; give the number of logits columns, an integer from 4"):
+        lk.Vocabulary(TOKENS, eos_ids=3, size=given)
+    for ids in ({"eos_ids": [given]}, {"eos_ids": 3, "pad_id": given}):
+        with pytest.raises(VocabularyError, match=r"_ids? has .*; allowed are token ids from 0 to 6"):
+            lk.Vocabulary(TOKENS, **ids, size=7)
+
+
+@pytest.mark.parametrize("name", ["size", "tokens", "eos_ids", "pad_id", "content_key", "new"])
+def test_a_vocabulary_never_changes(name: str) -> None:
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=3)
+    before = vocabulary.content_key
+    with pytest.raises(AttributeError, match=f"cannot set {name}: a Vocabulary never changes"):
+        setattr(vocabulary, name, 1)
+    with pytest.raises(AttributeError, match=f"cannot delete {name}"):
+        delattr(vocabulary, name)
+    assert vocabulary.content_key == before == lk.Vocabulary(TOKENS, eos_ids=3).content_key

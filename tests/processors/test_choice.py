@@ -147,3 +147,13 @@ def test_choices_are_equal_by_what_they_allow_and_where() -> None:
         NEVER,
         NEVER,
     ]
+
+
+def test_options_that_are_no_list() -> None:
+    with pytest.raises(ConfigurationError, match="options is None; give a list of texts"):
+        lk.Choice(None, AB)  # type: ignore[arg-type]
+
+
+def test_limits_of_another_type() -> None:
+    with pytest.raises(ConfigurationError, match=r"limits is 8; give logitkit\.Limits"):
+        lk.Choice(["a"], AB, limits=8)  # type: ignore[arg-type]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -134,3 +137,29 @@ def test_no_accepting_state() -> None:
 def test_a_vocabulary_without_eos() -> None:
     with pytest.raises(VocabularyError, match="no EOS id"):
         lk.Dfa({(0, 0): 0}, 0, {0}, lk.Vocabulary([b"a"], eos_ids=[]))
+
+
+@pytest.mark.parametrize(
+    ("transitions", "start", "accepting", "message"),
+    [
+        ([(0, 0, 1)], 0, {1}, "transitions is a list; give a dict"),
+        ({0: 1}, 0, {1}, r"has the key 0; allowed are pairs \(state, token_id\)"),
+        ({(0, 0, 0): 1}, 0, {1}, "allowed are pairs"),
+        ({(0, "a"): 1}, 0, {1}, "the transition from 0 reads 'a' of type str; allowed are integer token ids"),
+        ({(0, True): 1}, 0, {1}, "reads True of type bool"),
+        ({(0, 1.0): 1}, 0, {1}, "reads 1.0 of type float"),
+        ({(0, 0): [1]}, 0, {1}, r"leads to \[1\]; states must be hashable"),
+        ({(0, 0): 1}, [0], {1}, r"start is \[0\]; states must be hashable"),
+        ({(0, 0): 1}, 0, 1, "accepting is 1; give a collection of states"),
+        ({(0, 0): 1}, 0, "1", "accepting is '1'; give a collection of states"),
+        ({(0, 0): 1}, 0, [1, ([],)], r"accepting has \(\[\],\); states must be hashable"),
+    ],
+)
+def test_arguments_of_another_form(transitions: Any, start: Any, accepting: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        lk.Dfa(transitions, start, accepting, ABC)
+
+
+def test_ids_of_numpy_are_ids() -> None:
+    one = lk.Dfa({(0, np.int64(1)): 1}, 0, {1}, ABC)  # type: ignore[dict-item]
+    assert one.automaton.content_key == lk.Dfa({(0, 1): 1}, 0, {1}, ABC).automaton.content_key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 import torch
@@ -181,3 +182,15 @@ def test_what_is_no_vocabulary() -> None:
 def test_logits_of_a_smaller_model() -> None:
     with pytest.raises(VocabularyError, match="3 columns, but the vocabulary has 4 ids"):
         after(lk.Regex("a", AB), [], [0.0, 0.0, 0.0])
+
+
+def test_limits_of_another_type() -> None:
+    with pytest.raises(ConfigurationError, match=r"limits is None; give logitkit\.Limits"):
+        lk.Regex("a", AB, limits=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["states", "work"])
+@pytest.mark.parametrize("bound", [0, -1, 2.0, "9", True, None])
+def test_limits_that_are_no_positive_integers(name: str, bound: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name} is .*; allowed are integers from 1"):
+        lk.Limits(**{name: bound})

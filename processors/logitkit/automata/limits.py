@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logitkit.errors import PatternTooLarge
+from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.integers import as_integer
 
-__all__ = ["Limits"]
+__all__ = ["Limits", "check_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,9 @@ class Limits:
         states: States of the automaton, over characters and over bytes.
         work: Elementary steps of the construction, weighted by what they cost (positions visited, moves made, pairs
             of token class and state): about a second for each five million of them, and 50 MB for each million.
+
+    Raises:
+        ConfigurationError: A bound is not a positive integer.
 
     Example:
         >>> import logitkit as lk
@@ -30,6 +34,14 @@ limits=Limits(states=...) with a larger number
 
     states: int = 50_000
     work: int = 8_000_000
+
+    def __post_init__(self) -> None:
+        for name in ("states", "work"):
+            given = getattr(self, name)
+            bound = as_integer(given)
+            if bound is None or bound < 1:
+                raise ConfigurationError(f"{name} is {given!r}; allowed are integers from 1")
+            object.__setattr__(self, name, bound)
 
     def check_states(self, count: int) -> None:
         """Raise `PatternTooLarge` if there are more states than allowed."""
@@ -49,3 +61,9 @@ limits=Limits(states=...) with a larger number
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def check_limits(limits: object) -> None:
+    """Raise `ConfigurationError` for anything but `Limits`."""
+    if not isinstance(limits, Limits):
+        raise ConfigurationError(f"limits is {limits!r}; give logitkit.Limits(states=..., work=...)")

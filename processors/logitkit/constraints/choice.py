@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from logitkit.automata.compile import token_automaton
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.automata.word_list import word_list_dfa
@@ -27,7 +27,7 @@ class Choice(AutomatonConstraint):
         limits: Bounds on what compiling may cost.
 
     Raises:
-        ConfigurationError: There are no options, one is no text, or the tokens can spell none of them.
+        ConfigurationError: There are no options, one is no text, `limits` are no `Limits`, or the tokens can spell none of them.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -48,8 +48,11 @@ class Choice(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
+        check_limits(self.limits)
         if isinstance(self.options, str | bytes):
             raise ConfigurationError(f"options is the single text {self.options!r}; give a list of texts")
+        if not isinstance(self.options, Iterable):
+            raise ConfigurationError(f"options is {self.options!r}; give a list of texts")
         object.__setattr__(self, "options", tuple(self.options))
         if not self.options:
             raise ConfigurationError("options is empty; give at least one text")

@@ -15,6 +15,7 @@ from logitkit.automata.dead_ends import without_dead_ends
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
 from logitkit.errors import ConfigurationError
+from logitkit.integers import as_integer
 from logitkit.vocabulary import Vocabulary
 
 __all__ = ["Dfa"]
@@ -34,7 +35,8 @@ class Dfa(AutomatonConstraint):
         vocabulary: The tokens: size and EOS ids.
 
     Raises:
-        ConfigurationError: A token id is out of range or an EOS id, or no accepting state can be reached.
+        ConfigurationError: A token id is no integer, out of range or an EOS id, a state is not hashable, an argument has
+            another form, or no accepting state can be reached.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -56,14 +58,15 @@ class Dfa(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
-        object.__setattr__(self, "transitions", dict(self.transitions))
+        object.__setattr__(self, "transitions", _checked_transitions(self.transitions))
+        _check_states(self.start, self.accepting)
         object.__setattr__(self, "automaton", self._compile())
 
     def _compile(self) -> TokenAutomaton:
         number: dict[Hashable, int] = {self.start: FIRST_STATE}
         moves: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for (source, token), target in self.transitions.items():
-            self._check_token(source, token)
+            self._check_id(source, token)
             for state in (source, target):
                 number.setdefault(state, FIRST_STATE + len(number))
             moves[token].append((number[source], number[target]))
@@ -84,7 +87,7 @@ class Dfa(AutomatonConstraint):
             class_of, table, accepting, FIRST_STATE, self.vocabulary.eos_ids, self.vocabulary.pad_id
         )
 
-    def _check_token(self, source: Hashable, token: int) -> None:
+    def _check_id(self, source: Hashable, token: int) -> None:
         if not 0 <= token < self.vocabulary.size:
             raise ConfigurationError(
                 f"the transition from {source!r} reads token {token}; allowed are ids from 0 to {self.vocabulary.size - 1}"
@@ -94,3 +97,43 @@ class Dfa(AutomatonConstraint):
                 f"the transition from {source!r} reads the EOS id {token}; EOS is legal in accepting states by itself, so list "
                 "the state in accepting instead"
             )
+
+
+def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
+    """Return the transitions with every token id as an int."""
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(
+            f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}"
+        )
+    checked: dict[tuple[Any, int], Hashable] = {}
+    for key, target in given.items():
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise ConfigurationError(f"transitions has the key {key!r}; allowed are pairs (state, token_id)")
+        token = as_integer(key[1])
+        if token is None:
+            raise ConfigurationError(
+                f"the transition from {key[0]!r} reads {key[1]!r} of type {type(key[1]).__name__}; allowed are integer token ids"
+            )
+        if not _hashable(target):
+            raise ConfigurationError(f"the transition {key!r} leads to {target!r}; states must be hashable")
+        checked[key[0], token] = target
+    return checked
+
+
+def _check_states(start: object, accepting: object) -> None:
+    if not _hashable(start):
+        raise ConfigurationError(f"start is {start!r}; states must be hashable")
+    if isinstance(accepting, str | bytes) or not isinstance(accepting, Collection):
+        raise ConfigurationError(f"accepting is {accepting!r}; give a collection of states, such as a set")
+    for state in accepting:
+        if not _hashable(state):
+            raise ConfigurationError(f"accepting has {state!r}; states must be hashable")
+
+
+def _hashable(state: object) -> bool:
+    # Only hashing tells: a tuple that holds a list is a Hashable too.
+    try:
+        hash(state)
+    except TypeError:
+        return False
+    return True

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from logitkit.automata.intersection import intersect
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint
@@ -47,6 +47,7 @@ class Intersection(AutomatonConstraint):
     automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        check_limits(self.limits)
         if not self.parts:
             raise ConfigurationError("an intersection has no parts; give at least one constraint")
         vocabulary = self.parts[0].vocabulary

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from logitkit.automata.compile import token_automaton
 from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
@@ -30,7 +30,7 @@ class Regex(AutomatonConstraint):
         PatternSyntaxError: The pattern is not valid, or not regular; the message shows where.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
-        ConfigurationError: The pattern matches no text, or none that the tokens can spell.
+        ConfigurationError: `limits` are no `Limits`, or the pattern matches no text, or none that the tokens can spell.
 
     Example:
         >>> import torch
@@ -53,6 +53,7 @@ class Regex(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
+        check_limits(self.limits)
         automaton = shared_by(self.vocabulary).automaton((Regex, self.pattern, self.limits), self._compile)
         object.__setattr__(self, "automaton", automaton)
 

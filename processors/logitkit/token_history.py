@@ -20,6 +20,9 @@ UNBOUNDED = 2**31 - 1
 # A history without bound begins with room for so many tokens behind the prompt, and doubles when it is full.
 ROOM = 256
 
+# A window up to this has its whole room from the start, and never grows.
+AT_ONCE = 4096
+
 
 class TokenHistory(NamedTuple):
     """A ring per row: token number `i` is at place `i % window`.
@@ -50,12 +53,13 @@ class TokenHistory(NamedTuple):
         prompt = context.prompt if include_prompt else context.prompt[:, :0]
         limit = None if context.max_length is None else max(context.max_length, prompt.shape[1])
         bounds = [bound for bound in (window, limit) if bound is not None]
-        size = min(bounds) if bounds else _room(prompt.shape[1])
+        fixed = limit is not None or (window is not None and window <= AT_ONCE)
+        size = min(bounds if fixed else [*bounds, _room(prompt.shape[1])])
         empty = cls(
             torch.full((rows, size), -1, dtype=torch.int32, device=device),
             torch.zeros(rows, dtype=torch.int64, device=device),
             torch.full((rows,), UNBOUNDED if window is None else window, dtype=torch.int64, device=device),
-            torch.ones((rows, 0 if bounds else 1), dtype=torch.bool, device=device),
+            torch.ones((rows, 0 if fixed or size == window else 1), dtype=torch.bool, device=device),
         )
         return empty.append(prompt) if prompt.shape[1] else empty
 
@@ -106,16 +110,18 @@ class TokenHistory(NamedTuple):
     def grown(self, more: int) -> TokenHistory:
         """Return the histories with room for `more` tokens, at least doubled when there is too little.
 
-        A window, or `Context.max_length`, gives the room from the start; without either the host reads the lengths, and a
-        compiled graph, which cannot, must not outgrow the room that is there.
+        A short window, or `Context.max_length`, gives the room from the start; without either the host reads the lengths,
+        and a compiled graph, which cannot, must not outgrow the room that is there. On the CPU reading costs nothing, so
+        that there more tokens than `Context.max_length` find room too.
         """
-        if self.grows.shape[1] == 0 or torch.compiler.is_compiling() or len(self.length) == 0:
+        fixed = self.grows.shape[1] == 0 and not self.tokens.is_cpu
+        if fixed or torch.compiler.is_compiling() or len(self.length) == 0:
             return self
         size = self.tokens.shape[1]
         needed = int(torch.minimum(self.length + more, self.window).max())
         if needed <= size:
             return self
-        extra = max(_room(needed), 2 * size) - size
+        extra = min(max(_room(needed), 2 * size), int(self.window.max())) - size
         return self._replace(tokens=torch.nn.functional.pad(self.tokens, (0, extra), value=-1))
 
 

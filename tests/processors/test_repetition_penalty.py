@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from itertools import pairwise
 from typing import Any
@@ -47,8 +48,8 @@ penalties = st.sampled_from([0.5, 0.9, 1.0, 1.1, 1.3, 2.0, 3.7])
         (lk.RepetitionPenalty(2.0, window=2), [], [0, 1, 2, 2], [4.0, -4.0, 0.25, -0.5]),
         (lk.RepetitionPenalty(2.0, window=2, include_prompt=False), [0], [3], [4.0, -4.0, 0.5, -1.0]),
         # No token is none, in whatever place.
-        (lk.RepetitionPenalty(2.0), [-1, -1, 0], [-1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
-        (lk.RepetitionPenalty(2.0, window=2), [1, -1, 0], [-1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
+        (lk.RepetitionPenalty(2.0), [0], [-1, -1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
+        (lk.RepetitionPenalty(2.0, window=2), [1, 0], [-1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
     ],
 )
 def test_by_hand(processor: lk.RepetitionPenalty, prompt: list[int], output: list[int], wanted: list[float]) -> None:
@@ -144,7 +145,10 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
     prompts = [data.draw(gaps) for _ in some]
     length = data.draw(st.integers(0, 14))
     output = [(data.draw(gaps) + [-1] * length)[:length] for _ in some]
-    contexts = [lk.Context.of([prompt], COLUMNS) for prompt in prompts]
+    contexts = [
+        dataclasses.replace(lk.Context.of([[]], COLUMNS), prompt=torch.tensor([prompt], dtype=torch.int64))
+        for prompt in prompts
+    ]
     state: Any = lk.concatenate([one.init_state(c) for one, c in zip(some, contexts, strict=True)])
     context = lk.concatenate_context(contexts)
     new = torch.tensor(output, dtype=torch.int64).reshape(len(some), length)
@@ -191,18 +195,61 @@ def test_a_history_of_known_length_never_grows(window: int | None, max_length: i
     assert penalised[0].nonzero().flatten().tolist() == list(range(97))[-(window or 97) :]
 
 
-@pytest.mark.parametrize("penalty", [0, -1.0, math.inf, math.nan, "1.1", None, True])
+@pytest.mark.parametrize("penalty", [0, -1.0, math.inf, math.nan, "1.1", None, True, 9e-5, 10001, 10**400, np.True_])
 def test_a_penalty_that_makes_no_sense_is_refused(penalty: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"penalty is .*; allowed are finite numbers above 0"):
+    with pytest.raises(ConfigurationError, match=r"penalty is .*; allowed are numbers from 0.0001 to 10000"):
         lk.RepetitionPenalty(penalty)
 
 
-@pytest.mark.parametrize("window", [0, -3, 2.0, "4", True])
+@pytest.mark.parametrize("window", [0, -3, 2.0, "4", True, 2**24 + 1, torch.tensor(True)])
 def test_a_window_that_makes_no_sense_is_refused(window: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"window is .*; allowed are None and integers from 1"):
+    with pytest.raises(ConfigurationError, match=r"window is .*; allowed are integers from 1 to 16777216, and None"):
         lk.RepetitionPenalty(1.1, window=window)
 
 
 def test_a_token_that_the_logits_do_not_have_is_reported() -> None:
     with pytest.raises(VocabularyError, match="row 0 has the token 9, but the logits have 4 columns"):
         after(lk.RepetitionPenalty(1.1), [3, 9, 1], LOGITS)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    one = lk.RepetitionPenalty(np.float32(1.5), window=np.int64(3))  # type: ignore[arg-type]
+    assert one == lk.RepetitionPenalty(1.5, window=3)
+    assert (type(one.penalty), type(one.window)) == (float, int)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("penalty", [1e-4, 1e4])
+def test_the_extremes_make_no_nan(penalty: float, dtype: torch.dtype) -> None:
+    info = torch.finfo(dtype)
+    logits = torch.tensor([[0.0, -0.0, info.max, info.min, info.tiny, -info.tiny]], dtype=dtype)
+    processor, context = lk.RepetitionPenalty(penalty), lk.Context.of([[0, 1, 2, 3, 4, 5]], 6)
+    state = processor.init_state(context)
+    rows = processor.process_logits(state, logits.clone(), context)[1]
+    assert rows.isfinite().all()
+    assert rows.equal(penalise_tensors(state.history, state.penalty, logits.clone()))
+
+
+@pytest.mark.parametrize("piece", [1, 7])
+def test_a_long_window_grows_up_to_its_size(piece: int) -> None:
+    window = 5000
+    processor = lk.RepetitionPenalty(2.0, window=window)
+    state = processor.init_state(lk.Context.of([[7], [8]], 600))
+    assert state.history.tokens.shape[1] <= 2 * ROOM
+    heard = [7]
+    for start in range(0, 5600, piece):
+        new = [t % 600 for t in range(start, start + piece)]
+        heard += new
+        state = processor.advance(state, torch.tensor([new, new]))
+    assert state.history.tokens.shape[1] == window
+    assert sorted(state.history.tokens[0].tolist()) == sorted(heard[-window:])
+    assert state.history.problem() is None
+
+
+@pytest.mark.parametrize("piece", [1, 5])
+def test_more_tokens_than_the_context_said_are_remembered_too(piece: int) -> None:
+    processor = lk.RepetitionPenalty(2.0)
+    state = processor.init_state(lk.Context.of([[1]], 600, max_length=4))
+    for start in range(0, 10, piece):
+        state = processor.advance(state, torch.arange(start, start + piece)[None])
+    assert state.history.tokens[0, :11].tolist() == [1, *range(10)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -10,12 +11,18 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
+from logitkit.integers import as_integer
 from logitkit.penalties.penalise import penalise_rows, penalise_tensors
-from logitkit.processor import Role
+from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
 
 __all__ = ["RepetitionPenalty", "RepetitionState"]
+
+# Far beyond every use, and far from where a number or its reciprocal leaves the 32 bits that logits are changed in.
+LEAST, MOST = 1e-4, 1e4
+
+LONGEST_WINDOW = 2**24
 
 
 class RepetitionState(NamedTuple):
@@ -23,7 +30,7 @@ class RepetitionState(NamedTuple):
 
     Args:
         history: The tokens that count.
-        penalty: [B] float64; 1 changes nothing.
+        penalty: [B] float64, from 1e-4 to 1e4; 1 changes nothing.
     """
 
     history: TokenHistory
@@ -31,8 +38,8 @@ class RepetitionState(NamedTuple):
 
     def problem(self) -> str | None:
         """Say what is impossible about values read from a file, or return None."""
-        allowed = (self.penalty > 0) & self.penalty.isfinite()
-        return None if bool(allowed.all()) else "a penalty is not a finite number above 0"
+        allowed = (self.penalty >= LEAST) & (self.penalty <= MOST)
+        return None if bool(allowed.all()) else f"a penalty is not a number from {LEAST:g} to {MOST:g}"
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,12 @@ class RepetitionPenalty:
     """Divide the positive and multiply the negative logits of tokens that occurred already.
 
     Args:
-        penalty: Above 1 discourages repetition, below 1 encourages it, 1 changes nothing.
-        window: Count only so many of the last tokens; None counts all.
+        penalty: From 1e-4 to 1e4; above 1 discourages repetition, below 1 encourages it, 1 changes nothing.
+        window: Count only so many of the last tokens, from 1 to 2**24; None counts all.
         include_prompt: Whether tokens of the prompt count. Pads never do.
 
     Raises:
-        ConfigurationError: The penalty is not a positive finite number, or the window not a positive integer.
+        ConfigurationError: The penalty or the window is not a number of its range.
 
     Example:
         >>> import torch
@@ -70,24 +77,31 @@ class RepetitionPenalty:
         return self.include_prompt
 
     def __post_init__(self) -> None:
-        given: object = self.penalty
-        number = isinstance(given, int | float) and not isinstance(given, bool)
-        if not number or not 0 < self.penalty < float("inf"):
+        penalty = _as_float(self.penalty)
+        if penalty is None or not LEAST <= penalty <= MOST:
             raise ConfigurationError(
-                f"penalty is {self.penalty!r}; allowed are finite numbers above 0 (1 changes nothing)"
+                f"penalty is {self.penalty!r}; allowed are numbers from {LEAST:g} to {MOST:g} (1 changes nothing)"
             )
-        if self.window is not None and (type(self.window) is not int or self.window < 1):
-            raise ConfigurationError(f"window is {self.window!r}; allowed are None and integers from 1")
+        object.__setattr__(self, "penalty", penalty)
+        if self.window is None:
+            return
+        window = as_integer(self.window)
+        if window is None or not 1 <= window <= LONGEST_WINDOW:
+            raise ConfigurationError(
+                f"window is {self.window!r}; allowed are integers from 1 to {LONGEST_WINDOW}, and None to count all tokens"
+            )
+        object.__setattr__(self, "window", window)
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the state of rows that have their prompt."""
         return RepetitionState(
             TokenHistory.of(context, self.window, self.include_prompt),
-            torch.full((context.batch_size,), float(self.penalty), dtype=torch.float64, device=context.device),
+            torch.full((context.batch_size,), self.penalty, dtype=torch.float64, device=context.device),
         )
 
     def advance(self, state: RepetitionState, tokens: Tensor) -> RepetitionState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
+        check_tokens("RepetitionPenalty", state.penalty.shape[0], tokens)
         return state._replace(history=state.history.append(tokens))
 
     def process_logits(
@@ -98,6 +112,16 @@ class RepetitionPenalty:
         Raises:
             VocabularyError: A token that counts is none of the logits' columns (on the CPU).
         """
+        logits = own_rows("RepetitionPenalty", state.penalty.shape[0], logits)
         if by_tensors(logits):
             return state, penalise_tensors(state.history, state.penalty, logits)
         return state, penalise_rows(state.history, state.penalty, logits)
+
+
+def _as_float(given: object) -> float | None:
+    if isinstance(given, bool) or not isinstance(given, Real):
+        return None
+    try:
+        return float(given)
+    except OverflowError:
+        return None

@@ -72,7 +72,8 @@ def load_state(path: str | os.PathLike[str], processor: Processor[Any], device: 
     Args:
         path: The file.
         processor: A processor equal to the one that the state was saved with. Every automaton of the state
-            must be its own, or that of another processor which is in use on `device` and stays alive.
+            must be its own, or that of another processor which is in use on `device` and stays alive; at least
+            one must be its own, unless no row is constrained.
         device: Where the state shall be.
 
     Returns:

@@ -174,6 +174,18 @@ def test_an_automaton_that_is_not_there_is_named(path: Path) -> None:
     refuse(path, elsewhere, f"automaton '{key}'.*{elsewhere.automaton.content_key}.*same arguments, vocabulary")
 
 
+def test_a_state_of_which_no_row_is_the_processors_own_is_refused(path: Path) -> None:
+    other = lk.Regex("b{2}", VOCABULARY)
+    other.init_state(context())
+    lk.save_state(path, some_state(TWO), TWO)
+    message = f"no row of it is of this Regex, whose automaton is '{other.automaton.content_key}'.*load it with"
+    refuse(path, other, message)
+    refuse(path, other, TWO.automaton.content_key)
+    neutral = AutomatonState(*(torch.tensor([n]) for n in (0, 0, 2)))
+    lk.save_state(path, neutral, TWO)
+    assert lk.load_state(path, other).slot.tolist() == [0]
+
+
 def test_a_state_that_outlived_its_automaton_cannot_be_saved(path: Path) -> None:
     short = lk.Regex("b{7}", VOCABULARY)
     state = some_state(short)
@@ -313,7 +325,7 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
         ("1.state", torch.tensor([[2], [2]]), "state.1.state is int64 of 2 dim"),
         ("1.more", torch.tensor([2, 2]), "state.1.more, which is int64 of 1 dimensions, does not belong"),
         ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: a penalty is not"),
-        ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "a penalty is not a finite number above 0"),
+        ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "a penalty is not a number from 0.0001 to 10000"),
         ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has not as many"),
         ("0.history.length", torch.tensor([2, -1]), "a length is below 0"),
         ("0.history.window", torch.tensor([0, 2]), "a window below 1"),

@@ -51,10 +51,17 @@ class AutomatonState(NamedTuple):
         """Return the state with the places that the automata named in the notes have in the bank of a device.
 
         Raises:
-            StateFileError: An automaton is not there, or the state is none of it.
+            StateFileError: An automaton is not there, none is the processor's own, or the state is none of its automaton.
         """
         keys = notes if isinstance(notes, list) else [notes]
         leases = [_find(key, processor, device) for key in keys]
+        own = processor.automaton.content_key
+        if keys and own not in keys:
+            # It would continue, but under constraints that this processor does not stand for.
+            raise StateFileError(
+                f"no row of it is of this {type(processor).__name__}, whose automaton is {own!r}: its automata are "
+                f"{', '.join(map(repr, keys))}; load it with a processor that one of these belongs to"
+            )
         slots, generations = [NEUTRAL], [0]
         # A neutral row has no state to be in, but one that is neither dead nor finished.
         states = [FIRST_STATE + 1]

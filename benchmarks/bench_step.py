@@ -149,7 +149,7 @@ def test_first_visit(
     states = np.unique(np.linspace(2, automaton.states - 1, 40).astype(int)).tolist()
     logits = torch.zeros(1, vocabulary.size)
     assert automaton.by_class[0].size == vocabulary.size
-    cold = Bank(CPU)
+    cold = Bank()
     lease = cold.lease(automaton)
     at = iter(states)
 

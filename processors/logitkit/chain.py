@@ -72,9 +72,12 @@ class Chain:
 
     @cached_property
     def _last_constraint(self) -> int | None:
-        """The place of the last of several constraints, or None where one alone cannot leave a row empty."""
-        places = [i for i, p in enumerate(self.processors) if role_of(p) is Role.CONSTRAINT]
-        return places[-1] if len(places) > 1 and self._eos_ids else None
+        """The place behind which rows are looked at, or None where a constraint alone, which does so itself, may empty them."""
+        first = next(
+            (i for i, p in enumerate(self.processors) if isinstance(p, AutomatonConstraint)), len(self.processors)
+        )
+        may_ban = [i for i, p in enumerate(self.processors) if role_of(p) in (None, Role.CONSTRAINT) and i > first]
+        return may_ban[-1] if may_ban else None
 
     @cached_property
     def _eos_ids(self) -> tuple[int, ...]:

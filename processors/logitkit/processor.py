@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from logitkit.context import Context
-from logitkit.errors import ProcessorError
+from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
 
 __all__ = ["Processor", "Role", "Stateless"]
 
@@ -98,6 +99,42 @@ class Stateless:
     def process_logits(self, state: tuple[()], logits: Tensor, context: Context) -> tuple[tuple[()], Tensor]:
         """Return the function's result."""
         return state, self.fn(logits, context)
+
+
+def own_rows(name: str, rows: int, logits: Tensor) -> Tensor:
+    """Return logits that may be overwritten row by row, after a look at their shape.
+
+    Args:
+        name: Who asks, for an error.
+        rows: Rows of the state.
+        logits: [B, V] floating point; a copy is made if rows share memory, as those of an expanded tensor do.
+
+    Raises:
+        BatchMismatch: There are not as many rows of logits as of the state.
+        ConfigurationError: The logits have another rank, or are not floating point.
+    """
+    if logits.dim() != 2 or not logits.is_floating_point():
+        raise ConfigurationError(
+            f"{name} got logits of shape {list(logits.shape)} and {logits.dtype}; it needs [rows, columns] in floating point"
+        )
+    if logits.shape[0] != rows:
+        raise BatchMismatch(f"{name} got {logits.shape[0]} rows of logits for a state of {rows} rows; they must agree")
+    return logits.clone(memory_format=torch.contiguous_format) if 0 in logits.stride() else logits
+
+
+def check_tokens(name: str, rows: int, tokens: Tensor) -> None:
+    """Look at the shape of committed tokens.
+
+    Raises:
+        BatchMismatch: There are not as many rows of tokens as of the state.
+        ConfigurationError: The tokens have another rank than 1 or 2, or are no integers.
+    """
+    if tokens.dim() not in (1, 2) or tokens.is_floating_point():
+        raise ConfigurationError(
+            f"{name} got tokens of shape {list(tokens.shape)} and {tokens.dtype}; it needs [rows] or [rows, steps] of int64"
+        )
+    if tokens.shape[0] != rows:
+        raise BatchMismatch(f"{name} got {tokens.shape[0]} rows of tokens for a state of {rows} rows; they must agree")
 
 
 def role_of(processor: Processor[Any]) -> Role | None:

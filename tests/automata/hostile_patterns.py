@@ -10,6 +10,11 @@ import resource
 import time
 
 HOSTILE = {
+    "word boundaries between empty parts": r"\b".join([r"\w*"] * 30),
+    "anchors in a row": "^" * 5000 + "a" + "$" * 4000,
+    "atomic groups in a row": "(?>a*)" * 1500 + "b",
+    "a set of many ranges in a row": r"[\w-]" * 1500,
+    "letters in a row": r"\p{L}" * 1600,
     "exponential": "(a|b)*a(a|b){30}",
     "exponential over Unicode": r"(\w|\d)*\d(\w|\s){14}",
     "nested counts": "(((a{100}){100}){100}){100}",

@@ -36,7 +36,7 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
     vocab = vocabulary(1)
     first = lk.Regex("a*", vocab)
     state = first.init_state(context())
-    bank = first.bank(CPU)
+    bank = first.bank
     assert state.slot.item() != NEUTRAL
     # The cache of compiled automata keeps the automaton, but a slot belongs to processors alone.
     del first
@@ -59,7 +59,7 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
 def test_a_freed_slot_leaves_no_mask_behind() -> None:
     vocab = vocabulary(2)
     first = lk.Regex("a*", vocab)
-    bank = first.bank(CPU)
+    bank = first.bank
     first.process_logits(first.init_state(context()), torch.zeros(1, 6), context())
     assert len(bank._masks) == 1
     del first
@@ -71,7 +71,7 @@ def test_a_freed_slot_leaves_no_mask_behind() -> None:
 def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     vocab = vocabulary(3)
     one, other = lk.Regex("a*", vocab).automaton, lk.Regex("b*", vocab).automaton
-    bank = Bank(CPU)
+    bank = Bank()
     lease = bank.lease(one)
     slot, generation = lease.slot, lease.generation
     leases = [lease]
@@ -96,7 +96,7 @@ def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) ->
 def test_equal_automata_take_one_slot() -> None:
     vocab = vocabulary(4)
     one, other = lk.Regex("aa*", vocab), lk.Regex("a+", vocab)
-    assert one.lease(CPU).slot == other.lease(CPU).slot
+    assert one.lease().slot == other.lease().slot
     del one
     gc.collect()
     other.process_logits(other.init_state(context()), torch.zeros(1, 6), context())
@@ -107,7 +107,7 @@ def test_equal_vocabularies_share_automata_and_banks() -> None:
     assert one is not other
     assert shared_by(one) is shared_by(other)
     assert lk.Regex("(ab)*", one).automaton is lk.Regex("(ab)*", other).automaton
-    assert lk.Choice(["a"], one).bank(CPU) is lk.Choice(["b"], other).bank(CPU)
+    assert lk.Choice(["a"], one).bank is lk.Choice(["b"], other).bank
     assert shared_by(one) is not shared_by(vocabulary(6))
     key = one.content_key
     del one, other
@@ -118,7 +118,7 @@ def test_equal_vocabularies_share_automata_and_banks() -> None:
 def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     vocab = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
     regex = lk.Regex("[a-z]{1,40}[A-Z0-9]{40}", vocab)
-    bank = Bank(CPU, mask_bytes=6000)
+    bank = Bank(mask_bytes=6000)
     lease = bank.lease(regex.automaton)
     states = range(2, regex.automaton.states)
     for state in states:
@@ -250,14 +250,14 @@ def test_threads_lease_mask_and_free() -> None:
         thread.join()
     assert not errors
     gc.collect()
-    assert len(shared_by(vocab).bank(CPU).automata) <= 14
+    assert len(shared_by(vocab).bank.automata) <= 14
 
 
 def test_tables_follow_the_bank() -> None:
     vocab = vocabulary(12)
     one = lk.Regex("a*", vocab)
     state = one.init_state(context())
-    bank = one.bank(CPU)
+    bank = one.bank
     tables = bank.tables
     assert bank.tables is tables
     other = lk.Regex("b*", vocab)

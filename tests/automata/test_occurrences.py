@@ -71,7 +71,7 @@ def test_tensors_follow_the_fallbacks_as_rows_do() -> None:
     vocabulary = Vocabulary([None, *dict.fromkeys(words)], eos_ids=[0])
     texts = [[b"abca", b"bcab", b"ccc", b"cab"], [b"bbbb", b"abab"]]
     automata = [banning(t, vocabulary) for t in texts]
-    bank = Bank(torch.device("cpu"))
+    bank = Bank()
     leases = [bank.lease(a) for a in automata]
     pairs = [(lease, s) for lease in leases for s in range(FIRST_STATE, lease.automaton.states)]
     state = AutomatonState(

@@ -43,7 +43,6 @@ def _constraints(pads: bool) -> tuple[lk.Vocabulary, list[lk.Regex | lk.Choice |
 
 @st.composite
 def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> AutomatonState:
-    device = torch.device("cpu")
     slots, generations, states = [], [], []
     for _ in range(draw(st.integers(1, 8))):
         chosen = draw(st.integers(-1, len(constraints) - 1))
@@ -52,7 +51,7 @@ def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> 
             generations.append(0)
             states.append(draw(st.integers(0, 1)))
             continue
-        lease = constraints[chosen].lease(device)
+        lease = constraints[chosen].lease()
         slots.append(lease.slot)
         generations.append(lease.generation)
         states.append(
@@ -64,12 +63,23 @@ def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> 
 EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch.Tensor, pads: bool) -> bool:
+    """Whether all that a live or finished state allows is at -inf already."""
+    automaton = bank.automaton(slot, generation)
+    if state == DEAD:
+        return True
+    ids = (
+        [0, 264, *([266] if pads else [])] if state == FINISHED else automaton.tokens_of(automaton.legal_classes(state))
+    )
+    return bool((row[torch.as_tensor(ids)] == -torch.inf).all())
+
+
 @EXAMPLES
 @given(st.booleans(), st.data())
 def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
     vocabulary, constraints = _constraints(pads)
     state = data.draw(_rows(constraints))
-    bank = constraints[0].bank(torch.device("cpu"))
+    bank = constraints[0].bank
     dtype = data.draw(st.sampled_from([torch.float32, torch.float16, torch.bfloat16, torch.float64]))
     width = data.draw(st.sampled_from([270, 270, 275]))
     generator = torch.Generator().manual_seed(data.draw(st.integers(0, 1000)))
@@ -85,7 +95,7 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
         kept = by_rows[row] != -torch.inf
         if slot == 0:
             assert torch.equal(by_rows[row], logits[row])
-        elif current == DEAD:
+        elif current == DEAD or _nothing_left(bank, slot, int(state.generation[row]), current, logits[row], pads):
             assert kept.nonzero().flatten().tolist() == [0, 264]
             assert by_rows[row, [0, 264]].tolist() == [0, 0]
         else:
@@ -95,7 +105,8 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
                 assert set(kept.nonzero().flatten().tolist()) <= allowed
         if slot and width > 270:
             assert not kept[270:].any()
-        if slot and current not in (DEAD, FINISHED):
+        emptied = slot and _nothing_left(bank, slot, int(state.generation[row]), current, logits[row], pads)
+        if slot and current not in (DEAD, FINISHED) and not emptied:
             accepting = bool(bank.automaton(slot, int(state.generation[row])).accepting[current])
             for eos in vocabulary.eos_ids:
                 assert kept[eos] == (accepting and logits[row, eos] != -torch.inf)
@@ -106,7 +117,7 @@ def test_both_paths_mask_alike(pads: bool, data: st.DataObject) -> None:
 def test_both_paths_advance_alike(pads: bool, data: st.DataObject) -> None:
     vocabulary, constraints = _constraints(pads)
     state = data.draw(_rows(constraints))
-    bank = constraints[0].bank(torch.device("cpu"))
+    bank = constraints[0].bank
     token = st.one_of(st.integers(-1, vocabulary.size - 1), st.sampled_from([-1, 0, 98, 99, 257, 262, 300]))
     width = data.draw(st.integers(1, 3))
     tokens = torch.tensor([[data.draw(token) for _ in range(width)] for _ in state.slot], dtype=torch.int64)
@@ -124,9 +135,9 @@ def test_both_paths_advance_alike(pads: bool, data: st.DataObject) -> None:
 
 def test_stale_rows_die_on_the_tensor_path() -> None:
     _, constraints = _constraints(False)
-    lease = constraints[0].lease(torch.device("cpu"))
+    lease = constraints[0].lease()
     state = AutomatonState(*(torch.tensor([v]) for v in (lease.slot, lease.generation + 1, lease.automaton.start)))
-    bank: Bank = constraints[0].bank(torch.device("cpu"))
+    bank: Bank = constraints[0].bank
     masked = mask_tensors(bank.tables, *state, torch.full((1, 270), 5.0))
     assert masked[0].isfinite().nonzero().flatten().tolist() == [0, 264]
     assert masked[0, [0, 264]].tolist() == [0, 0]

@@ -23,7 +23,8 @@ from logitkit.automata.subset import SymbolDfa, split
 MATCHED = -1
 
 # Steps over sets of sets cost this many of the steps that limits are counted in.
-STEP_COST = 16
+STEP_COST = 40
+STEP_BASE = 8
 
 
 class Thread(NamedTuple):
@@ -119,6 +120,7 @@ class _Machine:
 
     def step(self, state: State, symbol: int) -> State:
         """Return the state after one character of a symbol."""
+        self.work += STEP_BASE
         raw_behind = [
             self.moved(threads, symbol, state.behind) | {Thread(self.start[a], NO_DUTIES)}
             for a, threads in zip(self.behind, state.behind, strict=True)
@@ -155,7 +157,7 @@ class _Machine:
     def settled_all(self, threads: Threads, behind: tuple[Threads, ...]) -> Threads:
         """Drop the obligations that came true, and the threads one of whose obligations failed."""
         kept: dict[int, list[Duties]] = {}
-        self.work += len(threads)
+        self.work += len(threads) + sum(len(o.threads) for t in threads for o in t.obligations)
         for thread in threads:
             duties = self.settled_duties(thread.obligations, behind)
             if duties is not None:

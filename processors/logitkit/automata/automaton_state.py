@@ -36,7 +36,7 @@ class AutomatonState(NamedTuple):
 
     def to_portable(self, processor: AutomatonConstraint) -> tuple[AutomatonState, list[str]]:
         """Return a state whose slots count automata from 1, and the content keys of these."""
-        bank = processor.bank(self.state.device)
+        bank = processor.bank
         number: dict[str, int] = {}
         slots = [
             NEUTRAL
@@ -78,10 +78,10 @@ class AutomatonState(NamedTuple):
 
 
 def _find(key: object, processor: AutomatonConstraint, device: torch.device) -> Lease:
-    own = processor.lease(device)
+    own = processor.lease()
     if key == own.automaton.content_key:
         return own
-    lease = processor.bank(device).find(key) if isinstance(key, str) else None
+    lease = processor.bank.find(key) if isinstance(key, str) else None
     if lease is None:
         raise StateFileError(
             f"automaton {key!r} is neither that of this {type(processor).__name__}, "
@@ -103,7 +103,7 @@ def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> AutomatonState
         StaleAutomaton: A slot's automaton is gone (on the CPU; on a device its rows die).
     """
     if by_tensors(state.state):
-        tables, now = bank.tables, state.state
+        tables, now = bank.tables_on(state.state.device), state.state
         for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
             now = advance_tensors(tables, state.slot, state.generation, now, column)
         return state._replace(state=now)
@@ -141,7 +141,7 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         VocabularyError: The logits have fewer columns than the vocabulary has ids.
     """
     if by_tensors(logits):
-        tables = bank.tables
+        tables = bank.tables_on(logits.device)
         check_width(tables.class_of.shape[1], logits)
         return mask_tensors(tables, state.slot, state.generation, state.state, logits)
     return mask_rows(bank, state, logits)

@@ -1,8 +1,7 @@
-"""The automata of one vocabulary on one device: rows with different automata are handled together."""
+"""The automata of one vocabulary: rows with different automata are handled together."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import weakref
@@ -41,18 +40,16 @@ class Lease:
 
 
 class Bank:
-    """Slots with automata, the masks of their visited states (CPU), and their tables as tensors (any device).
+    """Slots with automata, the masks of their visited states (CPU), and their tables as tensors (on each device in use).
 
     Thread-safe. Automata come and go while states of others are in use; a state whose automaton has gone is detected by its
     generation.
 
     Args:
-        device: Where the tables are wanted.
         mask_bytes: Most bytes that the masks of visited states may take; the least recently used go first.
     """
 
-    def __init__(self, device: torch.device, mask_bytes: int = 256 * 2**20) -> None:
-        self.device = device
+    def __init__(self, mask_bytes: int = 256 * 2**20) -> None:
         self.mask_bytes = mask_bytes
         self.automata: list[TokenAutomaton | None] = [None]
         self.generations: list[int] = [0]
@@ -61,9 +58,10 @@ class Bank:
         self._leases: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
         self._masks: OrderedDict[tuple[int, int, int], RowMask] = OrderedDict()
         self._masks_size = 0
-        self._tables: BankTables | None = None
-        self._tables_outdated = True
-        self._traced = False
+        self._tables: dict[torch.device, BankTables] = {}
+        self._changes = 0
+        self._built: dict[torch.device, int] = {}
+        self._traced: set[torch.device] = set()
         self.number = next(_numbers)
         _banks[self.number] = self
 
@@ -82,10 +80,10 @@ class Bank:
                 self.generations.append(0)
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[automaton.content_key] = lease
-            self._tables_outdated = True
+            self._changes += 1
             weakref.finalize(lease, self._release, slot).atexit = False
-            if self._traced:
-                self.build_tables()
+            for device in self._traced:
+                self.build_tables(device)
             return lease
 
     def find(self, content_key: str) -> Lease | None:
@@ -97,7 +95,7 @@ class Bank:
             self.automata[slot] = None
             self.generations[slot] += 1
             self._free.append(slot)
-            self._tables_outdated = True
+            self._changes += 1
             for key in [k for k in self._masks if k[0] == slot]:
                 self._masks_size -= self._masks.pop(key).nbytes
 
@@ -120,12 +118,11 @@ class Bank:
         """Return the mask of a state, from the cache or made now."""
         # With the generation, since a collection may free the slot while its mask is being made.
         key = (slot, generation, state)
-        found = self._masks.get(key)
-        if found is not None and self.generations[slot] == generation:
-            with contextlib.suppress(KeyError):  # another thread may drop it at this moment; it serves all the same
-                self._masks.move_to_end(key)
-            return found
         with self._lock:
+            found = self._masks.get(key)
+            if found is not None and self.generations[slot] == generation:
+                self._masks.move_to_end(key)
+                return found
             automaton = self.automaton(slot, generation)
             found = self._masks.get(key)
             if found is not None:
@@ -139,44 +136,47 @@ class Bank:
 
     @property
     def tables(self) -> BankTables:
-        """The tables of all automata as tensors on the bank's device, made anew after a change.
+        """The tables of all automata as tensors on the CPU; see `tables_on`."""
+        return self.tables_on(torch.device("cpu"))
+
+    def tables_on(self, device: torch.device) -> BankTables:
+        """Return the tables of all automata as tensors on a device, made anew after a change.
 
         A graph that is traced takes them as inputs. It cannot make them anew when it runs: `lease` does, from the first trace on.
         Until a freed slot is leased again, a graph may so find the automaton that was there, which its own states alone name.
         """
         if torch.compiler.is_compiling():
-            _prepare_trace(self.number)
-            assert self._tables is not None
-            return self._tables
-        return self.build_tables()
+            _prepare_trace(self.number, str(device))
+            return self._tables[device]
+        return self.build_tables(device)
 
-    def build_tables(self) -> BankTables:
-        """Return the tables, made anew if the bank has changed since."""
+    def build_tables(self, device: torch.device) -> BankTables:
+        """Return the tables on a device, made anew if the bank has changed since."""
         with self._lock:
             # Garbage collection may free a slot meanwhile, even in this thread: then once more.
-            while self._tables is None or self._tables_outdated:
-                self._tables_outdated = False
-                self._tables = BankTables.of([*self.automata], [*self.generations], self.device)
-            return self._tables
+            while self._built.get(device) != self._changes:
+                self._built[device] = self._changes
+                self._tables[device] = BankTables.of([*self.automata], [*self.generations], device)
+            return self._tables[device]
 
-    def trace(self) -> None:
+    def trace(self, device: torch.device) -> None:
         """Have the tables ready from now on whenever the bank changes, as a compiled graph needs."""
         with self._lock:
-            self._traced = True
-            self.build_tables()
+            self._traced.add(device)
+            self.build_tables(device)
 
     def nbytes(self) -> int:
         """Return the bytes that tables and cached masks take now."""
         own = sum(a.nbytes + a.class_of.nbytes for a in self.automata if a is not None)
-        return own + self._masks_size + (self._tables.nbytes() if self._tables is not None else 0)
+        return own + self._masks_size + (sum(t.nbytes() for t in self._tables.values()))
 
 
 _numbers = itertools.count()
 _banks: weakref.WeakValueDictionary[int, Bank] = weakref.WeakValueDictionary()
 
 
-def _prepare_trace(number: int) -> None:
-    _banks[number].trace()
+def _prepare_trace(number: int, device: str) -> None:
+    _banks[number].trace(torch.device(device))
 
 
 # Its result being constant, it is called when a graph is traced, and no more. The mark is what

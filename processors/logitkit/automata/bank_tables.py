@@ -163,7 +163,8 @@ def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Te
     neutral = (slot == 0)[:, None]
     masked = torch.where(allowed | neutral, logits[:, :size], never)
     eos = masked.index_select(1, tables.eos_ids)
-    dead = ((state == DEAD)[:, None]) & ~neutral
+    # Dead, or all that the state allows was at -inf before: nothing is left, so the row ends.
+    dead = (masked == never).all(1, keepdim=True) & ~neutral
     masked = masked.index_copy(1, tables.eos_ids, torch.where(dead, torch.zeros_like(eos), eos))
     if logits.shape[1] > size:
         rest = torch.where(neutral, logits[:, size:], never)

@@ -95,7 +95,7 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
             continue
         below = targets if height == 1 else reached
         live_q, live_n = _live_pairs(below, tree.children[nodes])
-        limits.check_work(len(live_q) * 16)
+        limits.check_work(len(live_q) * len(columns.continuation.first))
         continuation = columns.continuation
         content = below[live_q[:, None], tree.children[nodes][:, continuation.first][live_n]]
         number, representative = _group(content)

@@ -77,6 +77,7 @@ class _Builder:
         self.made = Guarded()
         self.known: dict[tuple[Node, bool], int] = {}
         self.numbers: dict[Condition, int] = {}
+        self.work = 0
 
     def position(self, charset: CharSet) -> int:
         self.made.charsets.append(charset)
@@ -131,9 +132,22 @@ class _Builder:
             self.made.conditions.append(found)
         return number
 
-    def join(self, last: Iterable[tuple[int, Guard]], first: tuple[tuple[int, Guard], ...]) -> None:
+    def join(self, last: tuple[tuple[int, Guard], ...], first: tuple[tuple[int, Guard], ...]) -> None:
+        self.charge(len(last) * len(first))
         for position, leaving in last:
             self.made.follow[position].extend((q, leaving | entering) for q, entering in first)
+
+    def charge(self, steps: int) -> None:
+        self.work += steps
+        self.limits.check_work(8 * self.work)
+
+    def weakest(self, ends: Iterable[tuple[int, Guard]]) -> tuple[tuple[int, Guard], ...]:
+        """Drop the ends of a part whose guard asks for more than another one of the same position does."""
+        guards: dict[int, list[Guard]] = {}
+        for position, guard in ends:
+            guards.setdefault(position, []).append(guard)
+        self.charge(sum(len(g) ** 2 for g in guards.values()))
+        return tuple((p, g) for p, found in guards.items() for g in (self.smallest(found) if len(found) > 1 else found))
 
     def concat(self, parts: Iterable[Part]) -> Part:
         whole = EMPTY
@@ -141,8 +155,10 @@ class _Builder:
             self.join(whole.last, part.first)
             whole = Part(
                 self.smallest(a | b for a in whole.nullable for b in part.nullable),
-                (*whole.first, *((q, g | entering) for g in whole.nullable for q, entering in part.first)),
-                (*part.last, *((p, leaving | g) for g in part.nullable for p, leaving in whole.last)),
+                self.weakest(
+                    (*whole.first, *((q, g | entering) for g in whole.nullable for q, entering in part.first))
+                ),
+                self.weakest((*part.last, *((p, leaving | g) for g in part.nullable for p, leaving in whole.last))),
             )
         return whole
 
@@ -163,23 +179,25 @@ class _Builder:
             return self.concat([whole, Part((FREE,), last.first, last.last)])
         # Optional copies, each only behind the one before it. None counts as empty: leaving it out says the same.
         spare = copies[minimum:]
-        optional = EMPTY
+        first: tuple[tuple[int, Guard], ...] = ()
+        ends: list[tuple[int, Guard]] = []
+        previous: Part | None = None
         for _ in range(maximum - minimum):
             body = spare.pop() if spare else self.part(node)
-            chain = Part((), body.first, body.last)
-            if optional is EMPTY:
-                optional = Part((FREE,), chain.first, chain.last)
-                previous = chain
+            if previous is None:
+                first = body.first
             else:
-                self.join(previous.last, chain.first)
-                optional = Part((FREE,), optional.first, (*optional.last, *chain.last))
-                previous = chain
-        return self.concat([whole, optional])
+                self.join(previous.last, body.first)
+            ends.extend(body.last)
+            previous = body
+        return self.concat([whole, Part((FREE,), first, tuple(ends))])
 
     def smallest(self, guards: Iterable[Guard]) -> tuple[Guard, ...]:
         """Keep the guards that no other is part of."""
         kept: list[Guard] = []
-        for guard in sorted(set(guards), key=len):
+        distinct = sorted(set(guards), key=len)
+        self.charge(len(distinct) ** 2)
+        for guard in distinct:
             if not any(k <= guard for k in kept):
                 kept.append(guard)
         self.limits.check_work(len(kept) * self.limits.work // MOST_GUARDS)

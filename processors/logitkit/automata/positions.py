@@ -47,7 +47,7 @@ def positions_of(tree: Node, limits: Limits) -> Positions:
         PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
     """
     limits.check_states(count_positions(tree))
-    builder = _Builder()
+    builder = _Builder(limits)
     whole = builder.part(tree)
     final = [False] * len(builder.charsets)
     for position in whole.last:
@@ -84,7 +84,9 @@ def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
 class _Builder:
     """Numbers the positions and collects what follows each, as chunks that are shared and joined once at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.work = 0
         self.charsets: list[CharSet] = []
         self.follow: list[list[tuple[int, ...]]] = []
 
@@ -107,6 +109,9 @@ class _Builder:
                 raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
 
     def join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        # Each chunk is joined to what follows a position once, later.
+        self.work += len(last) * (len(first) + 1)
+        self.limits.check_work(self.work)
         for position in last:
             self.follow[position].append(first)
 

@@ -17,6 +17,10 @@ from logitkit.automata.token_automaton import TokenAutomaton
 # Lists up to this share of the vocabulary beat a pass over a float row (measured at 131k and 32k columns).
 SHORT_LIST = 1 / 24
 
+# Allowed ids that are looked at first to see whether a row is empty, and the columns among which they are sought.
+PROBED = 16
+SAMPLED = 4096
+
 # numpy has no bfloat16 and is slow on float16, but what a mask does to them it can do to their bits.
 BITS = {torch.float16: (0xFC00, 0x0000), torch.bfloat16: (0xFF80, 0x0000)}
 
@@ -47,16 +51,19 @@ class RowMask:
         size: Number of token ids: columns behind it are masked.
         allowed: Ids to keep, when they are few.
         banned: Ids to mask, when they are few.
-        ceiling: [V] float32, +inf where allowed, else -inf: the row's minimum with it is the masked row. For other cases.
-        forced: Ids that end a dead row at logit 0.
-        nbytes: What it takes in memory, with what `keep_bits` will add.
+        ceiling: [V] float32, NaN where allowed, else -inf: `fmin` with it keeps what is allowed, whatever it is, and puts
+            -inf in place of all else, whatever that was. For other cases.
+        forced: Ids that end a row at logit 0, when nothing else is left to say.
+        probe: A few allowed ids: if all of them are at -inf, the whole row may be.
+        nbytes: What it takes in memory.
     """
 
     size: int
+    forced: NDArray[np.int64]
+    probe: NDArray[np.int64]
     allowed: NDArray[np.int64] | None = None
     banned: NDArray[np.int64] | None = None
     ceiling: NDArray[np.float32] | None = None
-    forced: NDArray[np.int64] | None = None
     nbytes: int = 0
     _bits: NDArray[np.uint16] | None = field(default=None, repr=False)
 
@@ -64,24 +71,31 @@ class RowMask:
     def of(cls, automaton: TokenAutomaton, state: int) -> RowMask:
         """Work out the mask of a state."""
         size = len(automaton.class_of)
+        ends = np.array(automaton.eos_ids)
         if state == DEAD:
-            return cls(size, forced=np.array(automaton.eos_ids))
+            return cls(size, ends, ends[:0], allowed=ends[:0])
         if state == FINISHED:
             pads = () if automaton.pad_id is None else (automaton.pad_id,)
-            return cls(size, allowed=np.array(sorted({*automaton.eos_ids, *pads})))
+            ids = np.array(sorted({*automaton.eos_ids, *pads}))
+            return cls(size, ends, ids, allowed=ids)
         legal = automaton.legal_classes(state)
         count = automaton.count_tokens(legal)
         if count <= size * SHORT_LIST:
             ids = automaton.tokens_of(legal)
-            return cls(size, allowed=ids, nbytes=ids.nbytes)
+            return cls(size, ends, ids[:PROBED], allowed=ids, nbytes=ids.nbytes)
         if size - count <= size * SHORT_LIST:
             ids = automaton.tokens_of(~legal)
-            return cls(size, banned=ids, nbytes=ids.nbytes)
-        row = automaton.per_token(np.where(legal, np.float32(np.inf), np.float32(-np.inf)))
-        return cls(size, ceiling=row, nbytes=row.nbytes + 2 * size)
+            some = np.arange(min(size, len(ids) + PROBED))
+            return cls(size, ends, some[~np.isin(some, ids)], banned=ids, nbytes=ids.nbytes)
+        row = automaton.per_token(np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
+        some = np.flatnonzero(np.isnan(row[:SAMPLED]))[:PROBED]
+        return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size)
 
     def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
-        """Mask one row of logits, [V] or wider, in place; for the arguments see `as_array`."""
+        """Mask one row of logits, [V] or wider, in place; for the arguments see `as_array`.
+
+        A row in which nothing is left, be it that the state is dead or that all it allows was at -inf before, ends.
+        """
         if len(row) > self.size:
             row[self.size :] = never
             row = row[: self.size]
@@ -91,20 +105,19 @@ class RowMask:
             row[self.allowed] = kept
         elif self.banned is not None:
             row[self.banned] = never
-        elif self.forced is not None:
-            row[:] = constant_row(len(row), row.dtype, never)
-            row[self.forced] = zero
         elif row.dtype == np.uint16:
             keep = self.keep_bits()
             row &= keep
             row |= ~keep & np.uint16(never)
         elif self.ceiling is not None:
             # Not an addition: the sum of -inf and a logit that is +inf already would be NaN.
-            np.minimum(row, self.ceiling, out=row)
+            np.fmin(row, self.ceiling, out=row)
+        if (row[self.probe] == never).all() and (row == never).all():
+            row[self.forced] = zero
 
     def keep_bits(self) -> NDArray[np.uint16]:
         """Return [V] uint16: all bits set where a token is allowed, for logits of 16 bits."""
         if self._bits is None:
             assert self.ceiling is not None
-            self._bits = np.where(self.ceiling > 0, np.uint16(0xFFFF), np.uint16(0))
+            self._bits = np.where(np.isnan(self.ceiling), np.uint16(0xFFFF), np.uint16(0))
         return self._bits

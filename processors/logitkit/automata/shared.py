@@ -7,8 +7,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-import torch
-
 from logitkit.automata.bank import Bank
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.vocabulary import Vocabulary
@@ -17,7 +15,7 @@ __all__ = ["Shared", "shared_by"]
 
 
 class Shared:
-    """A bounded cache of compiled automata, and one bank for each device.
+    """A bounded cache of compiled automata, and one bank: a slot means the same on every device.
 
     Args:
         cached: Most compiled automata that are kept though no processor uses them; the least recently used go first.
@@ -31,7 +29,7 @@ class Shared:
         self._automata: OrderedDict[Hashable, TokenAutomaton] = OrderedDict()
         self._bytes = 0
         self._in_work: dict[Hashable, threading.Lock] = {}
-        self._banks: dict[torch.device, Bank] = {}
+        self.bank = Bank()
 
     def automaton(self, key: Hashable, compile_: Callable[[], TokenAutomaton]) -> TokenAutomaton:
         """Return the automaton compiled for a key; threads that ask for the same one at once compile it once.
@@ -68,14 +66,6 @@ class Shared:
         self._bytes += _size(made) - (0 if before is None else _size(before))
         while len(self._automata) > self.cached or (self._bytes > self.cached_bytes and len(self._automata) > 1):
             self._bytes -= _size(self._automata.popitem(last=False)[1])
-
-    def bank(self, device: torch.device) -> Bank:
-        """Return the bank of a device."""
-        bank = self._banks.get(device)
-        if bank is None:
-            with self._lock:
-                bank = self._banks.setdefault(device, Bank(device))
-        return bank
 
 
 def _size(automaton: TokenAutomaton) -> int:

@@ -14,7 +14,7 @@ from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.context import Context
 from logitkit.errors import VocabularyError
-from logitkit.processor import Role
+from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.vocabulary import Vocabulary
 
 __all__ = ["AutomatonConstraint"]
@@ -31,25 +31,25 @@ class AutomatonConstraint:
     vocabulary: Vocabulary
     automaton: TokenAutomaton
 
-    def bank(self, device: torch.device) -> Bank:
-        """Return the bank that states of this constraint refer to on a device."""
-        return shared_by(self.vocabulary).bank(device)
+    @property
+    def bank(self) -> Bank:
+        """The bank that states of this constraint refer to, whatever device they are on."""
+        return shared_by(self.vocabulary).bank
 
-    def lease(self, device: torch.device) -> Lease:
-        """Return the place of the automaton in a bank; it stays taken as long as this object lives."""
-        leases: dict[torch.device, Lease] = self.__dict__.setdefault("_leases", {})
-        found = leases.get(device)
+    def lease(self) -> Lease:
+        """Return the place of the automaton in the bank; it stays taken as long as this object lives."""
+        found: Lease | None = self.__dict__.get("_lease")
         if found is None:
-            found = leases.setdefault(device, self.bank(device).lease(self.automaton))
+            found = self.__dict__.setdefault("_lease", self.bank.lease(self.automaton))
         return found
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, perhaps in another process, takes its own place in a bank.
-        return {name: value for name, value in self.__dict__.items() if name != "_leases"}
+        return {name: value for name, value in self.__dict__.items() if name != "_lease"}
 
     def init_state(self, context: Context) -> AutomatonState:
         """Return the start state for every row: a constraint begins after the prompt."""
-        lease = self.lease(context.device)
+        lease = self.lease()
         values = (lease.slot, lease.generation, self.automaton.start)
         return AutomatonState(
             *(torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values)
@@ -57,14 +57,16 @@ class AutomatonConstraint:
 
     def advance(self, state: AutomatonState, tokens: Tensor) -> AutomatonState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
-        return advance(self.bank(state.state.device), state, tokens)
+        check_tokens(type(self).__name__, state.state.shape[0], tokens)
+        return advance(self.bank, state, tokens)
 
     def process_logits(self, state: AutomatonState, logits: Tensor, context: Context) -> tuple[AutomatonState, Tensor]:
         """Set every illegal token to -inf.
 
         A finished row keeps EOS and pad; a dead row keeps EOS alone, at logit 0.
         """
-        return state, mask(self.bank(logits.device), state, logits)
+        logits = own_rows(type(self).__name__, state.state.shape[0], logits)
+        return state, mask(self.bank, state, logits)
 
     def is_finished(self, state: AutomatonState) -> Tensor:
         """Return [B] bool: whether each row has had EOS."""

@@ -135,12 +135,17 @@ def wrong_texts(records: list[Record]) -> Iterator[str]:
     yield ""
 
 
-def peers_report(result: Record) -> Iterator[str]:
-    """All tables of one run."""
+def conditions(result: Record) -> str:
+    """Say what was measured, and where."""
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     machine = result["machine"]
-    yield f"{versions}; {machine['processor']}, one thread; load before {machine['load_before']:.1f}."
-    yield ""
+    load = f"load {machine['load_before']:.1f} at the beginning and {machine['load_after']:.1f} at the end"
+    return f"{versions}; {machine['processor']}, one thread; {load}; commit {result['commit']}."
+
+
+def peers_report(result: Record) -> Iterator[str]:
+    """All tables of one run."""
+    yield from (conditions(result), "")
     for key, found in result["vocabularies"].items():
         records, own = found["records"], result["suite"]
         measured = list(by_pattern(records))
@@ -224,7 +229,8 @@ def main() -> None:
     plot(peers, PAGE.with_suffix(".svg"))
     records = next(iter(peers["vocabularies"].values()))["records"]
     own = [n for n in peers["suite"] if n in by_pattern(records)]
-    page = fill_in(page, "summary", summary(records, own))
+    sizes = tables_of([r for r in records if r["pattern"] in own])
+    page = fill_in(page, "summary", [conditions(peers), "", sizes, "", *summary(records, own)])
     page = fill_in(page, "losses", losses(records, list(by_pattern(records))))
     page = fill_in(page, "compile", table(records, list(by_pattern(records)), MEASURES["compile"][2], 1e3))
     if (RESULTS / "masks.json").exists():

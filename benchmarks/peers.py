@@ -202,7 +202,7 @@ class OutlinesCore(Peer):
     distribution = "outlines-core"
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        import outlines_core  # type: ignore[import-untyped]
+        import outlines_core
 
         self.library = outlines_core
         self.size = vocabulary.size
@@ -224,7 +224,7 @@ class OutlinesCore(Peer):
 
 class OutlinesRows:
     def __init__(self, guides: Sequence[Any], bits: Tensor) -> None:
-        from outlines_core.kernels.torch import apply_token_bitmask_inplace  # type: ignore[import-untyped]
+        from outlines_core.kernels.torch import apply_token_bitmask_inplace
 
         width = bits.shape[1]
         self.guides = guides

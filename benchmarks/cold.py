@@ -15,6 +15,7 @@ def forget(vocabulary: Vocabulary) -> None:
     """
     shared = shared_by(vocabulary)
     shared._automata.clear()
+    shared._bytes = 0
     split.cache_clear()
     classes._build.cache_clear()
     classes._named.cache_clear()

@@ -81,6 +81,12 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
         decided = (ours[who], theirs[who], undecided[who])
         yield f"| {who} | {count} | {states[who]} | {differing[who]} | {' | '.join(map(str, decided))} |"
     yield ""
+    for vocabulary, records in result["vocabularies"].items():
+        for record in records:
+            for before, token in record.get("undecided", ())[:1]:
+                where = f"{record['subject']} on {record['pattern']}, {vocabulary}"
+                yield f"- Undecided: {where}, {len(record['undecided'])} tokens, such as `` {token} `` after `` {before} ``"
+    yield ""
     yield "| library | pattern | it | tokens | after | token | decided by |"
     yield "|---|---|---|---:|---|---|---|"
     for (who, pattern, kind), (_, tokens, *cells) in sorted(rows.items()):

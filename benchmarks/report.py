@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "peers.md"
 OURS = "logitkit"
+STEPS = 100  # tokens that a total stands for
 PEERS = ("LLGuidance", "XGrammar", "outlines-core")
 LABELS = {"tekken": "Tekken, 131k tokens", "sentencepiece_32k": "SentencePiece, 32k tokens"}
 Record = dict[str, Any]
@@ -51,10 +52,17 @@ def cell(record: Record, measure: Measure, scale: float) -> str:
     value = measure(record)
     if value is None:
         return "refused" if "refused" in record else record.get("unfinished", "–").replace(" s", " s")
+    about = "~" if is_scaled(record, measure) else ""
     wrong = any(
         record.get(f"batch_{rows}", {}).get("wrong") or "stuck" in record.get(f"batch_{rows}", {}) for rows in (1, 32)
     )
-    return number(value * scale) + ("†" if wrong else "")
+    return about + number(value * scale) + ("†" if wrong else "")
+
+
+def is_scaled(record: Record, measure: Measure) -> bool:
+    """Whether a total stands for more tokens than were made."""
+    batches = [record.get(f"batch_{rows}", {}) for rows in (1, 32)]
+    return any(b["total_s"] == measure(record) and b["steps"] < STEPS for b in batches if "total_s" in b)
 
 
 def number(value: float) -> str:
@@ -86,7 +94,8 @@ def summary(records: list[Record], names: list[str]) -> Iterator[str]:
             values = {n: v for n in ours if (v := measure(found[n][who])) is not None}
             row = [title if who == OURS else "", who, f"{len(values)} of {len(ours)}"]
             taken = [v * scale for v in values.values()]
-            row += [number(f(taken)) for f in (statistics.median, max, sum)]
+            about = "~" if any(is_scaled(found[n][who], measure) for n in values) else ""
+            row += [number(statistics.median(taken)), *(about + number(f(taken)) for f in (max, sum))]
             if who != OURS:
                 ratios = [v / ours[n] for n, v in values.items()]
                 row += [f"{number(f(ratios))}x" for f in (statistics.median, min, max)]

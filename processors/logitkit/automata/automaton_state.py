@@ -48,7 +48,7 @@ class AutomatonState(NamedTuple):
         return AutomatonState(slot, torch.zeros_like(slot), self.state), list(number)
 
     def from_portable(self, notes: object, processor: AutomatonConstraint, device: torch.device) -> AutomatonState:
-        """Return the state with the places that the automata named in the notes have in the bank of a device.
+        """Return the state with the places that the automata named in the notes have in the bank of the processor.
 
         Raises:
             StateFileError: An automaton is not there, none is the processor's own, or the state is none of its automaton.

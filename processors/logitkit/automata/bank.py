@@ -96,8 +96,10 @@ class Bank:
             self.generations[slot] += 1
             self._free.append(slot)
             self._changes += 1
-            for key in [k for k in self._masks if k[0] == slot]:
-                self._masks_size -= self._masks.pop(key).nbytes
+            # Over a copy: a collection in the midst of this may free another slot.
+            for key in [k for k in list(self._masks) if k[0] == slot]:
+                made = self._masks.pop(key, None)
+                self._masks_size -= 0 if made is None else made.nbytes
 
     def automaton(self, slot: int, generation: int) -> TokenAutomaton:
         """Return the automaton that a state refers to.

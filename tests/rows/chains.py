@@ -1,0 +1,41 @@
+"""Chains, and functions without a state."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from tests.rows.automata import LIST
+from tests.rows.row import EOS, TEXT, Row, ids
+
+
+def _half(logits: Tensor, context: lk.Context) -> Tensor:
+    return logits * 0.5
+
+
+def _by_length(logits: Tensor, context: lk.Context) -> Tensor:
+    """Depends on every key of the context: a batch that mixes up its rows is seen."""
+    prompt = torch.where(context.prompt >= 0, context.prompt, 0).sum(1)
+    scale = 1 / (1 + prompt + 2 * context.lengths + 3 * context.prompt_lengths)
+    return logits * scale[:, None].to(logits.dtype)
+
+
+ROWS: tuple[Row, ...] = (
+    Row("Stateless", "stateless", lambda v: lk.Stateless(_by_length), TEXT, masks=False),
+    Row(
+        "chain of three",
+        "chain",
+        lambda v: lk.chain(lk.RepetitionPenalty(1.3), lk.Regex(r"[0-9](,[0-9])*", v), lk.Stateless(_half)),
+        LIST,
+        masks=True,
+    ),
+    Row(
+        "chain of three others",
+        "chain",
+        lambda v: lk.chain(lk.RepetitionPenalty(0.9, window=4), lk.Choice(["1", "2,5"], v), lk.Stateless(_half)),
+        ((*ids(b"1"), EOS), ids(b"2", b",5")),
+        masks=True,
+    ),
+    Row("empty chain", "empty", lambda v: lk.chain(), TEXT, masks=False),
+)

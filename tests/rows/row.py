@@ -1,0 +1,66 @@
+"""What a row of the registry is, and the small vocabulary of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import logitkit as lk
+
+BOS, EOS, PAD = 0, 1, 2
+
+TOKENS: tuple[bytes | None, ...] = (
+    *(None, None, None),
+    *(bytes([c]) for c in b"0123456789abcdefghijklmnopqrstuvwxyz ,-.\n"),
+    *(b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xc3\xa9", b"\x82\xac", b"a"),
+    *(b"10", b"20", b"-0", b",5", b"ab", b"abc", b"cat", b"dog", b"og", b"1,", b"a\xc3", b"\xa9\xc3"),
+)
+
+
+@cache
+def vocabulary() -> lk.Vocabulary:
+    """64 ids, some of them pieces of characters, in a model whose logits have 72 columns."""
+    return lk.Vocabulary(TOKENS, eos_ids=[EOS], size=72, pad_id=PAD)
+
+
+def ids(*pieces: bytes) -> tuple[int, ...]:
+    """Return the first token of each piece of text."""
+    return tuple(TOKENS.index(piece) for piece in pieces)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A configuration of a processor.
+
+    Args:
+        name: Unique, shown by the tests.
+        kind: States of rows of one kind share a batch, and any processor of the kind runs it.
+        make: Makes the processor.
+        runs: Token runs that it allows.
+        masks: Whether it may set logits to -inf, so that logits must be as wide as the vocabulary.
+    """
+
+    name: str
+    kind: str
+    make: Callable[[lk.Vocabulary], lk.Processor[Any]]
+    runs: tuple[tuple[int, ...], ...]
+    masks: bool
+
+    @property
+    def processor(self) -> lk.Processor[Any]:
+        """The processor over the shared vocabulary, made once."""
+        return _made(self)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@cache
+def _made(row: Row) -> lk.Processor[Any]:
+    return row.make(vocabulary())
+
+
+# Runs for processors that allow every token.
+TEXT = ids(b"a", b"b", b"cat", b"dog", b"a"), ids(b"1", b"1", b"\xc3\xa9", b"10", b"-", b"1")

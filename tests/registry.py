@@ -1,4 +1,4 @@
-"""Every processor, with what the tests that hold for all of them need: one row for each configuration, by family in `tests/rows`."""
+"""Every processor, one row for each configuration, for the tests that hold for all of them. The rows are in `tests/rows`."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.conflicts import conflicts, eos_ids_of
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.constraints.intersection import Intersection
 from logitkit.context import Context
@@ -19,6 +20,7 @@ from logitkit.processor import (
     Role,
     check_same_structure,
     name_of,
+    own_rows,
     process_checked,
     reads_prompt,
     role_of,
@@ -59,30 +61,41 @@ class Chain:
     ) -> tuple[tuple[Any, ...], Tensor]:
         """Run every processor on the logits, [B, V], in order.
 
-        Constraints that are no neighbours may each allow other tokens and leave none: such a row ends with EOS, at logit 0.
+        Processors that may each allow other tokens can leave a row none: such a row ends with EOS, at logit 0.
         """
         after = []
-        last = self._last_constraint
+        ending = self._ending
         for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
             now, logits = process_checked(processor, before, logits, context)
             after.append(now)
-            if place == last:
-                logits = _end_empty_rows(logits, self._eos_ids)
+            if place == ending:
+                logits = _end_empty_rows(own_rows("chain", len(logits), logits), self._eos_ids)
         return tuple(after), logits
 
+    def conflicts(self, state: tuple[Any, ...]) -> Tensor:
+        """Return the rows that can only end, or have ended, against what the constraints ask for.
+
+        A row whose text a stop has ended is none of them.
+
+        Args:
+            state: The state of B rows.
+
+        Returns:
+            [B] bool: the row has left the language of a constraint, or together they leave it nothing to say.
+        """
+        return conflicts(self.processors, state)
+
     @cached_property
-    def _last_constraint(self) -> int | None:
-        """The place behind which rows are looked at, or None where a constraint alone, which does so itself, may empty them."""
-        first = next(
-            (i for i, p in enumerate(self.processors) if isinstance(p, AutomatonConstraint)), len(self.processors)
-        )
-        may_ban = [i for i, p in enumerate(self.processors) if role_of(p) in (None, Role.CONSTRAINT) and i > first]
-        return may_ban[-1] if may_ban else None
+    def _ending(self) -> int | None:
+        """The place behind which empty rows are ended: that of the last that may ban, unless it does so itself."""
+        may_ban = [i for i, p in enumerate(self.processors) if role_of(p) in (None, Role.CONSTRAINT)]
+        if len(may_ban) < 2 or not self._eos_ids or isinstance(self.processors[may_ban[-1]], AutomatonConstraint):
+            return None
+        return may_ban[-1]
 
     @cached_property
     def _eos_ids(self) -> tuple[int, ...]:
-        constraints = (p for p in self.processors if isinstance(p, AutomatonConstraint))
-        return next((p.vocabulary.eos_ids for p in constraints), ())
+        return next((found for p in self.processors if (found := eos_ids_of(p))), ())
 
 
 def _end_empty_rows(logits: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
@@ -98,8 +111,8 @@ def chain(*processors: Processor[Any]) -> Chain:
 
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must stand before every truncation (`TopK`, ...):
-            all that a truncation keeps might be illegal. Neighbouring constraints become one, their `Intersection`, so that
-            together they have no dead end.
+            all that a truncation keeps might be illegal. Finite automata among neighbouring constraints become one, their
+            `Intersection`, so that together they have no dead end.
 
     Returns:
         A processor whose state is the tuple of their states.
@@ -135,15 +148,18 @@ def chain(*processors: Processor[Any]) -> Chain:
 
 
 def _joined(processors: list[Processor[Any]]) -> list[Processor[Any]]:
-    """Replace each run of neighbouring constraints by its intersection."""
+    """Replace the automata of each run of constraints by their intersection, which stands where the first of them stood."""
     joined: list[Processor[Any]] = []
-    for constrains, run in groupby(processors, lambda p: isinstance(p, AutomatonConstraint)):
+    for constrains, run in groupby(processors, lambda p: role_of(p) is Role.CONSTRAINT):
         members = list(run)
-        if constrains and len(members) > 1:
-            parts = (q for p in members for q in (p.parts if isinstance(p, Intersection) else (p,)))
-            joined.append(Intersection(tuple(parts)))  # type: ignore[arg-type]
-        else:
+        automata = [p for p in members if isinstance(p, AutomatonConstraint)]
+        if not constrains or len(automata) < 2:
             joined.extend(members)
+            continue
+        parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
+        both = Intersection(tuple(parts))
+        # Constraints only mask, so what stands between two of them need not stay there.
+        joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
     return joined
 
 

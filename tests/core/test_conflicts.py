@@ -1,0 +1,105 @@
+"""Constraints of a chain that contradict each other: the row ends, and it can be asked which did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.processor import Role
+
+A, B, EOS = 0, 1, 2
+VOCABULARY = lk.Vocabulary([b"a", b"b", None], eos_ids=[EOS])
+NEVER = -torch.inf
+
+
+@dataclass(frozen=True)
+class Without:
+    """Bans a token, and knows no vocabulary."""
+
+    token: int
+    role: ClassVar[Role] = Role.CONSTRAINT
+
+    def init_state(self, context: lk.Context) -> tuple[()]:
+        return ()
+
+    def advance(self, state: tuple[()], tokens: Tensor) -> tuple[()]:
+        return state
+
+    def process_logits(self, state: tuple[()], logits: Tensor, context: lk.Context) -> tuple[tuple[()], Tensor]:
+        logits[:, self.token] = NEVER
+        return state, logits
+
+
+@dataclass(frozen=True)
+class Stopped(Without):
+    """A stop that has fired in every row."""
+
+    def fired(self, state: tuple[()]) -> Tensor:
+        return torch.ones(1, dtype=torch.bool)
+
+
+def context() -> lk.Context:
+    return lk.Context.of([[]], vocabulary_size=3)
+
+
+def run(processor: lk.Chain, *tokens: int) -> tuple[Any, list[float]]:
+    state = processor.advance(processor.init_state(context()), torch.tensor([[-1, *tokens]]))
+    return state, processor.process_logits(state, torch.full((1, 3), 5.0), context())[1][0].tolist()
+
+
+def test_a_row_that_is_left_nothing_ends_and_says_so() -> None:
+    both = lk.chain(lk.Regex("ab", VOCABULARY), Without(B))
+    state, logits = run(both)
+    assert logits == [5, NEVER, NEVER]
+    assert both.conflicts(state).tolist() == [False]
+    state, logits = run(both, A)
+    assert logits == [NEVER, NEVER, 0]
+    assert both.conflicts(state).tolist() == [True]
+    state, logits = run(both, A, EOS)
+    assert both.conflicts(state).tolist() == [True]
+
+
+def test_the_order_of_constraints_does_not_matter() -> None:
+    both = lk.chain(Without(B), lk.Regex("ab", VOCABULARY))
+    state, logits = run(both, A)
+    assert logits == [NEVER, NEVER, 0]
+    assert both.conflicts(state).tolist() == [True]
+
+
+def test_a_row_that_may_end_has_no_conflict() -> None:
+    both = lk.chain(lk.Regex("ab?", VOCABULARY), Without(B))
+    for tokens in ([A], [A, EOS]):
+        state, logits = run(both, *tokens)
+        assert logits == [NEVER, NEVER, 5]
+        assert both.conflicts(state).tolist() == [False]
+
+
+def test_a_draft_that_left_the_language_is_a_conflict() -> None:
+    regex = lk.chain(lk.Regex("ab", VOCABULARY))
+    state, logits = run(regex, B)
+    assert logits == [NEVER, NEVER, 0]
+    assert regex.conflicts(state).tolist() == [True]
+
+
+def test_a_stop_is_no_conflict() -> None:
+    both = lk.chain(lk.Regex("ab", VOCABULARY), Stopped(B))
+    state, logits = run(both, A)
+    assert logits == [NEVER, NEVER, 0]
+    assert both.conflicts(state).tolist() == [False]
+
+
+def test_automata_with_another_constraint_between_them_are_intersected() -> None:
+    apart = lk.chain(lk.Regex("ab|bb", VOCABULARY), Without(A), lk.Regex("b.|.a", VOCABULARY))
+    assert [type(p).__name__ for p in apart.processors] == ["Intersection", "Without"]
+    joined = lk.chain(lk.Regex("ab|bb", VOCABULARY), lk.RepetitionPenalty(1.0), lk.Regex("b.|.a", VOCABULARY))
+    assert [type(p).__name__ for p in joined.processors] == ["Regex", "RepetitionPenalty", "Regex"]
+
+
+def test_without_constraints_nothing_is_in_conflict() -> None:
+    assert lk.chain().conflicts(()).tolist() == []
+    penalty = lk.chain(lk.RepetitionPenalty(2.0))
+    assert penalty.conflicts(penalty.init_state(context())).tolist() == [False]

@@ -28,6 +28,8 @@ class ByteDfa:
         accepting: [S] bool.
         start: Its start state.
         fallback: For automata that look for texts (`occurrences`): what each state falls back to, or None.
+        free: [S] bool, in which states ids without text are legal and change nothing; None: in none, as a language has it.
+            With fallbacks it is all or none.
     """
 
     step: NDArray[np.int32]
@@ -35,6 +37,7 @@ class ByteDfa:
     accepting: NDArray[np.bool_]
     start: int
     fallback: Fallback | None = None
+    free: NDArray[np.bool_] | None = None
 
     def run(self, text: bytes, state: int | None = None) -> int:
         """Return the state after some bytes, from the start or from a given state."""

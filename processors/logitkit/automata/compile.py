@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.behaviours import Behaviours
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.dead_ends import may_have_dead_ends, without_dead_ends
 from logitkit.automata.limits import Limits
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.automata.token_automaton import STAY, TokenAutomaton
 from logitkit.automata.token_classes import token_classes
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary import Vocabulary
@@ -29,13 +31,17 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     if not np.any(dfa.accepting):
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
     classes = token_classes(dfa, vocabulary.trie, limits)
-    behaviours = classes.behaviours
+    class_of, behaviours = classes.class_of, classes.behaviours
+    if dfa.free is not None:
+        # One more class: all ids without text (EOS ids get theirs later).
+        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        behaviours = Behaviours.joined([behaviours, _staying(dfa.free)])
     if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(
-        classes.class_of,
+        class_of,
         behaviours,
         dfa.accepting,
         dfa.start,
@@ -43,3 +49,15 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         vocabulary.pad_id,
         None if dfa.fallback is None else dfa.fallback.state,
     )
+
+
+def _staying(free: NDArray[np.bool_]) -> Behaviours:
+    """Return the one behaviour that stays in the free states and is dead in all others."""
+    strict = FIRST_STATE + np.flatnonzero(~free[FIRST_STATE:])
+    where = FIRST_STATE + np.flatnonzero(free[FIRST_STATE:])
+    # What is fewer is listed. Where all states are free nothing is, so that it holds behind fallbacks too.
+    if len(strict) <= len(where):
+        default, source, target = STAY, strict, np.full(len(strict), DEAD)
+    else:
+        default, source, target = DEAD, where, where
+    return Behaviours(np.array([default]), np.array([0, len(source)]), source, target)

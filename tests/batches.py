@@ -28,11 +28,13 @@ class Batch:
         prompts: The prompt of each row.
         tokens: [B, T] int64, -1 = none: what is committed, one column after the other.
         logits: [T + 1, B, COLUMNS]: of each step, before the first token and after each.
+        streams: The random stream of each row, or None for its number.
     """
 
     prompts: list[list[int]]
     tokens: Tensor
     logits: Tensor = field(repr=False)
+    streams: list[int] | None = None
 
     @property
     def steps(self) -> int:
@@ -40,11 +42,13 @@ class Batch:
 
     def context(self) -> lk.Context:
         """The context before the first token."""
-        return lk.Context.of(self.prompts, COLUMNS, max_length=MAX_LENGTH)
+        context = lk.Context.of(self.prompts, COLUMNS, max_length=MAX_LENGTH)
+        return replace(context, stream_ids=None if self.streams is None else torch.tensor(self.streams))
 
     def select(self, rows: Sequence[int]) -> Batch:
         """The batch of some rows; rows may repeat."""
-        return Batch([self.prompts[r] for r in rows], self.tokens[list(rows)], self.logits[:, list(rows)])
+        streams = [r if self.streams is None else self.streams[r] for r in rows]
+        return Batch([self.prompts[r] for r in rows], self.tokens[list(rows)], self.logits[:, list(rows)], streams)
 
 
 @dataclass(frozen=True)

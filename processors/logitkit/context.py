@@ -28,6 +28,8 @@ class Context:
         vocabulary_size: Columns of the logits.
         device: Where the logits and the states are.
         max_length: Most tokens that any row will ever have, when the engine knows it: states then never grow.
+        stream_ids: [B] int64, which stream of random numbers each row draws from: rows of equal ids (and seeds) draw the same
+            numbers at the same length. None stands for the number of the row.
 
     Example:
         >>> context = Context.of([[5, 6], [7]], vocabulary_size=10)
@@ -41,6 +43,7 @@ class Context:
     vocabulary_size: int
     device: torch.device
     max_length: int | None = None
+    stream_ids: Tensor | None = None
 
     @classmethod
     def of(
@@ -75,6 +78,13 @@ class Context:
         """Number of rows."""
         return self.prompt.shape[0]
 
+    @property
+    def streams(self) -> Tensor:
+        """The streams of random numbers, [B] int64: `stream_ids`, or the numbers of the rows."""
+        if self.stream_ids is None:
+            return torch.arange(self.batch_size, dtype=torch.int64, device=self.device)
+        return self.stream_ids
+
 
 def _checked_id(row: int, given: object) -> int:
     found = as_integer(given)
@@ -91,7 +101,7 @@ def select_context(context: Context, rows: Tensor) -> Context:
         rows: [R] int64 row indices from 0 to B - 1, on the context's device.
 
     Returns:
-        The context of R rows.
+        The context of R rows; each keeps its stream of random numbers, so that rows picked twice share one.
 
     Example:
         >>> context = Context.of([[5, 6], [7]], vocabulary_size=10)
@@ -103,6 +113,7 @@ def select_context(context: Context, rows: Tensor) -> Context:
         prompt=context.prompt.index_select(0, rows),
         prompt_lengths=context.prompt_lengths.index_select(0, rows),
         lengths=context.lengths.index_select(0, rows),
+        stream_ids=context.streams.index_select(0, rows),
     )
 
 
@@ -113,7 +124,8 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
         contexts: At least one context; all of one vocabulary size and device.
 
     Returns:
-        The context of all rows; `max_length` is the largest, or None if any is None.
+        The context of all rows; `max_length` is the largest, or None if any is None. Each row keeps its stream of random
+        numbers, that is its number in its own batch where no `stream_ids` are given: it goes on as it would have alone.
 
     Raises:
         ConfigurationError: No context is given.
@@ -143,5 +155,6 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
         ),
         prompt_lengths=torch.cat([c.prompt_lengths for c in contexts]),
         lengths=torch.cat([c.lengths for c in contexts]),
+        stream_ids=torch.cat([c.streams for c in contexts]),
         max_length=max(known) if len(known) == len(limits) else None,
     )

@@ -84,3 +84,22 @@ def test_contexts_are_compared_by_identity() -> None:
     assert one == one
     assert one != lk.Context.of([[5, 6]], 10)
     assert len({one, lk.Context.of([[5, 6]], 10)}) == 2
+
+
+def test_rows_keep_their_stream_of_random_numbers() -> None:
+    context = lk.Context.of([[5], [6], [7]], 10)
+    assert context.stream_ids is None
+    assert context.streams.tolist() == [0, 1, 2]
+    assert lk.select_context(context, torch.tensor([2, 0, 0])).streams.tolist() == [2, 0, 0]
+    named = dataclasses.replace(context, stream_ids=torch.tensor([70, 80, 90]))
+    assert named.streams.tolist() == [70, 80, 90]
+    assert lk.select_context(named, torch.tensor([2, 0])).streams.tolist() == [90, 70]
+
+
+def test_joined_batches_draw_the_numbers_that_each_drew_alone() -> None:
+    a, b = lk.Context.of([[5], [6]], 10), lk.Context.of([[7], [8]], 10)
+    named = dataclasses.replace(b, stream_ids=torch.tensor([9, 4]))
+    assert lk.concatenate_context([a, b]).streams.tolist() == [0, 1, 0, 1]
+    assert lk.concatenate_context([a, named, b]).streams.tolist() == [0, 1, 9, 4, 0, 1]
+    moved = lk.select_context(lk.concatenate_context([a, named]), torch.tensor([3, 1]))
+    assert lk.concatenate_context([moved, a]).streams.tolist() == [4, 1, 0, 1]

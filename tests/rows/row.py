@@ -39,7 +39,9 @@ class Row:
         kind: States of rows of one kind share a batch, and any processor of the kind runs it.
         make: Makes the processor.
         runs: Token runs that it allows.
-        masks: Whether it may set logits to -inf, so that logits must be as wide as the vocabulary.
+        masks: Whether it may set logits to -inf.
+        sized: Whether one that masks has a vocabulary: logits must be as wide, and columns behind it are masked.
+        compares: Whether it compares the logits of a row, so that more columns matter to the others.
     """
 
     name: str
@@ -47,6 +49,8 @@ class Row:
     make: Callable[[lk.Vocabulary], lk.Processor[Any]]
     runs: tuple[tuple[int, ...], ...]
     masks: bool
+    sized: bool = True
+    compares: bool = False
 
     @property
     def processor(self) -> lk.Processor[Any]:

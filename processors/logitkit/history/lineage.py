@@ -185,4 +185,5 @@ class Lineage:
             vocabulary_size=base.vocabulary_size,
             device=base.device,
             max_length=base.max_length,
+            stream_ids=base.stream_ids,
         )

@@ -19,18 +19,28 @@ from logitkit.state import select as select
 from logitkit.state import to as to
 from logitkit.state_file import load_state as load_state
 from logitkit.state_file import save_state as save_state
+from logitkit.tokens.allow import AllowTokens as AllowTokens
+from logitkit.tokens.ban import BanTokens as BanTokens
+from logitkit.tokens.bias import LogitBias as LogitBias
+from logitkit.tokens.forced import ForcedTokens as ForcedTokens
+from logitkit.tokens.min_new import MinNewTokens as MinNewTokens
 from logitkit.vocabulary import Vocabulary as Vocabulary
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllowTokens",
+    "BanTokens",
     "Chain",
     "Choice",
     "Context",
     "Dfa",
     "Fill",
+    "ForcedTokens",
     "Intersection",
     "Limits",
+    "LogitBias",
+    "MinNewTokens",
     "Processor",
     "Regex",
     "RepetitionPenalty",

@@ -18,6 +18,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.processor import (
     Processor,
     Role,
+    batch_size_of,
     check_same_structure,
     name_of,
     own_rows,
@@ -42,6 +43,11 @@ class Chain:
     def reads_prompt(self) -> bool:
         """Whether the tokens of prompts matter to any of them."""
         return any(map(reads_prompt, self.processors))
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of rows that one of them is for, or None."""
+        return next((rows for p in self.processors if (rows := batch_size_of(p)) is not None), None)
 
     def init_state(self, context: Context) -> tuple[Any, ...]:
         """Return the states of all processors for the rows of `context`."""

@@ -37,7 +37,8 @@ class Processor(Protocol[S]):
 
     A state is a NamedTuple of tensors whose leading dimension is the row (or a tuple of such states). No
     method changes the processor or a state it is given. Implementations are frozen dataclasses and may set the
-    attributes `role: Role` and `reads_prompt: bool` (tokens of prompts matter to it, so that pads would count).
+    attributes `role: Role`, `reads_prompt: bool` (tokens of prompts matter to it, so that pads would count) and
+    `batch_size: int | None` (it has something for each row of one batch).
 
     Example:
         >>> import torch
@@ -146,6 +147,12 @@ def role_of(processor: Processor[Any]) -> Role | None:
 def reads_prompt(processor: Processor[Any]) -> bool:
     """Return whether a processor declares that the tokens of prompts matter to it."""
     return bool(getattr(processor, "reads_prompt", False))
+
+
+def batch_size_of(processor: Processor[Any]) -> int | None:
+    """Return how many rows a processor is made for, or None for any."""
+    rows = getattr(processor, "batch_size", None)
+    return rows if isinstance(rows, int) else None
 
 
 def name_of(processor: Processor[Any]) -> str:

@@ -1,0 +1,1 @@
+"""Processors that name tokens by their ids."""

@@ -1,0 +1,35 @@
+"""Processors that name tokens by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import logitkit as lk
+from tests.rows.row import BOS, EOS, PAD, TEXT, Row, ids
+
+MAKE = Callable[[lk.Vocabulary], lk.Processor[Any]]
+
+
+def _masks(name: str, kind: str, make: MAKE, *runs: tuple[int, ...]) -> Row:
+    return Row(name, kind, make, runs, masks=True, sized=False)
+
+
+DIGITS = ids(b"1", b"10", b"2", b"3")
+BEGIN = ids(b"a", b"cat", b"b")
+
+ROWS: tuple[Row, ...] = (
+    Row("LogitBias", "bias", lambda v: lk.LogitBias({3: 5.5, 71: -100, 0: 0.1, 9: 1e4}), TEXT, masks=False),
+    Row("LogitBias of one", "bias", lambda v: lk.LogitBias({0: -1e4}), TEXT, masks=False),
+    Row("LogitBias of none", "bias", lambda v: lk.LogitBias({7: 0}), TEXT, masks=False),
+    _masks("AllowTokens", "allow", lambda v: lk.AllowTokens([EOS, *DIGITS]), DIGITS, (*DIGITS, EOS)),
+    _masks("AllowTokens of one", "allow", lambda v: lk.AllowTokens([BOS]), (BOS,), (BOS, BOS)),
+    _masks("BanTokens", "ban", lambda v: lk.BanTokens([BOS, 71, PAD, *DIGITS]), ids(b"a", b"b"), (EOS,)),
+    _masks("BanTokens of none", "ban", lambda v: lk.BanTokens([]), *TEXT),
+    _masks("MinNewTokens", "min new", lambda v: lk.MinNewTokens(3, v.eos_ids), *TEXT, (*BEGIN, EOS)),
+    _masks("MinNewTokens of none", "min new", lambda v: lk.MinNewTokens(0, EOS), (EOS,), *TEXT),
+    _masks("MinNewTokens of several", "min new", lambda v: lk.MinNewTokens(2, [PAD, EOS, 71]), *TEXT),
+    _masks("ForcedTokens", "forced", lambda v: lk.ForcedTokens(BEGIN), BEGIN, (*BEGIN, EOS)),
+    _masks("ForcedTokens with EOS", "forced", lambda v: lk.ForcedTokens([BOS, EOS, BOS, 71, 4]), (BOS, EOS, BOS)),
+    _masks("ForcedTokens of none", "forced", lambda v: lk.ForcedTokens([]), *TEXT),
+)

@@ -10,6 +10,8 @@ from logitkit.constraints.regex import Regex as Regex
 from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
 from logitkit.context import select_context as select_context
+from logitkit.penalties.frequency import FrequencyPenalty as FrequencyPenalty
+from logitkit.penalties.presence import PresencePenalty as PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
 from logitkit.processor import Processor as Processor
 from logitkit.processor import Stateless as Stateless
@@ -36,11 +38,13 @@ __all__ = [
     "Context",
     "Dfa",
     "Fill",
+    "FrequencyPenalty",
     "ForcedTokens",
     "Intersection",
     "Limits",
     "LogitBias",
     "MinNewTokens",
+    "PresencePenalty",
     "Processor",
     "Regex",
     "RepetitionPenalty",

@@ -6,6 +6,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.context import Context
@@ -74,6 +75,12 @@ class TokenHistory(NamedTuple):
         if bool((count > there.shape[1]).any()) or not torch.equal(self.tokens >= 0, there):
             return "a row has not as many tokens as it says"
         return None
+
+    def rows(self) -> list[NDArray[np.int32]]:
+        """Return the tokens of each row, in the order of their places in the ring, on the host."""
+        tokens = self.tokens.numpy()
+        counts = torch.minimum(self.length, self.window).tolist()
+        return [tokens[row, :count] for row, count in enumerate(counts)]
 
     def append(self, tokens: Tensor) -> TokenHistory:
         """Return the histories with more tokens: [B] or [B, T] int64, -1 = none."""

@@ -1,6 +1,8 @@
-"""Repetition penalties."""
+"""Penalties on what was said already."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import logitkit as lk
 from tests.rows.row import TEXT, Row
@@ -11,7 +13,22 @@ def _windowed(window: int, penalty: float) -> Row:
     return Row(name, "repetition", lambda v: lk.RepetitionPenalty(penalty, window=window), TEXT, masks=False)
 
 
+def _counted(kind: str, make: type[lk.FrequencyPenalty | lk.PresencePenalty]) -> tuple[Row, ...]:
+    def row(name: str, *arguments: Any) -> Row:
+        return Row(f"{make.__name__}{name}", kind, lambda v: make(*arguments), TEXT, masks=False)
+
+    return (
+        row("", 0.7),
+        row(" of all that encourages", -2.0, None, True),
+        row(" of 1", 0.5, 1),
+        row(" of 5 of all", 100.0, 5, True),
+        row(" of nothing", 0.0, 3),
+    )
+
+
 ROWS: tuple[Row, ...] = (
+    *_counted("frequency", lk.FrequencyPenalty),
+    *_counted("presence", lk.PresencePenalty),
     Row("RepetitionPenalty", "repetition", lambda v: lk.RepetitionPenalty(1.3), TEXT, masks=False),
     Row(
         "RepetitionPenalty of output",

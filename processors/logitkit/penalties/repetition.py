@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from logitkit.context import Context
-from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
 from logitkit.penalties.penalise import penalise_rows, penalise_tensors
+from logitkit.penalties.ranges import checked_number, checked_window
 from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
@@ -21,8 +19,6 @@ __all__ = ["RepetitionPenalty", "RepetitionState"]
 
 # Far beyond every use, and far from where a number or its reciprocal leaves the 32 bits that logits are changed in.
 LEAST, MOST = 1e-4, 1e4
-
-LONGEST_WINDOW = 2**24
 
 
 class RepetitionState(NamedTuple):
@@ -77,20 +73,9 @@ class RepetitionPenalty:
         return self.include_prompt
 
     def __post_init__(self) -> None:
-        penalty = _as_float(self.penalty)
-        if penalty is None or not LEAST <= penalty <= MOST:
-            raise ConfigurationError(
-                f"penalty is {self.penalty!r}; allowed are numbers from {LEAST:g} to {MOST:g} (1 changes nothing)"
-            )
+        penalty = checked_number("penalty", self.penalty, LEAST, MOST, "1 changes nothing")
         object.__setattr__(self, "penalty", penalty)
-        if self.window is None:
-            return
-        window = as_integer(self.window)
-        if window is None or not 1 <= window <= LONGEST_WINDOW:
-            raise ConfigurationError(
-                f"window is {self.window!r}; allowed are integers from 1 to {LONGEST_WINDOW}, and None to count all tokens"
-            )
-        object.__setattr__(self, "window", window)
+        object.__setattr__(self, "window", checked_window(self.window))
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the state of rows that have their prompt."""
@@ -116,12 +101,3 @@ class RepetitionPenalty:
         if by_tensors(logits):
             return state, penalise_tensors(state.history, state.penalty, logits)
         return state, penalise_rows(state.history, state.penalty, logits)
-
-
-def _as_float(given: object) -> float | None:
-    if isinstance(given, bool) or not isinstance(given, Real):
-        return None
-    try:
-        return float(given)
-    except OverflowError:
-        return None

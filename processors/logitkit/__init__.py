@@ -3,6 +3,9 @@
 from logitkit.automata.limits import Limits as Limits
 from logitkit.chain import Chain as Chain
 from logitkit.chain import chain as chain
+from logitkit.configuration.reading import from_config as from_config
+from logitkit.configuration.schema import config_schema as config_schema
+from logitkit.configuration.writing import to_config as to_config
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
 from logitkit.constraints.intersection import Intersection as Intersection
@@ -53,9 +56,12 @@ __all__ = [
     "chain",
     "concatenate",
     "concatenate_context",
+    "config_schema",
+    "from_config",
     "load_state",
     "save_state",
     "select",
     "select_context",
     "to",
+    "to_config",
 ]

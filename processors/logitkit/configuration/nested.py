@@ -1,0 +1,33 @@
+"""A configuration inside a configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logitkit.configuration.place import Place
+
+
+class Nested:
+    """A whole configuration, of what stands inside a processor."""
+
+    allowed = "a configuration of its own"
+
+    def fits(self, value: object) -> bool:
+        """Whether it is an object."""
+        return isinstance(value, dict)
+
+    def read(self, value: Any, place: Place) -> Any:
+        """Return the processor."""
+        from logitkit.configuration.reading import read  # reading knows the kinds, and some kinds hold others
+
+        return read(value, place.nested())
+
+    def write(self, value: Any) -> Any:
+        """Return the configuration of a processor."""
+        from logitkit.configuration.writing import to_config
+
+        return to_config(value)
+
+    def schema(self) -> dict[str, Any]:
+        """Refer to the schema of all configurations."""
+        return {"$ref": "#/$defs/config"}

@@ -1,0 +1,37 @@
+"""The JSON Schema of configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from logitkit.configuration.kinds import CHAIN, KINDS
+
+__all__ = ["config_schema"]
+
+
+def config_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of what `from_config` takes.
+
+    A schema cannot say all: that a pattern parses, that an id is one of the vocabulary, that a chain's order is sound.
+
+    Returns:
+        The schema, with a definition for each kind of processor.
+
+    Example:
+        >>> config_schema()["$defs"]["top_k"]["anyOf"][0]["type"]
+        'integer'
+    """
+    kinds = {name: {"$ref": f"#/$defs/{name}"} for name in KINDS}
+    single = {"type": "object", "properties": kinds, "additionalProperties": False}
+    links = {
+        "type": "object",
+        "properties": {CHAIN: {"type": "array", "items": {"$ref": "#/$defs/config"}}},
+        "required": [CHAIN],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A configuration of logitkit",
+        "$ref": "#/$defs/config",
+        "$defs": {"config": {"anyOf": [single, links]}} | {name: kind.schema() for name, kind in KINDS.items()},
+    }

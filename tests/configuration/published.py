@@ -1,0 +1,44 @@
+"""What the documentation says of configurations, made from the code: `python -m tests.configuration.published` writes it anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import logitkit as lk
+from logitkit.configuration.kinds import KINDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+SCHEMA = DOCS / "config.schema.json"
+PAGE = DOCS / "configuration.md"
+BEGIN, END = "<!-- kinds -->\n", "<!-- end of kinds -->\n"
+
+
+def schema() -> str:
+    """Return the schema as it is published."""
+    return json.dumps(lk.config_schema(), indent=2) + "\n"
+
+
+def table() -> str:
+    """Return the table of all kinds."""
+    lines = ["| key | parameters | Python |", "|---|---|---|"]
+    for kind in KINDS.values():
+        parameters = []
+        for name, form in kind.parameters.items():
+            left_out = f" (default: `{json.dumps(kind.defaults[name])}`)" if name in kind.defaults else ""
+            parameters.append(f"`{name}`: {form.allowed}{left_out}")
+        alone = f"; `{kind.main}` may stand alone" if kind.main and not kind.bare else ""
+        lines.append(f"| `{kind.name}` | {'; '.join(parameters)}{alone} | `{kind.made.__name__}` |")
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the page with the table that is true now."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(schema())
+    PAGE.write_text(page())

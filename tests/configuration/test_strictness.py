@@ -1,0 +1,119 @@
+"""What is not allowed in a configuration is refused, by key, value and what is allowed; and the schema says the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.configuration.kinds import KINDS
+from logitkit.errors import ConfigurationError, LogitkitError, PatternSyntaxError, PatternTooLarge
+from tests.configuration import published
+from tests.registry import vocabulary
+
+SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
+
+
+def dfa(*transitions: Any) -> dict[str, Any]:
+    return {"dfa": {"transitions": list(transitions), "start": 0, "accepting": [0]}}
+
+
+def penalty(**parameters: Any) -> dict[str, Any]:
+    return {"repetition_penalty": parameters}
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"regx": "a"}, r" has the unknown key 'regx'; did you mean 'regex'\? Allowed are .*regex"),
+        ({"zzz": 1}, r" has the unknown key 'zzz'\. Allowed are .*regex"),
+        ({1: 1}, r" has the unknown key 1\. Allowed are"),
+        (penalty(penalty=2, windw=3), r"\['repetition_penalty'\] has the unknown key 'windw'; did you mean 'window'"),
+        (penalty(window=3), r"\['repetition_penalty'\] lacks 'penalty': a number from 0.0001 to 10000"),
+        (penalty(penalty=2, window=2.0), r"\['window'\] is 2.0; allowed is an integer from 1 to 16777216, or null"),
+        ({"repetition_penalty": "1.1"}, r"\['repetition_penalty'\] is '1.1'; allowed is a number from 0.0001 to 10000"),
+        ({"repetition_penalty": True}, r"\['repetition_penalty'\] is True; allowed is a number"),
+        ({"repetition_penalty": 0}, r"\['repetition_penalty'\] is 0; allowed is a number from"),
+        ({"repetition_penalty": math.nan}, r"\['repetition_penalty'\] is nan; allowed"),
+        ({"repetition_penalty": 10**5000}, r"\['repetition_penalty'\] is a huge int; allowed"),
+        ({"regex": None}, r"\['regex'\] is None; allowed is a string"),
+        ({"regex": {"pattern": {"hex": "61"}}}, r"\['regex'\]\['pattern'\] is .*; allowed is a string"),
+        ({"choice": []}, r"\['choice'\] is \[\]; allowed is a list that is not empty"),
+        ({"choice": "yes"}, r"\['choice'\] is 'yes'; allowed is a list"),
+        ({"choice": ["a", 3]}, r"\['choice'\]\[1\] is 3; allowed is a string or"),
+        ({"choice": ["a", {"hex": "c"}]}, r"\['choice'\]\[1\] is \{'hex': 'c'\}; allowed is a string or"),
+        ({"choice": ["\ud800"]}, r"\['choice'\]: options\[0\] has a lone surrogate"),
+        ({"chain": {"regex": "a"}}, r"\['chain'\] is \{'regex': 'a'\}; allowed is a list"),
+        ({"chain": [], "regex": "a"}, r" has 'chain' and other keys"),
+        ({"chain": ["regex"]}, r"\['chain'\]\[0\] is 'regex'; allowed is an object"),
+        ({"regex": "a+", "choice": ["b"]}, r": no text is allowed by all constraints"),
+        ([], r" is \[\]; allowed is an object"),
+        ("{}", r" is '\{\}'; allowed is an object"),
+        (dfa([0, 5, 0], [0, 5, 1]), r"\['transitions'\]\[1\] is \[0, 5, 1\]; allowed is one move"),
+        (dfa([0, 99, 0]), r"\['transitions'\]\[0\]\[1\] is 99; allowed is an integer from 0 to 71"),
+        (dfa([0, 5]), r"\['transitions'\]\[0\] is \[0, 5\]; allowed is a move"),
+    ],
+)
+def test_errors_name_the_place_the_value_and_what_is_allowed(config: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        lk.from_config(config, vocabulary())
+    assert str(caught.value).startswith("config")
+
+
+def test_patterns_are_refused_as_patterns_are() -> None:
+    with pytest.raises(PatternSyntaxError, match="unterminated"):
+        lk.from_config({"chain": [{"regex": "(a"}]}, vocabulary())
+    with pytest.raises(PatternTooLarge, match="more than 10 states"):
+        lk.from_config({"regex": "a{20}"}, vocabulary(), limits=lk.Limits(states=10))
+
+
+def test_nesting_is_bounded() -> None:
+    config: dict[str, Any] = {"regex": "a"}
+    for _ in range(16):
+        config = {"chain": [config]}
+    assert isinstance(lk.from_config(config, vocabulary()), lk.Chain)
+    with pytest.raises(ConfigurationError, match="nested 17 deep; allowed are 16 levels"):
+        lk.from_config({"chain": [config]}, vocabulary())
+
+
+def test_long_values_are_not_echoed_whole() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        lk.from_config({"choice": "x" * 10_000}, vocabulary())
+    assert len(str(caught.value)) < 300
+
+
+scalars = st.none() | st.booleans() | st.integers(-3, 80) | st.sampled_from([10**9, 10**30, 1e300]) | st.floats(-2, 2)
+junk = st.recursive(
+    scalars | st.text("a[0", max_size=2),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["hex", "5", "start", "a"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@settings(max_examples=60)
+@given(st.data())
+def test_the_schema_allows_what_is_read(name: str, data: st.DataObject) -> None:
+    """And what it refuses, the reader refuses too, by a configuration error and no other."""
+    parameters = st.fixed_dictionaries({}, optional=dict.fromkeys(KINDS[name].parameters, junk))
+    config = {name: data.draw(junk | parameters)}
+    try:
+        lk.from_config(config, vocabulary(), limits=lk.Limits(states=2_000, work=100_000))
+    except LogitkitError:
+        return
+    assert SCHEMA.is_valid(json.loads(json.dumps(config)))
+
+
+def test_what_is_published_is_what_the_code_does() -> None:
+    jsonschema.Draft202012Validator.check_schema(lk.config_schema())
+    again = "write it anew: python -m tests.configuration.published"
+    assert published.SCHEMA.read_text() == published.schema(), again
+    assert published.PAGE.read_text() == published.page(), again

@@ -14,6 +14,7 @@ from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
 from logitkit.context import select_context as select_context
 from logitkit.penalties.frequency import FrequencyPenalty as FrequencyPenalty
+from logitkit.penalties.no_repeat_ngram import NoRepeatNGram as NoRepeatNGram
 from logitkit.penalties.presence import PresencePenalty as PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
 from logitkit.processor import Processor as Processor
@@ -41,12 +42,13 @@ __all__ = [
     "Context",
     "Dfa",
     "Fill",
-    "FrequencyPenalty",
     "ForcedTokens",
+    "FrequencyPenalty",
     "Intersection",
     "Limits",
     "LogitBias",
     "MinNewTokens",
+    "NoRepeatNGram",
     "PresencePenalty",
     "Processor",
     "Regex",

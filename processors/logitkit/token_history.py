@@ -82,6 +82,22 @@ class TokenHistory(NamedTuple):
         counts = torch.minimum(self.length, self.window).tolist()
         return [tokens[row, :count] for row, count in enumerate(counts)]
 
+    def ordered_rows(self) -> list[NDArray[np.int32]]:
+        """Return the tokens of each row, oldest first, on the host."""
+        found = []
+        for tokens, length, window in zip(self.rows(), self.length.tolist(), self.window.tolist(), strict=True):
+            oldest = length % window if length > window else 0
+            found.append(np.concatenate([tokens[oldest:], tokens[:oldest]]) if oldest else tokens)
+        return found
+
+    def latest_tensors(self) -> Tensor:
+        """Return the tokens of each row, newest first: [B, N] int32, -1 behind the oldest."""
+        size = self.tokens.shape[1]
+        back = torch.arange(size, device=self.tokens.device)[None]
+        there = back < torch.minimum(self.length, self.window)[:, None]
+        place = (self.length[:, None] - 1 - back) % self.window[:, None]
+        return torch.where(there, self.tokens.gather(1, torch.where(there, place, 0)), -1)
+
     def append(self, tokens: Tensor) -> TokenHistory:
         """Return the histories with more tokens: [B] or [B, T] int64, -1 = none."""
         if tokens.dim() == 2 and tokens.shape[1] == 1:

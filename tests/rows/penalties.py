@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import logitkit as lk
-from tests.rows.row import TEXT, Row
+from tests.rows.row import TEXT, Row, ids
 
 
 def _windowed(window: int, penalty: float) -> Row:
@@ -26,9 +26,24 @@ def _counted(kind: str, make: type[lk.FrequencyPenalty | lk.PresencePenalty]) ->
     )
 
 
+def _n_gram(name: str, n: int, window: int | None = None, include_prompt: bool = True) -> Row:
+    return Row(
+        f"NoRepeatNGram of {n}{name}",
+        "n-gram",
+        lambda v: lk.NoRepeatNGram(n, window, include_prompt),
+        (ids(b"a", b"b", b"cat", b"1", b"dog"), ids(b"1", b"2", b"\xc3\xa9", b"10", b"-")),
+        masks=True,
+        sized=False,
+    )
+
+
 ROWS: tuple[Row, ...] = (
     *_counted("frequency", lk.FrequencyPenalty),
     *_counted("presence", lk.PresencePenalty),
+    _n_gram("", 1),
+    _n_gram(" in 6 of output", 1, 6, include_prompt=False),
+    _n_gram("", 2),
+    _n_gram(" in 5", 3, 5),
     Row("RepetitionPenalty", "repetition", lambda v: lk.RepetitionPenalty(1.3), TEXT, masks=False),
     Row(
         "RepetitionPenalty of output",

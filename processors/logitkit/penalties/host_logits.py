@@ -15,6 +15,9 @@ from logitkit.penalties.finite import finite_rows
 
 __all__ = ["HostLogits"]
 
+# Minus infinity, as the bits of the dtypes that numpy moves as bits.
+NEVER = {torch.float16: -1024, torch.bfloat16: -128}
+
 
 @dataclass(frozen=True, slots=True)
 class HostLogits:
@@ -46,10 +49,7 @@ class HostLogits:
         try:
             said = line.take(ids)
         except IndexError:
-            raise VocabularyError(
-                f"row {row} has the token {ids.max()}, but the logits have {len(line)} columns: they belong "
-                "to another model"
-            ) from None
+            raise self._stranger(row, ids) from None
         wide: NDArray[Any] = torch.from_numpy(said).view(self.dtype).float().numpy() if self._narrow else said
         return wide
 
@@ -59,6 +59,23 @@ class HostLogits:
         if self._narrow:
             changed = torch.from_numpy(changed).to(self.dtype).view(torch.int16).numpy()
         self.array[row][ids] = changed
+
+    def ban(self, row: int, ids: NDArray[Any]) -> None:
+        """Set the logits of token ids, [N] integers, to -inf.
+
+        Raises:
+            VocabularyError: A token is none of the columns.
+        """
+        try:
+            self.array[row][ids] = NEVER.get(self.dtype, -np.inf)
+        except IndexError:
+            raise self._stranger(row, ids) from None
+
+    def _stranger(self, row: int, ids: NDArray[Any]) -> VocabularyError:
+        return VocabularyError(
+            f"row {row} has the token {ids.max()}, but the logits have {self.array.shape[1]} columns: they belong "
+            "to another model"
+        )
 
     @property
     def _narrow(self) -> bool:

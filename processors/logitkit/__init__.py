@@ -25,6 +25,7 @@ from logitkit.state import select as select
 from logitkit.state import to as to
 from logitkit.state_file import load_state as load_state
 from logitkit.state_file import save_state as save_state
+from logitkit.stopping.stop_strings import StopStrings as StopStrings
 from logitkit.tokens.allow import AllowTokens as AllowTokens
 from logitkit.tokens.ban import BanTokens as BanTokens
 from logitkit.tokens.bias import LogitBias as LogitBias
@@ -54,6 +55,7 @@ __all__ = [
     "Regex",
     "RepetitionPenalty",
     "Stateless",
+    "StopStrings",
     "Vocabulary",
     "chain",
     "concatenate",

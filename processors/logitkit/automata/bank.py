@@ -156,10 +156,13 @@ class Bank:
         """Return the tables on a device, made anew if the bank has changed since."""
         with self._lock:
             # Garbage collection may free a slot meanwhile, even in this thread: then once more.
-            while self._built.get(device) != self._changes:
-                self._built[device] = self._changes
-                self._tables[device] = BankTables.of([*self.automata], [*self.generations], device)
+            while self._built.get(device) != (changes := self._changes):
+                self._tables[device] = self._laid_out(device)
+                self._built[device] = changes
             return self._tables[device]
+
+    def _laid_out(self, device: torch.device) -> BankTables:
+        return BankTables.of([*self.automata], [*self.generations], device)
 
     def trace(self, device: torch.device) -> None:
         """Have the tables ready from now on whenever the bank changes, as a compiled graph needs."""

@@ -37,7 +37,7 @@ class Occurrences:
 
     @classmethod
     def of(cls, texts: Sequence[bytes], limits: Limits) -> Occurrences:
-        """Build the automaton of some texts, none of them empty; equal texts count as the first.
+        """Build the automaton of any number of texts, none of them empty; equal texts count as the first.
 
         Raises:
             PatternTooLarge: There are more states than allowed.
@@ -54,8 +54,9 @@ class Occurrences:
         step = np.zeros((len(trie), len(used) + 1), np.int32)
         depth = np.zeros(len(trie), np.int64)
         fallback = np.zeros(len(trie), np.int64)
-        first, last = trie.level(1)
-        step[0, symbol[first:last]] = np.arange(first, last)
+        if texts:
+            first, last = trie.level(1)
+            step[0, symbol[first:last]] = np.arange(first, last)
         for level in range(1, trie.depth):
             first, last = trie.level(level)
             nodes, parent = np.arange(first, last), trie.parent[first:last]
@@ -72,7 +73,7 @@ class Occurrences:
 
     def without(self) -> ByteDfa:
         """Return the automaton of the texts in which none of these occurs."""
-        kept = self._without_occurrence()
+        kept = self.kept()
         number = np.full(len(kept), DEAD, np.int32)
         number[kept] = FIRST_STATE + np.arange(int(kept.sum()))
         target = self.step[kept]
@@ -87,8 +88,11 @@ class Occurrences:
         state = np.concatenate([np.zeros(FIRST_STATE, np.int64), number[self.fallback[kept]]])
         return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, Fallback(state, goes_on))
 
-    def _without_occurrence(self) -> NDArray[np.bool_]:
-        """Return which states are reached without an occurrence: a state behind one would be a dead weight in every class."""
+    def kept(self) -> NDArray[np.bool_]:
+        """Return which states are reached without an occurrence; those, in order, are the live states of `without`.
+
+        A state behind an occurrence would be a dead weight in every class.
+        """
         kept = np.zeros(len(self.step), bool)
         kept[0] = True
         frontier: Ints = np.zeros(1, np.int64)

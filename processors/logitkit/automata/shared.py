@@ -6,12 +6,15 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from typing import TypeVar
 
 from logitkit.automata.bank import Bank
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.vocabulary import Vocabulary
 
 __all__ = ["Shared", "shared_by"]
+
+T = TypeVar("T")
 
 
 class Shared:
@@ -30,6 +33,17 @@ class Shared:
         self._bytes = 0
         self._in_work: dict[Hashable, threading.Lock] = {}
         self.bank = Bank()
+        self._others: dict[type, object] = {}
+
+    def once(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a kind that goes with the vocabulary, made when it is first asked for."""
+        found = self._others.get(kind)
+        if found is None:
+            with self._lock:
+                found = self._others.get(kind)
+                if found is None:
+                    found = self._others[kind] = make()
+        return found  # type: ignore[return-value]
 
     def automaton(self, key: Hashable, compile_: Callable[[], TokenAutomaton]) -> TokenAutomaton:
         """Return the automaton compiled for a key; threads that ask for the same one at once compile it once.

@@ -1,0 +1,1 @@
+"""Where a text ends: stops as text or token ids, found whatever the tokenisation."""

@@ -1,0 +1,57 @@
+"""What rows may say that have come to a stop, on either path."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from logitkit.automata.automaton_state import AutomatonState
+from logitkit.automata.bank import NEUTRAL
+from logitkit.automata.bank_tables import BankTables
+from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.row_mask import as_array
+from logitkit.stopping.stop_automaton import FIRED
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["stop_rows", "stop_tensors"]
+
+
+def stop_rows(at: AutomatonState, vocabulary: Vocabulary, logits: Tensor) -> Tensor:
+    """Leave rows behind a stop nothing but EOS, and rows behind EOS nothing but EOS and pad; in place, on the host.
+
+    A row of which nothing is left so, since another processor has masked it, has EOS at logit 0.
+
+    Args:
+        at: Where B rows are.
+        vocabulary: The tokens.
+        logits: [B, W] floating point, W at least the size of the vocabulary.
+    """
+    array, never, zero = as_array(logits)
+    ends = [*vocabulary.eos_ids]
+    finished = ends if vocabulary.pad_id is None else sorted({*ends, vocabulary.pad_id})
+    for row, (slot, state) in enumerate(zip(at.slot.tolist(), at.state.tolist(), strict=True)):
+        if state >= FIRST_STATE or slot == NEUTRAL:
+            continue
+        ids = ends if state == FIRED else finished
+        line = array[row]
+        kept = line[ids]
+        line[:] = never
+        if (kept == never).all():
+            line[ends] = zero
+        else:
+            line[ids] = kept
+    return logits
+
+
+def stop_tensors(at: AutomatonState, tables: BankTables, logits: Tensor) -> Tensor:
+    """Do what `stop_rows` does with tensors alone; a row whose automaton is gone ends."""
+    never = float("-inf")
+    fresh = at.generation == tables.generation.index_select(0, at.slot)
+    state = torch.where(fresh, at.state, FIRED)[:, None]
+    over = (state < FIRST_STATE) & (at.slot != NEUTRAL)[:, None]
+    ids = tables.finished_ids
+    given = logits.index_select(1, ids)
+    ends = (ids[:, None] == tables.eos_ids).any(1)
+    kept = given.masked_fill((state == FIRED) & ~ends, never)
+    kept = kept.masked_fill(ends & (kept == never).all(1, keepdim=True), 0)
+    return logits.masked_fill_(over, never).index_copy_(1, ids, torch.where(over, kept, given))

@@ -1,0 +1,143 @@
+"""The state of rows that look for stops, and how it goes on, on either path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.automata.automaton_state import AutomatonState
+from logitkit.automata.bank import NEUTRAL
+from logitkit.automata.bank_tables import BankTables, advance_tensors
+from logitkit.automata.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.errors import StateFileError, VocabularyError
+from logitkit.stopping.stop_automaton import FIRED, StopAutomaton
+from logitkit.stopping.stop_bank import StopBank
+
+if TYPE_CHECKING:
+    from logitkit.stopping.stop_strings import StopStrings
+
+__all__ = ["NO_TOKEN", "StopState"]
+
+NO_TOKEN = -1
+
+
+class StopState(NamedTuple):
+    """How much of a stop each row has said; and when one was complete, the token that completed it and what was before.
+
+    Which stop that was, and where in the token, is worked out when it is asked for.
+
+    Args:
+        at: The row's automaton and the state in it: 0 when a stop is complete, 1 after EOS.
+        before: [B] int64, the state before the completing token.
+        token: [B] int64, the completing token, or -1.
+        tokens: [B] int64, output tokens before the completing token, or so far; below 0 while the prompt is read.
+        text: [B] int64, bytes of text of these.
+    """
+
+    at: AutomatonState
+    before: Tensor
+    token: Tensor
+    tokens: Tensor
+    text: Tensor
+
+    def to_portable(self, processor: StopStrings) -> tuple[StopState, None]:
+        """Return the state itself: what refers to this process is in `at`, which sees to that."""
+        return self, None
+
+    def from_portable(self, notes: object, processor: StopStrings, device: torch.device) -> StopState:
+        """Return the state itself, if its automata can be in it.
+
+        Raises:
+            StateFileError: A row has a completing token that completes nothing.
+        """
+        columns = (*self.at, self.before, self.token)
+        for row, values in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+            slot, generation, state, before, token = values
+            if slot == NEUTRAL or (state != FIRED and token == NO_TOKEN):
+                continue
+            automaton = processor.bank.stops(slot, generation)
+            known = 0 <= token < processor.vocabulary.size and FIRST_STATE <= before < automaton.states
+            if state >= FIRST_STATE or not known or automaton.occurrence(before, token) is None:
+                raise StateFileError(f"row {row} has the token {token}, which completes no stop after state {before}")
+        return self
+
+    def advance_rows(self, bank: StopBank, tokens: Tensor, prompt: bool = False) -> StopState:
+        """Return the state after tokens, by the bytes of each.
+
+        Args:
+            bank: The bank that the slots refer to.
+            tokens: [B] or [B, T] int64, -1 = none.
+            prompt: Whether they are of the prompt, where EOS ends nothing and ids that the vocabulary lacks may occur.
+
+        Raises:
+            StaleAutomaton: A slot's automaton is gone.
+            VocabularyError: An output token is none of the vocabulary.
+        """
+        runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
+        places = zip(self.at.slot.tolist(), self.at.generation.tolist(), strict=True)
+        columns = (self.at.state, self.before, self.token, self.tokens, self.text)
+        rows = [list(values) for values in zip(*(c.tolist() for c in columns), strict=True)]
+        for row, ((slot, generation), run) in enumerate(zip(places, runs, strict=True)):
+            if slot != NEUTRAL:
+                rows[row] = _after(bank.stops(slot, generation), bank.length, rows[row], run, prompt)
+        after = np.array(rows, np.int64).reshape(-1, len(columns)).T.copy()
+        state, *others = map(torch.from_numpy, after)
+        return StopState(self.at._replace(state=state), *others)
+
+    def advance_tensors(self, tables: BankTables, lengths: Tensor, token: Tensor, prompt: bool = False) -> StopState:
+        """Return the state after one token a row, with tensors alone.
+
+        Args:
+            tables: Those of the bank.
+            lengths: [V] int32, bytes that each token adds.
+            token: [B] int64, -1 = none; an id that the vocabulary lacks has no text.
+            prompt: Whether it is of the prompt, where EOS ends nothing.
+        """
+        slot, generation, state = self.at
+        constrained = slot != NEUTRAL
+        known = torch.where(token < lengths.shape[0], token, -1)
+        after = advance_tensors(tables, slot, generation, state, known)
+        live = constrained & (state >= FIRST_STATE)
+        fires = live & (known >= 0) & (after == FIRED)
+        if prompt:
+            after = torch.where(live & (after == FINISHED), state, after)
+        else:
+            ends = constrained & (after == FIRED) & (known[:, None] == tables.eos_ids).any(1)
+            after = torch.where(ends, FINISHED, after)
+        goes_on = live & (token >= 0) & ~fires
+        return StopState(
+            self.at._replace(state=after),
+            torch.where(fires, state, self.before),
+            torch.where(fires, known, self.token),
+            self.tokens + goes_on,
+            self.text + torch.where(goes_on & (known >= 0), lengths[known.clamp(min=0)], 0),
+        )
+
+
+def _after(automaton: StopAutomaton, lengths: list[int], now: list[int], run: list[int], prompt: bool) -> list[int]:
+    state, before, completing, tokens, text = now
+    for token in run:
+        if token < 0:
+            continue
+        if token >= len(lengths):
+            if not prompt:
+                raise VocabularyError(
+                    f"a row has the token {token}, but the vocabulary has ids from 0 to {len(lengths) - 1}: it belongs to "
+                    "another model"
+                )
+            tokens += state >= FIRST_STATE
+            continue
+        if state >= FIRST_STATE:
+            after = automaton.next(state, token)
+            if after == FIRED:
+                before, completing = state, token
+            else:
+                tokens += 1
+                text += lengths[token]
+            state = state if prompt and after == FINISHED else after
+        if state == FIRED and not prompt and automaton.is_eos(token):
+            state = FINISHED
+    return [state, before, completing, tokens, text]

@@ -1,0 +1,30 @@
+"""Stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import logitkit as lk
+from tests.rows.row import BOS, EOS, PAD, TEXT, Row, ids
+
+
+def _stops(name: str, stops: Sequence[str | bytes | int], *runs: tuple[int, ...], include_prompt: bool = False) -> Row:
+    # It leaves what it does not end as it is, columns behind the vocabulary too.
+    return Row(
+        f"StopStrings {name}",
+        "stops",
+        lambda v: lk.StopStrings(stops, v, include_prompt),
+        (*runs, *TEXT),
+        masks=True,
+        sized=False,
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    _stops("texts", ["catog", "11\n"], (*ids(b"1", b"1", b"\n"), EOS, PAD), (*ids(b"cat", b"og"), EOS, EOS)),
+    _stops("overlapping", ["aab", "ab-", "b-"], (*ids(b"a", b"a", b"ab"), EOS), (*ids(b"c", b"b"), BOS, *ids(b"-"))),
+    _stops("bytes", [b"\xa9\xc3", "€"], (*ids(b"\xe2", b"\x82\xac"), EOS), ids(b"\xe2", b"\x82", b"\xac")),
+    _stops("ids", [BOS, ids(b"20")[0]], (*ids(b"a"), BOS, EOS, PAD), (*ids(b"20"), EOS)),
+    _stops("EOS", [EOS, "-0"], (*ids(b"a"), EOS, PAD, PAD), (*ids(b"1", b"-0"), EOS)),
+    _stops("prompt", ["aa", "1,", "og,", BOS], (*ids(b"b", b"1,"), EOS), include_prompt=True),
+)

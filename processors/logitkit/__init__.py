@@ -6,6 +6,7 @@ from logitkit.chain import chain as chain
 from logitkit.configuration.reading import from_config as from_config
 from logitkit.configuration.schema import config_schema as config_schema
 from logitkit.configuration.writing import to_config as to_config
+from logitkit.constraints.banned_strings import BannedStrings as BannedStrings
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
 from logitkit.constraints.intersection import Intersection as Intersection
@@ -38,6 +39,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AllowTokens",
     "BanTokens",
+    "BannedStrings",
     "Chain",
     "Choice",
     "Context",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from logitkit.automata.compile import token_automaton
@@ -11,7 +11,7 @@ from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.automata.word_list import word_list_dfa
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
-from logitkit.errors import ConfigurationError
+from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.vocabulary import Vocabulary
 
 __all__ = ["Choice"]
@@ -49,32 +49,11 @@ class Choice(AutomatonConstraint):
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
-        if isinstance(self.options, str | bytes):
-            raise ConfigurationError(f"options is the single text {self.options!r}; give a list of texts")
-        if not isinstance(self.options, Iterable):
-            raise ConfigurationError(f"options is {self.options!r}; give a list of texts")
-        object.__setattr__(self, "options", tuple(self.options))
-        if not self.options:
-            raise ConfigurationError("options is empty; give at least one text")
-        texts = tuple(dict.fromkeys(_encode(i, option) for i, option in enumerate(self.options)))
+        object.__setattr__(self, "options", check_texts("options", self.options))
+        texts = tuple(dict.fromkeys(map(as_bytes, self.options)))
 
         def compile_() -> TokenAutomaton:
             return token_automaton(word_list_dfa(texts, self.limits), self.vocabulary, self.limits, "the choice")
 
         automaton = shared_by(self.vocabulary).automaton((Choice, texts, self.limits), compile_)
         object.__setattr__(self, "automaton", automaton)
-
-
-def _encode(index: int, option: object) -> bytes:
-    if isinstance(option, bytes):
-        return option
-    if not isinstance(option, str):
-        raise ConfigurationError(
-            f"options[{index}] is {option!r} of type {type(option).__name__}; allowed are str and bytes"
-        )
-    try:
-        return option.encode()
-    except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"options[{index}] has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
-        ) from None

@@ -1,0 +1,87 @@
+"""Some texts are never said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.folded_occurrences import folded_occurrences
+from logitkit.automata.limits import Limits, check_limits
+from logitkit.automata.occurrences import Occurrences
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.constraints.texts import as_bytes, check_texts
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["BannedStrings"]
+
+# A state costs little here, as it lists only how it differs from another. It is the work that bounds time and memory.
+LIMITS = Limits(states=200_000)
+
+
+@dataclass(frozen=True)
+class BannedStrings(AutomatonConstraint):
+    """Never let the new text contain any of some texts, in any tokenisation.
+
+    A text that begins in the prompt may be completed: only what is new counts. EOS and ids without text are always legal.
+
+    Args:
+        strings: At least one text, none empty, as str (written in UTF-8) or bytes.
+        vocabulary: The tokens.
+        ignore_case: Whether texts that differ by case only are banned too, as `re.IGNORECASE` has it (the Kelvin sign for `k`);
+            then all must be str.
+        limits: Bounds on what compiling may cost.
+
+    Raises:
+        ConfigurationError: There are no strings, one is empty or no text, or bytes have no case to ignore.
+        PatternTooLarge: The automaton would exceed a limit.
+        VocabularyError: The vocabulary has no EOS id.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
+        >>> banned = lk.BannedStrings(["AAB"], vocabulary, ignore_case=True)
+        >>> context = lk.Context.of([[]], vocabulary_size=4)
+        >>> state = banned.advance(banned.init_state(context), torch.tensor([0]))
+        >>> banned.process_logits(state, torch.zeros(1, 4), context)[1]
+        tensor([[0., 0., -inf, 0.]])
+
+    Source: Aho and Corasick, Efficient string matching (1975); the classes of tokens are logitkit's own.
+    """
+
+    strings: Sequence[str | bytes]
+    vocabulary: Vocabulary
+    ignore_case: bool = False
+    limits: Limits = field(default=LIMITS, kw_only=True)
+    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_has_eos(self.vocabulary)
+        check_limits(self.limits)
+        object.__setattr__(self, "strings", check_texts("strings", self.strings))
+        if not isinstance(self.ignore_case, bool):
+            raise ConfigurationError(f"ignore_case is {self.ignore_case!r}; allowed are True and False")
+        for index, text in enumerate(self.strings):
+            if self.ignore_case and not isinstance(text, str):
+                raise ConfigurationError(
+                    f"strings[{index}] is {text!r}: bytes have no case; give str, or ignore_case=False"
+                )
+            if not text:
+                raise ConfigurationError(f"strings[{index}] is empty, and every text contains it; leave it out")
+        key = (BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case, self.limits)
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes."""
+        if self.ignore_case:
+            return folded_occurrences([t for t in self.strings if isinstance(t, str)], self.limits).without()
+        texts = list(dict.fromkeys(as_bytes(t) for t in self.strings))
+        return Occurrences.of(texts, self.limits).without()
+
+    def _compile(self) -> TokenAutomaton:
+        return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, "the ban")

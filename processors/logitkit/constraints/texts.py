@@ -1,0 +1,49 @@
+"""Texts as arguments: str, which are written in UTF-8, or bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from logitkit.errors import ConfigurationError
+
+
+def check_texts(name: str, given: object) -> tuple[str | bytes, ...]:
+    """Return a list of texts as a tuple.
+
+    Args:
+        name: What the argument is called.
+        given: What was given.
+
+    Raises:
+        ConfigurationError: It is a single text, no list, or empty, or an element is no text.
+    """
+    if isinstance(given, str | bytes):
+        raise ConfigurationError(f"{name} is the single text {given!r}; give a list of texts")
+    if not isinstance(given, Iterable):
+        raise ConfigurationError(f"{name} is {given!r}; give a list of texts")
+    texts = tuple(check_text(f"{name}[{index}]", text) for index, text in enumerate(given))
+    if not texts:
+        raise ConfigurationError(f"{name} is empty; give at least one text")
+    return texts
+
+
+def check_text(name: str, given: object) -> str | bytes:
+    """Return a text.
+
+    Raises:
+        ConfigurationError: It is neither str nor bytes, or no text in UTF-8.
+    """
+    if not isinstance(given, str | bytes):
+        raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed are str and bytes")
+    try:
+        as_bytes(given)
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
+        ) from None
+    return given
+
+
+def as_bytes(text: str | bytes) -> bytes:
+    """Return the bytes of a text that has been checked."""
+    return text if isinstance(text, bytes) else text.encode()

@@ -1,0 +1,23 @@
+"""Constraints on text: what is never said, and what must come."""
+
+from __future__ import annotations
+
+import logitkit as lk
+from tests.rows.row import BOS, EOS, PAD, Row, ids
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "BannedStrings",
+        "automaton",
+        lambda v: lk.BannedStrings(["abc", "dog", "og\n", "é", "1,1"], v),
+        ((*ids(b"a", b"b"), BOS, *ids(b"ab"), EOS, PAD), ids(b"cat", b"d", b"1", b"1,", b"\xc3")),
+        masks=True,
+    ),
+    Row(
+        "BannedStrings in any case",
+        "automaton",
+        lambda v: lk.BannedStrings(["Cat", "KISS", "aa"], v, ignore_case=True),
+        (ids(b"c", b"a", b"k", b"i", b"s"), (*ids(b"a"), PAD, *ids(b"b", b"a\xc3"), EOS)),
+        masks=True,
+    ),
+)

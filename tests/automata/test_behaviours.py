@@ -1,4 +1,4 @@
-"""Tables of behaviours: merging is exact whatever the hashes say."""
+"""Tables of behaviours."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from logitkit.automata import behaviour_store, behaviours
-from logitkit.automata.behaviours import Behaviours, merge, of_bytes, starts, then_byte
+from logitkit.automata import behaviour_store
+from logitkit.automata.behaviours import Behaviours, Moves, long_then_byte, merge, of_bytes, starts, then_byte
 from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.occurrences import Occurrences
 from logitkit.automata.token_classes import token_classes
 from logitkit.patterns.parser import parse
 from logitkit.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ def _tables(draw: st.DrawFn) -> Behaviours:
 
 
 def _check_merge(table: Behaviours) -> None:
-    merged, number = merge(table, STATES)
+    merged, number = merge(table)
     keys = [_key(merged, i) for i in range(len(merged))]
     assert len(set(keys)) == len(keys)
     assert keys[0] == (0, ())
@@ -55,36 +55,17 @@ def test_merging_keeps_one_of_each(table: Behaviours) -> None:
     _check_merge(table)
 
 
-def _all_alike(table: Behaviours, states: int) -> NDArray[np.uint64]:
-    return np.zeros(len(table), np.uint64)
-
-
-@EXAMPLES
-@given(_tables())
-def test_merging_is_exact_when_all_hashes_meet(table: Behaviours) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(behaviours, "digests", _all_alike)
-        _check_merge(table)
-
-
-def test_merging_is_exact_when_two_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Behaviours(
-        np.array([2, 2, 3, 3, 2]), starts(np.array([1, 1, 0, 0, 1])), np.array([3, 4, 3]), np.array([4, 3, 4])
-    )
-    monkeypatch.setattr(behaviours, "digests", lambda *_: np.array([7, 7, 9, 9, 7], np.uint64))
-    _check_merge(table)
-
-
-@pytest.mark.parametrize("pattern", ["[a-z]*", "(ab)*", r"[^\n]*", r"\d{4}-\d{2}", "é+|ab"])
-def test_token_classes_are_exact_when_all_hashes_meet(
-    pattern: str, sentencepiece_32k: Vocabulary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["[a-z]*", "(ab)*", r"[^\n]*", r"\d{4}-\d{2}", "é+|ab", ".{0,150}", "[a-z]{3,140}x?"]
+)
+def test_classes_are_as_few_as_can_be(pattern: str, sentencepiece_32k: Vocabulary) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
-    honest = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
-    monkeypatch.setattr(behaviour_store, "digests", _all_alike)
     found = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
-    assert len(found.behaviours) == len(honest.behaviours)
-    for state in range(FIRST_STATE, len(dfa.step)):
+    keys = [_key(found.behaviours, i) for i in range(len(found.behaviours))]
+    assert len(set(keys)) == len(keys)
+    assert keys[0] == (0, ())
+    assert set(np.unique(found.class_of).tolist()) | {0} == set(range(len(keys)))
+    for state in np.unique(np.linspace(FIRST_STATE, len(dfa.step) - 1, 30).astype(int)).tolist():
         target = found.behaviours.default.astype(np.int64)
         owner = np.repeat(np.arange(len(found.behaviours)), np.diff(found.behaviours.start))
         here = found.behaviours.source == state
@@ -92,6 +73,24 @@ def test_token_classes_are_exact_when_all_hashes_meet(
         expected = targets_by_bytes(dfa, sentencepiece_32k, state)
         expected[list(sentencepiece_32k.eos_ids)] = 0
         assert np.array_equal(target[found.class_of], expected)
+
+
+@pytest.mark.parametrize("banned", [False, True])
+def test_long_behaviours_are_stepped_alike(
+    banned: bool, sentencepiece_32k: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [b"the", b"hen", b"end", b"\xc3\xa9t"]
+    dfa = (
+        Occurrences.of(texts, DEFAULT_LIMITS).without() if banned else byte_dfa_of(parse("(the|end)*"), DEFAULT_LIMITS)
+    )
+    several = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
+    monkeypatch.setattr(behaviour_store, "LONG", -1)
+    singly = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
+    one, other = several.behaviours, singly.behaviours
+    # The same behaviours, perhaps in another order.
+    number = {_key(other, i): i for i in range(len(other))}
+    assert sorted(number) == sorted(_key(one, i) for i in range(len(one)))
+    assert np.array_equal(np.array([number[_key(one, i)] for i in range(len(one))])[several.class_of], singly.class_of)
 
 
 @EXAMPLES
@@ -109,13 +108,15 @@ def test_taking_and_joining(table: Behaviours, data: st.DataObject) -> None:
 
 def test_one_byte_after_another() -> None:
     dfa = byte_dfa_of(parse(r"[\s\S]*ab|a{3}"), DEFAULT_LIMITS)
-    table = of_bytes(dfa)
+    moves = Moves.of(dfa)
+    table = of_bytes(moves)
     width = dfa.step.shape[1]
     which, symbol = np.divmod(np.arange(width * width), width)
-    both = then_byte(dfa, table, which, symbol)
+    both = then_byte(moves, table, which, symbol)
     for i in range(width * width):
         default, pairs = _key(both, i)
         for state in range(FIRST_STATE, len(dfa.step)):
             expected = int(dfa.step[dfa.step[state, which[i]], symbol[i]])
             assert dict(pairs).get(state, default) == expected
         assert all(target != default for _, target in pairs)
+        assert _key(long_then_byte(moves, table, int(which[i]), int(symbol[i])), 0) == (default, pairs)

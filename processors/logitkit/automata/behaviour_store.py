@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, Ints, digests, same, starts
-from logitkit.automata.ranges import expand
+from logitkit.automata.behaviours import Behaviours, Ints, Moves, contents, long_then_byte, of_bytes, then_byte
+from logitkit.automata.byte_dfa import DEAD
+from logitkit.automata.limits import Limits
+
+# Behaviours of more exceptions are stepped one by one: a call of numpy costs little beside them.
+LONG = 128
 
 
 class Growing:
@@ -39,20 +43,21 @@ class BehaviourStore:
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
 
     Args:
-        states: Number of states of the automaton.
-        dtype: Integer type of states.
+        moves: The automaton.
+        limits: Bound on the work.
+        work: What was done before, in exceptions and behaviours.
     """
 
-    def __init__(self, states: int, dtype: np.dtype[Any]) -> None:
-        self.states = states
-        nothing = np.zeros(0, dtype)
-        self._default = Growing(np.zeros(1, dtype))
+    def __init__(self, moves: Moves, limits: Limits, work: int) -> None:
+        self.moves = moves
+        self.limits = limits
+        self.work = work
+        nothing = np.zeros(0, moves.step.dtype)
+        self._default = Growing(np.zeros(1, nothing.dtype))
         self._start = Growing(np.zeros(2, np.int64))
         self._source = Growing(nothing)
         self._target = Growing(nothing)
-        self._number: dict[object, int] = {}
-        self._exact = False
-        self._number[self._keys(self.table)[0]] = 0
+        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
 
     def __len__(self) -> int:
         return self._default.size
@@ -62,36 +67,44 @@ class BehaviourStore:
         """All behaviours so far; views that later additions may leave behind."""
         return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
 
-    def add(self, met: Behaviours) -> Ints:
-        """Return the numbers of some behaviours; those not met before get new ones."""
-        keys = self._keys(met)
-        known = len(self)
-        numbers = np.empty(len(met), np.int64)
-        fresh: list[int] = []
-        for i, key in enumerate(keys):
-            number = self._number.get(key)
-            if number is None:
-                number = self._number[key] = known + len(fresh)
-                fresh.append(i)
-            numbers[i] = number
-        if fresh:
-            self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
-        if not self._exact and len(fresh) < len(met) and not self._holds(met, numbers):
-            # Two different behaviours have one hash. Never seen but in the test that makes it happen; from here on, and for
-            # what has been stored already, compare whole contents.
-            self._forget(known)
-            return self.add(met)
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        return self._add(of_bytes(self.moves))
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        table = self.table
+        size = table.start[which + 1] - table.start[which]
+        long = size > LONG
+        if not long.any():
+            return self._add(then_byte(self.moves, table, which, symbol))
+        short = ~long
+        numbers = np.zeros(len(which), np.int64)
+        numbers[short] = self._add(then_byte(self.moves, table, which[short], symbol[short]))
+        for i in np.flatnonzero(long).tolist():
+            numbers[i] = self._add(long_then_byte(self.moves, table, int(which[i]), int(symbol[i])))[0]
         return numbers
 
-    def _keys(self, table: Behaviours) -> list[Any]:
-        if not self._exact:
-            hashes: list[int] = digests(table, self.states).tolist()
-            return hashes
-        rows = [slice(a, b) for a, b in zip(table.start[:-1].tolist(), table.start[1:].tolist(), strict=True)]
-        return [
-            (int(d), table.source[row].astype(np.int64).tobytes(), table.target[row].astype(np.int64).tobytes())
-            for d, row in zip(table.default, rows, strict=True)
-        ]
+    def _add(self, met: Behaviours) -> Ints:
+        """Return the numbers of some behaviours; those not met before get new ones."""
+        self.work += len(met) + len(met.source)
+        self.limits.check_work(self.work)
+        numbers = np.zeros(len(met), np.int64)
+        # Most that a byte does is to end in death.
+        busy = np.flatnonzero((met.default != DEAD) | (met.start[1:] > met.start[:-1]))
+        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+        fresh: list[int] = []
+        found: list[int] = []
+        for i, content in enumerate(contents(met)):
+            known = len(self._number)
+            number = self._number.setdefault(content, known)
+            if number == known:
+                fresh.append(i)
+            found.append(number)
+        numbers[busy] = found
+        if fresh:
+            self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
+        return numbers
 
     def _append(self, fresh: Behaviours) -> None:
         begin = self._source.size
@@ -99,21 +112,3 @@ class BehaviourStore:
         self._start.append(fresh.start[1:] + begin)
         self._source.append(fresh.source)
         self._target.append(fresh.target)
-
-    def _holds(self, met: Behaviours, numbers: Ints) -> bool:
-        """Whether every behaviour equals the stored one whose number it got."""
-        return same(met, np.arange(len(met)), self.table, numbers)
-
-    def _forget(self, known: int) -> None:
-        kept = self.table.take(np.arange(known))
-        self._default, self._start = Growing(kept.default), Growing(kept.start)
-        self._source, self._target = Growing(kept.source), Growing(kept.target)
-        self._exact = True
-        self._number = {key: i for i, key in enumerate(self._keys(kept))}
-
-    def take(self, which: Ints) -> Behaviours:
-        """Return some of the behaviours, in that order."""
-        table = self.table
-        count = table.start[which + 1] - table.start[which]
-        place, _ = expand(table.start[which], count)
-        return Behaviours(table.default[which], starts(count), table.source[place], table.target[place])

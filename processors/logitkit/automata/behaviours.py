@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -53,125 +52,106 @@ class Behaviours:
         )
 
 
-def of_bytes(dfa: ByteDfa) -> Behaviours:
-    """Return the behaviour of every byte class: the columns of the step table.
+@dataclass(frozen=True, eq=False, slots=True)
+class Moves:
+    """The moves of an automaton by byte class, a row each, in the narrowest integers that hold them.
+
+    Args:
+        step: [K, S] target of each state.
+        goes_on: [K, S] the same, and `NOT_LISTED` where a state only does what it falls back to does; None without fallbacks.
+        start: The start state.
+    """
+
+    step: Ints
+    goes_on: Ints | None
+    start: int
+
+    @classmethod
+    def of(cls, dfa: ByteDfa) -> Moves:
+        """Transpose the tables of an automaton."""
+        narrow = np.int16 if len(dfa.step) < 2**15 else np.int32
+        goes_on = None if dfa.fallback is None else np.ascontiguousarray(dfa.fallback.goes_on.T, narrow)
+        return cls(np.ascontiguousarray(dfa.step.T, narrow), goes_on, dfa.start)
+
+
+def of_bytes(moves: Moves) -> Behaviours:
+    """Return the behaviour of every byte class.
 
     The commonest target is the default; with a fallback it is what the start state does, and a state lists only what it does
     otherwise than the state that it falls back to.
     """
-    if dfa.fallback is None:
-        columns = np.ascontiguousarray(dfa.step[FIRST_STATE:].T)
-        default: Ints = np.array([np.bincount(column).argmax() for column in columns], dfa.step.dtype)
+    if moves.goes_on is None:
+        columns = moves.step[:, FIRST_STATE:]
+        default = np.zeros(len(columns), columns.dtype)
+        # Death is the commonest by far; where it may not be, count.
+        for c in np.flatnonzero(2 * np.count_nonzero(columns, axis=1) >= columns.shape[1]).tolist():
+            default[c] = np.bincount(columns[c]).argmax()
         listed = columns != default[:, None]
     else:
-        columns = np.ascontiguousarray(dfa.fallback.goes_on[FIRST_STATE:].T)
-        default = dfa.step[dfa.start]
+        columns = moves.goes_on[:, FIRST_STATE:]
+        default = moves.step[:, moves.start]
         listed = (columns != NOT_LISTED) & (columns != default[:, None])
     owner, source = np.nonzero(listed)
     return Behaviours(
         default,
         starts(np.bincount(owner, minlength=len(columns))),
-        (source + FIRST_STATE).astype(dfa.step.dtype),
-        columns[owner, source],
+        (source + FIRST_STATE).astype(columns.dtype),
+        columns[listed],
     )
 
 
-def then_byte(dfa: ByteDfa, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
     """Return the behaviours `which` of a table, each followed by a byte of the class `symbol`."""
     place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
-    default = dfa.step[table.default[which], symbol]
-    if dfa.fallback is None:
-        target = dfa.step[table.target[place], symbol[owner]]
-        keep = target != default[owner]
-    else:
-        # A state that gets no further does from here on what it falls back to does.
-        target = dfa.fallback.goes_on[table.target[place], symbol[owner]]
-        keep = (target != NOT_LISTED) & (target != default[owner])
-    owner = owner[keep]
+    states = moves.step.shape[1]
+    default = moves.step[symbol, table.default[which]]
+    # A state that gets no further does from here on what it falls back to does.
+    step = moves.step if moves.goes_on is None else moves.goes_on
+    target = step.ravel().take((symbol * states)[owner] + table.target[place])
+    keep = target != default[owner]
+    if moves.goes_on is not None:
+        keep &= target != NOT_LISTED
     return Behaviours(
-        default, starts(np.bincount(owner, minlength=len(which))), table.source[place[keep]], target[keep]
+        default, starts(np.bincount(owner[keep], minlength=len(which))), table.source[place[keep]], target[keep]
     )
 
 
-def merge(table: Behaviours, states: int) -> tuple[Behaviours, Ints]:
-    """Keep one of equal behaviours, the dead one as number 0.
+def long_then_byte(moves: Moves, table: Behaviours, which: int, symbol: int) -> Behaviours:
+    """`then_byte` for one behaviour: several times as quick for one of many exceptions, slow for one of few."""
+    place = slice(int(table.start[which]), int(table.start[which + 1]))
+    default = moves.step[symbol, table.default[which]]
+    step = moves.step if moves.goes_on is None else moves.goes_on
+    target = step[symbol].take(table.target[place])
+    keep = target != default
+    if moves.goes_on is not None:
+        keep &= target != NOT_LISTED
+    target = target[keep]
+    return Behaviours(default[None], np.array([0, len(target)]), table.source[place][keep], target)
 
-    Args:
-        table: Any behaviours over fewer than `states` states.
-        states: Number of states.
+
+def contents(table: Behaviours) -> list[tuple[int, bytes]]:
+    """Return of each behaviour what it is: its default and its exceptions, as bytes. Equal ones have equal contents."""
+    source, target = table.source.tobytes(), table.target.tobytes()
+    wide, narrow = table.source.itemsize, table.target.itemsize
+    bounds = table.start.tolist()
+    return [
+        (default, source[wide * a : wide * b] + target[narrow * a : narrow * b])
+        for default, a, b in zip(table.default.tolist(), bounds, bounds[1:], strict=False)
+    ]
+
+
+def merge(table: Behaviours) -> tuple[Behaviours, Ints]:
+    """Keep one of equal behaviours, the dead one as number 0.
 
     Returns:
         The distinct behaviours, and the new number of each old one.
     """
-    _, chosen, merged = np.unique(digests(table, states), return_index=True, return_inverse=True)
-    if not _agree(table, chosen, merged):
-        chosen, merged = _group_exactly(table)
-    dead = np.flatnonzero((table.default[chosen] == DEAD) & (table.start[chosen + 1] == table.start[chosen]))
-    count = len(chosen)
-    if len(dead):
-        order = np.concatenate([dead, np.delete(np.arange(count), dead)])
-        number = np.empty(count, np.int64)
-        number[order] = np.arange(count)
-        return table.take(chosen[order]), number[merged]
-    kept = table.take(chosen)
-    with_dead = Behaviours(
-        np.concatenate([np.zeros(1, table.default.dtype), kept.default]),
-        np.concatenate([np.zeros(1, np.int64), kept.start]),
-        kept.source,
-        kept.target,
-    )
-    return with_dead, merged + 1
-
-
-def digests(table: Behaviours, states: int) -> NDArray[np.uint64]:
-    """Hash each behaviour in 64 bits: the sum over its exceptions of a random number for the pair, and one for the default.
-
-    The numbers are odd, so no exception hashes to 0 and vanishes from the sum.
-    """
-    sources, targets = _random_numbers(1 << max(states - 1, 1).bit_length())
-    each = sources[table.source] * targets[table.target]
-    running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(each, dtype=np.uint64)])
-    sums: NDArray[np.uint64] = running[table.start[1:]] - running[table.start[:-1]]
-    sums ^= targets[table.default] << np.uint64(1)
-    return sums
-
-
-@lru_cache(maxsize=4)
-def _random_numbers(count: int) -> NDArray[np.uint64]:
-    return np.random.default_rng(0x5EED).integers(0, 2**64, (2, count), dtype=np.uint64) | np.uint64(1)
-
-
-def _agree(table: Behaviours, chosen: Ints, merged: Ints) -> bool:
-    """Whether every behaviour really equals the one chosen for its hash."""
-    twin = chosen[merged]
-    other = np.flatnonzero(twin != np.arange(len(twin)))
-    return same(table, other, table, twin[other])
-
-
-def same(a: Behaviours, mine: Ints, b: Behaviours, theirs: Ints) -> bool:
-    """Whether each of some behaviours equals its partner in another table."""
-    size = a.start[mine + 1] - a.start[mine]
-    if not np.array_equal(size, b.start[theirs + 1] - b.start[theirs]):
-        return False
-    if not np.array_equal(a.default[mine], b.default[theirs]):
-        return False
-    here, _ = expand(a.start[mine], size)
-    there, _ = expand(b.start[theirs], size)
-    return np.array_equal(a.source[here], b.source[there]) and np.array_equal(a.target[here], b.target[there])
-
-
-def _group_exactly(table: Behaviours) -> tuple[Ints, Ints]:
-    """Group equal behaviours without hashes: slow, and needed only where two different ones have one hash."""
-    number: dict[tuple[int, bytes, bytes], int] = {}
-    chosen: list[int] = []
-    merged = np.empty(len(table), np.int64)
-    for i in range(len(table)):
-        place = slice(table.start[i], table.start[i + 1])
-        key = (int(table.default[i]), table.source[place].tobytes(), table.target[place].tobytes())
-        merged[i] = number.setdefault(key, len(number))
-        if len(number) > len(chosen):
-            chosen.append(i)
-    return np.array(chosen, np.int64), merged
+    number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
+    merged = np.array([number.setdefault(key, len(number)) for key in contents(table)], np.int64)
+    dead = Behaviours(np.zeros(1, table.default.dtype), np.zeros(2, np.int64), table.source[:0], table.target[:0])
+    first = np.full(len(number), -1)
+    first[merged[::-1]] = np.arange(len(merged))[::-1]
+    return Behaviours.joined([dead, table.take(first[1:])]), merged
 
 
 def starts(count: Ints) -> NDArray[np.int64]:

@@ -50,7 +50,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     behaviours, alive = without_dead_ends(_by_class(table), accepting)
     if not alive[FIRST_STATE]:
         return None
-    behaviours, number = merge(behaviours, len(known))
+    behaviours, number = merge(behaviours)
     return TokenAutomaton.of(number[class_of.ravel()], behaviours, accepting, FIRST_STATE, a.eos_ids, a.pad_id)
 
 

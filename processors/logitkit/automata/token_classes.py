@@ -16,24 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.behaviour_store import BehaviourStore
-from logitkit.automata.behaviours import Behaviours, Ints, of_bytes, then_byte
+from logitkit.automata.behaviours import Behaviours, Ints, Moves
 from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.limits import Limits
-from logitkit.automata.trie import Trie
+from logitkit.automata.ranges import expand
+from logitkit.automata.trie import GROUP_OF_BYTE, Trie
 
-# From this share of live prefixes on, a whole level is handled at once, without looking up where the live ones are.
-WHOLE_LEVEL = 1 / 4
-
-# Up to so many distinct (behaviour, byte class) pairs of a level are looked up among earlier ones.
-FEW = 48
+# As long as more of a level's prefixes than these are alive, the next level is handled as a whole.
+WHOLE_LEVEL = 1 / 2
 UNKNOWN = -1
+ALL_GROUPS = np.uint32(2**32 - 1)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenClasses:
-    """The classes of a vocabulary's tokens: `class_of` [V] int32, and what each class does; class 0 is always death."""
+    """The classes of a vocabulary's tokens: `class_of` [V], and what each class does; class 0 is always death."""
 
-    class_of: NDArray[np.int32]
+    class_of: NDArray[np.integer]
     behaviours: Behaviours
 
 
@@ -51,59 +50,117 @@ def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     Raises:
         PatternTooLarge: There are too many exceptions.
     """
-    step, width = dfa.step, dfa.step.shape[1]
-    byte_class = dfa.byte_class.astype(np.int32)
-    limits.check_work(step.size // 2)
-    bytes_ = of_bytes(dfa)
-    work = step.size // 4 + len(bytes_.source)
-    limits.check_work(work)
-    store = BehaviourStore(len(step), step.dtype)
-    first, last = trie.level(1)
-    nodes: Ints = np.arange(first, last)
-    behaviour = store.add(bytes_)[byte_class[trie.byte[first:last]]]
-    behaviour_at = np.zeros(len(trie), np.int32)
-    known: dict[int, int] = {}
+    work = dfa.step.size // 4
+    limits.check_work(2 * work)
+    table = _Successors(BehaviourStore(Moves.of(dfa), limits, work), dfa.byte_class)
+    place_at = np.zeros(len(trie), np.int32)
+    first, last = trie.level(1) if trie.depth > 1 else (1, 1)
+    place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
     depth = 1
-    while True:
-        alive = np.flatnonzero(behaviour)
-        nodes, behaviour = nodes[alive], behaviour[alive]
-        behaviour_at[nodes] = behaviour
+    while np.count_nonzero(place) > WHOLE_LEVEL * len(place) and depth + 1 < trie.depth:
         depth += 1
-        if not len(alive) or depth == trie.depth:
-            break
-        before, (first, last) = first, trie.level(depth)
-        if len(alive) > WHOLE_LEVEL * (first - before):
-            nodes = np.arange(first, last)
-            above = behaviour_at[trie.parent[first:last]]
-            symbol = byte_class[trie.byte[first:last]]
-        else:
-            nodes, parent = trie.children_of(nodes)
-            above = behaviour[parent]
-            symbol = byte_class[trie.byte[nodes]]
-        pairs, pair_of = _unique_small(above * np.int64(width) + symbol, len(store) * width)
-        # The long tail of levels has few pairs, and patterns that loop meet the same ones on every level.
-        number = np.array([known.get(p, UNKNOWN) for p in pairs.tolist()] if len(pairs) <= FEW else [UNKNOWN])
-        if (number == UNKNOWN).any():
-            stepped = then_byte(dfa, store.table, pairs // width, pairs % width)
-            work += len(stepped.source) + len(pairs)
-            limits.check_work(work)
-            number = store.add(stepped)
-            if len(pairs) <= FEW:
-                known.update(zip(pairs.tolist(), number.tolist(), strict=True))
-        behaviour = number[pair_of]
-    behaviour_of = behaviour_at[trie.node_of_id]
-    seen = np.zeros(len(store), bool)
-    seen[behaviour_of] = True
-    seen[0] = True
-    number = np.cumsum(seen, dtype=np.int32) - 1
-    return TokenClasses(number[behaviour_of], store.take(np.flatnonzero(seen)))
+        first, last = trie.level(depth)
+        above = place_at.take(trie.parent[first:last])
+        place = place_at[first:last] = table.after(above, trie.byte[first:last])
+    alive = np.flatnonzero(place)
+    runs = _subtrees(trie, table, first + alive, place[alive])
+    if last > len(trie) // 8:
+        place_of = place_at.take(trie.node_of_id)
+    else:
+        place_of = place_at[:0]
+        nodes = np.flatnonzero(place_at[:last])
+        runs.append((trie.first.take(nodes), trie.own.take(nodes), place_at.take(nodes)))
+    begin, count, place = (np.concatenate(column) for column in zip(*runs, strict=True))
+    used, number = table.numbered(place_of, place[count > 0])
+    class_of = number.take(place_of) if len(place_of) else np.zeros(len(trie.node_of_id), number.dtype)
+    tokens, _ = expand(begin, count)
+    class_of[trie.tokens.take(tokens)] = np.repeat(number.take(place), count)
+    return TokenClasses(class_of, table.store.table.take(used))
 
 
-def _unique_small(values: Ints, bound: int) -> tuple[Ints, Ints]:
-    """`np.unique(values, return_inverse=True)` without the sort where the bound is small, as it is on most levels."""
-    if bound > 16 * len(values) + 1024:
-        unique, inverse = np.unique(values, return_inverse=True)
-        return unique, inverse.ravel()
-    seen = np.zeros(bound, bool)
-    seen[values] = True
-    return np.flatnonzero(seen), (np.cumsum(seen, dtype=np.int32) - 1)[values]
+def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[tuple[Ints, Ints, Ints]]:
+    """Go on below some nodes, where their behaviours are at these places.
+
+    Returns:
+        Runs of tokens in the order of the trie: where each begins, how long it is, and the place of what its tokens do.
+    """
+    runs: list[tuple[Ints, Ints, Ints]] = []
+    while True:
+        # A subtree is done with where no byte in it changes what has been read so far, as in the midst of a text that may go on.
+        onward = (trie.groups.take(nodes) & table.unsettled.take(place)) != 0
+        rest = np.flatnonzero(~onward & (place != 0))
+        runs.append((trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
+        onward = np.flatnonzero(onward)
+        if not len(onward):
+            return runs
+        nodes, place = nodes[onward], place[onward]
+        runs.append((trie.first.take(nodes), trie.own.take(nodes), place))
+        child = trie.children.take(nodes)
+        count = trie.children.take(nodes + 1) - child
+        behind = np.cumsum(count)
+        nodes = np.repeat(child - behind + count, count)
+        nodes += np.arange(len(nodes))
+        place = table.after(np.repeat(place, count), trie.byte.take(nodes))
+
+
+class _Successors:
+    """Which behaviour follows on each when a byte of each class comes, worked out when it is first asked for.
+
+    A behaviour goes by the place where its row begins, so that place plus byte class is the index of what comes after.
+
+    Args:
+        store: The behaviours.
+        byte_class: [256] class of each byte.
+    """
+
+    def __init__(self, store: BehaviourStore, byte_class: NDArray[np.int64]) -> None:
+        self.store = store
+        self.width = store.moves.step.shape[0]
+        self.groups = np.zeros(self.width, np.uint32)
+        np.bitwise_or.at(self.groups, byte_class, GROUP_OF_BYTE)
+        self.symbol = byte_class
+        self.of_bytes = (store.of_bytes() * self.width).astype(np.int32)[byte_class]
+        self.place = np.full(2 * len(store) * self.width, UNKNOWN, np.int32)
+        self.place[: self.width] = 0
+        # At each place, the groups of bytes of which some may lead to another behaviour.
+        self.unsettled = np.full(len(self.place), ALL_GROUPS)
+        self.unsettled[0] = 0
+
+    def after(self, place: Ints, byte: NDArray[np.uint8]) -> Ints:
+        """Return the places of the behaviours at some places, each followed by a byte."""
+        index = self.symbol.take(byte)
+        index += place
+        found = self.place.take(index)
+        if found.min(initial=0) == UNKNOWN:
+            asked = np.zeros(len(self.place), bool)
+            asked[index[found == UNKNOWN]] = True
+            self._learn(np.flatnonzero(asked))
+            found = self.place.take(index)
+        return found
+
+    def _learn(self, missing: Ints) -> None:
+        which, symbol = np.divmod(missing, self.width)
+        numbers = self.store.then_byte(which, symbol)
+        size = len(self.store) * self.width
+        if size > len(self.place):
+            self.place = np.append(self.place, np.full(2 * size - len(self.place), UNKNOWN, np.int32))
+            self.unsettled = np.append(self.unsettled, np.full(2 * size - len(self.unsettled), ALL_GROUPS))
+        self.place[missing] = numbers * self.width
+        rows = which[np.flatnonzero(np.append(True, which[1:] != which[:-1]))]
+        changes = self.place[: len(self.store) * self.width].reshape(-1, self.width)[rows] != rows[:, None] * self.width
+        self.unsettled[rows * self.width] = np.bitwise_or.reduce(np.where(changes, self.groups, np.uint32(0)), axis=1)
+
+    def numbered(self, *places: Ints) -> tuple[Ints, Ints]:
+        """Number the behaviours at some places, and the dead one as 0.
+
+        Returns:
+            Their numbers in the store, and by place the new number of each, in a type that has room for a few more.
+        """
+        seen = np.zeros(len(self.place), bool)
+        for some in places:
+            seen[some] = True
+        seen[0] = True
+        used = np.flatnonzero(seen)
+        number = np.zeros(len(seen), np.uint8 if len(used) < 250 else np.int16 if len(used) < 2**15 - 8 else np.int32)
+        number[used] = np.arange(len(used))
+        return used // self.width, number

@@ -10,28 +10,66 @@ from numpy.typing import NDArray
 
 from logitkit.automata.ranges import expand
 
+# Bytes that patterns seldom tell apart, by the first of each group: what occurs below a node is kept as one bit for each. UTF-8
+# asks for the borders from 0x80 on.
+GROUPS = (
+    *(
+        0x00,
+        0x09,
+        0x0A,
+        0x0B,
+        0x20,
+        0x21,
+        0x22,
+        0x23,
+        0x27,
+        0x28,
+        0x2A,
+        0x2C,
+        0x2D,
+        0x2E,
+        0x2F,
+        0x30,
+        0x3A,
+        0x3B,
+        0x41,
+        0x47,
+    ),
+    *(0x5B, 0x5C, 0x5D, 0x5E, 0x61, 0x67, 0x7B, 0x80, 0x90, 0xA0, 0xC0, 0xE0),
+)
+GROUP_OF_BYTE = np.uint32(1) << (np.searchsorted(GROUPS, np.arange(256), side="right") - 1).astype(np.uint32)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trie:
     """A byte trie in breadth-first order; node 0 is the empty prefix.
 
-    The children of node `n` are the nodes `children[n]` to `children[n + 1] - 1`.
+    The children of node `n` are the nodes `children[n]` to `children[n + 1] - 1`, and the tokens that begin with it are
+    `tokens[first[n]]` to `tokens[first[n] + below[n] - 1]`, those that are it the first `own[n]` of these.
 
     Args:
         byte: [N] uint8, last byte of each prefix.
         children: [N + 1] int64, first child of each node.
-        parent: [N] int32, parent of each node.
+        parent: [N] int64, parent of each node.
         levels: First node of each depth, and the number of nodes.
-        tokens: int64, token ids in the order of their nodes.
+        tokens: int64, token ids in the order of their bytes.
+        first: [N] int32, the first token that begins with each node.
+        below: [N] int32, how many do.
+        own: [N] int32, how many are the node itself.
+        groups: [N] uint32, which of the `GROUPS` have a byte below each node, as bits.
         node_of_token: int32, the node at which each of `tokens` ends.
         node_of_id: [V] int32, the same for every id; 0 for one without text.
     """
 
     byte: NDArray[np.uint8]
     children: NDArray[np.int64]
-    parent: NDArray[np.int32]
+    parent: NDArray[np.int64]
     levels: tuple[int, ...]
     tokens: NDArray[np.int64]
+    first: NDArray[np.int32]
+    below: NDArray[np.int32]
+    own: NDArray[np.int32]
+    groups: NDArray[np.uint32]
     node_of_token: NDArray[np.int32]
     node_of_id: NDArray[np.int32]
 
@@ -49,9 +87,11 @@ class Trie:
         # Level by level; rows stay sorted, so equal prefixes are neighbours and no level needs a sort.
         rows = np.arange(len(ids))
         node = np.zeros(len(ids), np.int64)
+        node_of_token = np.zeros(len(ids), np.int32)
         levels_byte = [np.zeros(1, np.uint8)]
         levels_count: list[NDArray[np.int64]] = []
-        ended = [(ids[:0], node[:0])]
+        levels_first = [np.zeros(1, np.int64)]
+        levels_below = [np.array([len(ids)])]
         size, depth, first = 1, 0, 0
         levels = [0]
         while len(rows):
@@ -59,27 +99,33 @@ class Trie:
             key = (node << 8) | byte
             fresh = np.concatenate([[True], key[1:] != key[:-1]])
             levels_byte.append(byte[fresh])
+            levels_first.append(rows[fresh])
             levels_count.append(np.bincount(node[fresh] - first, minlength=size - first))
             first = size
             levels.append(first)
             node = np.cumsum(fresh) - 1 + first
             size += int(fresh.sum())
+            levels_below.append(np.bincount(node - first))
             depth += 1
             done = length[rows] == depth
-            ended.append((ids[rows[done]], node[done]))
+            node_of_token[rows[done]] = node[done]
             rows, node = rows[~done], node[~done]
         levels_count.append(np.zeros(size - first, np.int64))
         counts = np.concatenate(levels_count)
-        ended_ids = np.concatenate([t for t, _ in ended])
-        node_of_token = np.concatenate([n for _, n in ended]).astype(np.int32)
         node_of_id = np.zeros(len(tokens), np.int32)
-        node_of_id[ended_ids] = node_of_token
+        node_of_id[ids] = node_of_token
+        bytes_ = np.concatenate(levels_byte)
+        children = np.concatenate([[1], 1 + np.cumsum(counts)])
         return cls(
-            byte=np.concatenate(levels_byte),
-            children=np.concatenate([[1], 1 + np.cumsum(counts)]),
-            parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]).astype(np.int32),
+            byte=bytes_,
+            children=children,
+            parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]),
             levels=(*levels, size),
-            tokens=ended_ids,
+            tokens=ids,
+            first=np.concatenate(levels_first).astype(np.int32),
+            below=np.concatenate(levels_below).astype(np.int32),
+            own=np.bincount(node_of_token, minlength=size).astype(np.int32),
+            groups=_groups_below(bytes_, children, levels),
             node_of_token=node_of_token,
             node_of_id=node_of_id,
         )
@@ -101,9 +147,21 @@ class Trie:
         """Return [256] which bytes are tokens by themselves."""
         single = np.zeros(256, bool)
         if self.depth > 1:
-            _, behind = self.level(1)
-            single[self.byte[self.node_of_token[self.node_of_token < behind]]] = True
+            first, behind = self.level(1)
+            single[self.byte[first:behind][self.own[first:behind] > 0]] = True
         return single
 
     def __len__(self) -> int:
         return len(self.byte)
+
+
+def _groups_below(byte: NDArray[np.uint8], children: NDArray[np.int64], levels: list[int]) -> NDArray[np.uint32]:
+    found = np.zeros(len(byte), np.uint32)
+    # From the leaves up; the children of one level are the next, and those of one node are neighbours.
+    for first, behind in zip(levels[-2::-1], levels[:0:-1], strict=True):
+        nodes = np.arange(first, behind)
+        nodes = nodes[children[nodes + 1] > children[nodes]]
+        if len(nodes):
+            each = found[behind : children[behind]] | GROUP_OF_BYTE[byte[behind : children[behind]]]
+            found[nodes] = np.bitwise_or.reduceat(each, children[nodes] - behind)
+    return found

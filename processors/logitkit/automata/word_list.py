@@ -45,7 +45,7 @@ def word_list_dfa(texts: Sequence[bytes], limits: Limits) -> ByteDfa:
             trie.byte[children].astype(np.int64),
             state_of[children],
         )
-        distinct, number = merge(table, max(256, states))
+        distinct, number = merge(table)
         # Number 0 is "dead", which no node is: every leaf accepts.
         state_of[nodes] = states + number - 1
         states += len(distinct) - 1

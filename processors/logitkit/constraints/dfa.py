@@ -80,7 +80,7 @@ class Dfa(AutomatonConstraint):
         table, alive = without_dead_ends(table, accepting)
         if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
-        table, class_of_move = merge(table, states)
+        table, class_of_move = merge(table)
         class_of = np.zeros(self.vocabulary.size, np.int64)
         class_of[list(moves)] = class_of_move
         return TokenAutomaton.of(

@@ -1,0 +1,49 @@
+"""Lists of numbers, or of lists of numbers, in torch and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.errors import ConfigurationError
+
+__all__ = ["from_torch", "shape_of", "to_torch"]
+
+
+def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool]:
+    """Return a tensor of a list's numbers, and True: it is a copy.
+
+    Args:
+        array: Rows of equal lengths, or one.
+        writing: Whether they are logits, which are float64; else they are ids.
+
+    Raises:
+        ConfigurationError: It holds something else.
+    """
+    try:
+        found = torch.tensor(array, dtype=torch.float64 if writing else None)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ConfigurationError(
+            f"a list of shape {list(shape_of(array))} holds something else than numbers in rows of equal lengths: {error}"
+        ) from error
+    return found if found.numel() or writing else found.long(), True
+
+
+def from_torch(tensor: Tensor, like: list[Any]) -> tuple[list[Any], bool]:
+    """Return a list of floats, or of lists of these as another is, and True: it is a copy."""
+    nested = bool(like) and isinstance(like[0], list)
+    return (tensor if nested else tensor.reshape(-1)).tolist(), True
+
+
+def shape_of(array: Any) -> tuple[int, ...]:
+    """Return the shape of a list, if its rows are of the length of the first.
+
+    Example:
+        >>> shape_of([[1, 2, 3], [4, 5, 6]])
+        (2, 3)
+    """
+    if not isinstance(array, list):
+        return ()
+    return (len(array), *(shape_of(array[0]) if array else ()))

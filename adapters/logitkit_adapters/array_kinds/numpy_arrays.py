@@ -1,0 +1,50 @@
+"""numpy arrays in torch and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.errors import ConfigurationError
+from logitkit_adapters.array_kinds.overlap import overlaps
+
+__all__ = ["from_torch", "to_torch"]
+
+
+def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool]:
+    """Return a tensor on an array's memory, or on a copy where torch cannot use it or must not, and whether it is a copy.
+
+    Raises:
+        ConfigurationError: It is a subclass with rules of its own, or torch has no such dtype.
+    """
+    if type(array) not in (np.ndarray, np.memmap):
+        raise ConfigurationError(
+            f"a {type(array).__name__} {list(array.shape)} is more than an array; give numpy.ndarray"
+        )
+    flags, strides, size = array.flags, array.strides, array.itemsize
+    # Torch does not know that an array is read-only, and aborts the interpreter at negative strides that come by dlpack.
+    copied = not (
+        flags.writeable
+        and flags.aligned
+        and array.dtype.isnative
+        and all(stride >= 0 and stride % size == 0 for stride in strides)
+        and not (writing and overlaps(array.shape, strides, size))
+    )
+    if copied:
+        array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
+    try:
+        return torch.from_numpy(array), copied
+    except TypeError as error:
+        raise ConfigurationError(
+            f"torch knows no numpy arrays of {array.dtype}, as {list(array.shape)} is; convert it before"
+        ) from error
+
+
+def from_torch(tensor: Tensor, like: NDArray[Any]) -> tuple[NDArray[Any], bool]:
+    """Return an array of another's shape and byte order, and whether it is a copy."""
+    array = tensor.detach().cpu().resolve_neg().numpy().reshape(like.shape)
+    return array.astype(like.dtype, copy=False), not like.dtype.isnative or not tensor.is_cpu

@@ -77,15 +77,26 @@ class StopState(NamedTuple):
             VocabularyError: An output token is none of the vocabulary.
         """
         runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-        places = zip(self.at.slot.tolist(), self.at.generation.tolist(), strict=True)
-        columns = (self.at.state, self.before, self.token, self.tokens, self.text)
-        rows = [list(values) for values in zip(*(c.tolist() for c in columns), strict=True)]
-        for row, ((slot, generation), run) in enumerate(zip(places, runs, strict=True)):
+        state, count, text = self.at.state.tolist(), self.tokens.tolist(), self.text.tolist()
+        completed: dict[int, tuple[int, int]] = {}
+        place, automaton = (NEUTRAL, 0), None
+        for row, (slot, generation, run) in enumerate(
+            zip(self.at.slot.tolist(), self.at.generation.tolist(), runs, strict=True)
+        ):
             if slot != NEUTRAL:
-                rows[row] = _after(bank.stops(slot, generation), bank.length, rows[row], run, prompt)
-        after = np.array(rows, np.int64).reshape(-1, len(columns)).T.copy()
-        state, *others = map(torch.from_numpy, after)
-        return StopState(self.at._replace(state=state), *others)
+                if automaton is None or place != (slot, generation):
+                    place, automaton = (slot, generation), bank.stops(slot, generation)
+                now = (state[row], count[row], text[row])
+                (state[row], count[row], text[row]), found = _after(automaton, bank.length, now, run, prompt)
+                if found is not None:
+                    completed[row] = found
+        before, token = self.before, self.token
+        if completed:
+            before, token = before.clone(), token.clone()
+            for row, found in completed.items():
+                before[row], token[row] = found
+        after = (torch.from_numpy(np.array(column, np.int64)) for column in (state, count, text))
+        return StopState(self.at._replace(state=next(after)), before, token, *after)
 
     def advance_tensors(self, tables: BankTables, lengths: Tensor, token: Tensor, prompt: bool = False) -> StopState:
         """Return the state after one token a row, with tensors alone.
@@ -117,27 +128,31 @@ class StopState(NamedTuple):
         )
 
 
-def _after(automaton: StopAutomaton, lengths: list[int], now: list[int], run: list[int], prompt: bool) -> list[int]:
-    state, before, completing, tokens, text = now
+def _after(
+    automaton: StopAutomaton, lengths: list[int], now: tuple[int, int, int], run: list[int], prompt: bool
+) -> tuple[tuple[int, int, int], tuple[int, int] | None]:
+    """Return state, tokens and bytes of one row, and where it came to a stop the state before and the token."""
+    state, count, text = now
+    completed = None
+    step, known = automaton.next, len(lengths)
     for token in run:
         if token < 0:
             continue
-        if token >= len(lengths):
+        if token >= known:
             if not prompt:
                 raise VocabularyError(
-                    f"a row has the token {token}, but the vocabulary has ids from 0 to {len(lengths) - 1}: it belongs to "
-                    "another model"
+                    f"a row has the token {token}, but the vocabulary has ids from 0 to {known - 1}: it belongs to another model"
                 )
-            tokens += state >= FIRST_STATE
+            count += state >= FIRST_STATE
             continue
         if state >= FIRST_STATE:
-            after = automaton.next(state, token)
+            after = step(state, token)
             if after == FIRED:
-                before, completing = state, token
+                completed = state, token
             else:
-                tokens += 1
+                count += 1
                 text += lengths[token]
             state = state if prompt and after == FINISHED else after
         if state == FIRED and not prompt and automaton.is_eos(token):
             state = FINISHED
-    return [state, before, completing, tokens, text]
+    return (state, count, text), completed

@@ -6,6 +6,7 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Hashable
 
 import torch
 
@@ -55,7 +56,9 @@ class Bank:
         self.generations: list[int] = [0]
         self._lock = threading.RLock()
         self._free: list[int] = []
-        self._leases: weakref.WeakValueDictionary[str, Lease] = weakref.WeakValueDictionary()
+        self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
+        # Slots whose automata may be equal, to be looked at: a collection in the midst of a change may leave some out of date.
+        self._alike: dict[Hashable, set[int]] = {}
         self._masks: OrderedDict[tuple[int, int, int], RowMask] = OrderedDict()
         self._masks_size = 0
         self._tables: dict[torch.device, BankTables] = {}
@@ -68,9 +71,10 @@ class Bank:
     def lease(self, automaton: TokenAutomaton) -> Lease:
         """Put an automaton into the bank, or find the equal one that is there."""
         with self._lock:
-            lease = self._leases.get(automaton.content_key)
-            if lease is not None:
-                return lease
+            for slot in [*self._alike.get(automaton.sizes, ())]:
+                lease = self._leases.get(slot)
+                if lease is not None and lease.automaton.equals(automaton):
+                    return lease
             if self._free:
                 slot = self._free.pop()
                 self.automata[slot] = automaton
@@ -79,7 +83,8 @@ class Bank:
                 self.automata.append(automaton)
                 self.generations.append(0)
             lease = Lease(self, automaton, slot, self.generations[slot])
-            self._leases[automaton.content_key] = lease
+            self._leases[slot] = lease
+            self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
             self._changes += 1
             weakref.finalize(lease, self._release, slot).atexit = False
             for device in self._traced:
@@ -88,10 +93,15 @@ class Bank:
 
     def find(self, content_key: str) -> Lease | None:
         """Return the lease of the automaton with this key, if it is in the bank."""
-        return self._leases.get(content_key)
+        return next((lease for lease in [*self._leases.values()] if lease.automaton.content_key == content_key), None)
 
     def _release(self, slot: int) -> None:
         with self._lock:
+            automaton = self.automata[slot]
+            assert automaton is not None
+            others = self._alike.pop(automaton.sizes, set()) - {slot}
+            if others:
+                self._alike[automaton.sizes] = others
             self.automata[slot] = None
             self.generations[slot] += 1
             self._free.append(slot)

@@ -95,7 +95,7 @@ class BankTables(NamedTuple):
             first_row=tensor(np.array(first_row, np.int64)),
             row_start=tensor(np.concatenate(row_start)),
             row_class=tensor(np.concatenate(row_class).astype(np.int32)),
-            row_target=tensor(np.concatenate(row_target)),
+            row_target=tensor(np.concatenate(row_target).astype(np.int32)),
             fallback=tensor(np.concatenate(fallback)),
             lane=torch.arange(1 << (longest - 1).bit_length(), device=device),
             link=torch.arange(max((a.longest_chain for a in present), default=1), device=device),

@@ -85,8 +85,9 @@ class RowMask:
             return cls(size, ends, ids[:PROBED], allowed=ids, nbytes=ids.nbytes)
         if size - count <= size * SHORT_LIST:
             ids = automaton.tokens_of(~legal)
-            some = np.arange(min(size, len(ids) + PROBED))
-            return cls(size, ends, some[~np.isin(some, ids)], banned=ids, nbytes=ids.nbytes)
+            kept = np.ones(min(size, len(ids) + PROBED), bool)
+            kept[ids[ids < len(kept)]] = False
+            return cls(size, ends, np.flatnonzero(kept)[:PROBED], banned=ids, nbytes=ids.nbytes)
         row = automaton.per_token(np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
         some = np.flatnonzero(np.isnan(row[:SAMPLED]))[:PROBED]
         return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size)

@@ -24,6 +24,9 @@ STAY = -1
 # From this listing of tokens on, an index by class is used.
 WORTH_AN_INDEX = 8
 
+# Up to this share of tokens that are alive somewhere, these are looked through instead of all.
+FEW_ALIVE = 1 / 8
+
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton:
@@ -37,7 +40,7 @@ class TokenAutomaton:
         default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
         row_start: [S + 1] int64, where the row of each state begins.
         row_class: The classes that a row lists, ascending.
-        row_target: int32, their targets.
+        row_target: Their targets, as integers that hold all states.
         accepting: [S] bool, whether EOS is legal.
         start: The start state.
         eos_ids: Ids that end a sequence.
@@ -50,7 +53,7 @@ class TokenAutomaton:
     default: NDArray[np.int32]
     row_start: NDArray[np.int64]
     row_class: NDArray[np.integer]
-    row_target: NDArray[np.int32]
+    row_target: NDArray[np.signedinteger]
     accepting: NDArray[np.bool_]
     start: int
     eos_ids: tuple[int, ...]
@@ -81,28 +84,24 @@ class TokenAutomaton:
         """
         states = len(accepting)
         ends = np.array(sorted(eos_ids), np.int64)
-        source = np.flatnonzero(accepting)
-        behaviours = Behaviours.joined(
-            [
-                behaviours,
-                Behaviours(
-                    np.zeros(1, np.int64), np.array([0, len(source)]), source, np.full(len(source), FINISHED, np.int64)
-                ),
-            ]
-        )
+        source = np.flatnonzero(accepting).astype(behaviours.source.dtype)
+        finishing = np.full(len(source), FINISHED, behaviours.target.dtype)
+        finish = Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, finishing)
+        behaviours = Behaviours.joined([behaviours, finish])
         classes = len(behaviours)
-        narrow = np.int16 if classes < 2**15 else np.int32
+        narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
         class_of = class_of.astype(narrow)
         class_of[ends] = classes - 1
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int64), kind="stable")
+        target: Ints = behaviours.target.astype(np.int16 if states < 2**15 else np.int32)
         return cls(
             class_of=class_of,
             default=behaviours.default.astype(np.int32),
             row_start=starts(np.bincount(behaviours.source, minlength=states)),
-            row_class=owner[order],
-            row_target=behaviours.target[order].astype(np.int32),
+            row_class=owner.take(order),
+            row_target=target.take(order),
             accepting=accepting,
             start=start,
             eos_ids=tuple(ends.tolist()),
@@ -123,6 +122,15 @@ class TokenAutomaton:
     def classes(self) -> int:
         """Number of token classes."""
         return len(self.default)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers that equal automata have in common."""
+        return self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
+
+    def equals(self, other: TokenAutomaton) -> bool:
+        """Whether both are the same automaton; most that are not differ in their sizes, and need no content key."""
+        return self is other or (self.sizes == other.sizes and self.content_key == other.content_key)
 
     @property
     def nbytes(self) -> int:
@@ -200,9 +208,23 @@ class TokenAutomaton:
         return legal
 
     @cached_property
+    def _alive(self) -> tuple[NDArray[np.int64], Ints] | None:
+        """The tokens of other classes than 0, and their classes, if they are few: class 0 is dead, but for rare automata."""
+        other = self.class_of != 0
+        if np.count_nonzero(other) > FEW_ALIVE * len(other):
+            return None
+        ids = np.flatnonzero(other)
+        return ids, self.class_of.take(ids)
+
+    @cached_property
     def class_sizes(self) -> NDArray[np.int64]:
         """Number of token ids in each class."""
-        return np.bincount(self.class_of, minlength=self.classes)
+        alive = self._alive
+        if alive is None:
+            return np.bincount(self.class_of, minlength=self.classes)
+        sizes = np.bincount(alive[1], minlength=self.classes)
+        sizes[0] = len(self.class_of) - len(alive[0])
+        return sizes
 
     @cached_property
     def by_class(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
@@ -216,6 +238,9 @@ class TokenAutomaton:
 
     def tokens_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the token ids of the chosen classes ([C] bool), in any order."""
+        if self._alive is not None and not chosen[0]:
+            ids, classes = self._alive
+            return ids[chosen.take(classes)]
         # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
         if next(self._listings) < WORTH_AN_INDEX:
             return np.flatnonzero(self.per_token(chosen))
@@ -226,8 +251,11 @@ class TokenAutomaton:
 
     def per_token(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of each token's class: [C] to [V]."""
+        if values.itemsize == self.class_of.itemsize == 1:
+            table = values.tobytes().ljust(256, b"\0")
+            return np.frombuffer(self.class_of.tobytes().translate(table), values.dtype)
         # torch gathers from a small table several times faster than numpy does.
-        classes = torch.from_numpy(self.class_of.astype(np.int64))
+        classes = torch.from_numpy(self.class_of.astype(np.int32))
         chosen: NDArray[Any] = torch.from_numpy(values).index_select(0, classes).numpy()
         return chosen
 

@@ -37,6 +37,7 @@ class HostRows(HistoryRows):
         given, start = _array(shown), self.length
         self._mine: Integers = self.tokens.numpy()
         self._mine[:, start : shown.length] = given[:, start:]
+        self.tip = int(given[0, -1]) if shown.length else None
         if self._branches is not None:
             columns = np.concatenate((self._branches, np.arange(start, shown.length)))
             if len(columns) > self._limit:

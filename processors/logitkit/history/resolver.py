@@ -40,7 +40,8 @@ class HistoryResolver(Generic[S]):
       difference.
     - A history one token longer than that is its continuation: `advance` by the token. It may stand in
       another row, more than once, or beside fewer or more rows, as beams and sequences that take turns do. Of
-      rows with equal histories, that of the same index is continued.
+      rows with equal histories, that of the same index is continued. It goes before what was shown already:
+      a sequence may come to say what is the prompt of another.
     - Any other history (longer by several tokens, shorter than the prompt, another within the prompt, with
       other pads) is the prompt of a new generation, because engines never skip a token: a jump is the next
       turn of a chat, say. One such row makes all rows of its call new, since rows of a call belong to one run
@@ -165,10 +166,20 @@ class HistoryResolver(Generic[S]):
 
     def _find(self, shown: Shown, keys: Integers | None) -> tuple[Lineage, int, Parents | None] | None:
         """Return a lineage that all rows continue, how many columns it has of theirs, and their parents."""
+        before = shown.length - 1
+        tip = int(shown.array[0, before - 1]) if shown.array is not None and before > 0 else None
+        # First the lineages that are one token shorter: where a prompt is what another sequence says, each goes on with its own.
         for lineage in self._lineages:
-            seen = lineage.follow(shown, self._layout.explicit)
-            if seen is not None:
-                return lineage, seen, None
+            rows = lineage.rows
+            if rows.length == before and (rows.tip is None or rows.tip == tip):
+                seen = lineage.follow(shown, self._layout.explicit)
+                if seen is not None:
+                    return lineage, seen, None
+        for lineage in self._lineages:
+            if lineage.rows.length != before:
+                seen = lineage.follow(shown, self._layout.explicit)
+                if seen is not None:
+                    return lineage, seen, None
         for lineage in self._lineages:
             parents = lineage.parents(shown, keys)
             if parents is not None:

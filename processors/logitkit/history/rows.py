@@ -63,6 +63,8 @@ class HistoryRows(ABC):
 
     def __init__(self, shown: Shown) -> None:
         self.length = 0
+        # The newest id of the first row, where the host has it: most histories are told apart by it.
+        self.tip: int | None = None
         self.tokens = self._empty(shown.ids, _room(shown.length))
         self.append(shown)
 

@@ -1,0 +1,38 @@
+"""Sequences that take turns in one hook, one row a call."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.core.history.hook import Hook
+
+
+class TestTurns:
+    def test_many_sequences_go_on_with_their_own(self) -> None:
+        hook = Hook()
+        generator = torch.Generator().manual_seed(0)
+        histories = [[row, *torch.randint(9, (row % 3,), generator=generator).tolist()] for row in range(10, 50)]
+        prompts = [list(history) for history in histories]
+        for _ in range(12):
+            for history, prompt in zip(histories, prompts, strict=True):
+                assert hook(history) == [(prompt, history[len(prompt) :])]
+                history.append(int(torch.randint(9, (), generator=generator)))
+        assert hook.calls().count("init") == len(histories)
+
+    def test_what_one_sequence_says_is_the_prompt_of_another(self) -> None:
+        hook = Hook()
+        short, long = [1], [1, 2, 3, 4]
+        assert hook(short) == [([1], [])]
+        assert hook(long) == [([1, 2, 3, 4], [])]
+        for says in ([2], [2, 3], [2, 3, 4], [2, 3, 4, 5], [2, 3, 4, 5, 5]):
+            assert hook([*short, *says]) == [([1], says)]
+            assert hook([*long, *[5] * len(says)]) == [([1, 2, 3, 4], [5] * len(says))]
+
+    def test_two_sequences_of_one_prompt(self) -> None:
+        hook = Hook()
+        one, two = [3, 4], [3, 4]
+        for step in range(20):
+            assert hook(one) == [([3, 4], one[2:])]
+            assert hook(two) == [([3, 4], two[2:])]
+            one.append(step)
+            two.append(step if step < 5 else 2 * step)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.rows import automata, chains, penalties, stopping, texts, tokens
+from tests.rows import automata, chains, penalties, sampling, stopping, texts, tokens
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
 __all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
 
-ROWS: tuple[Row, ...] = (*automata.ROWS, *penalties.ROWS, *tokens.ROWS, *stopping.ROWS, *texts.ROWS, *chains.ROWS)
+ROWS: tuple[Row, ...] = (*automata.ROWS, *penalties.ROWS, *tokens.ROWS, *stopping.ROWS, *texts.ROWS, *sampling.ROWS, *chains.ROWS)
 
 
 def of_kind(kind: str) -> Sequence[Row]:

@@ -20,6 +20,13 @@ from logitkit.penalties.presence import PresencePenalty as PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
 from logitkit.processor import Processor as Processor
 from logitkit.processor import Stateless as Stateless
+from logitkit.sampling.min_p import MinP as MinP
+from logitkit.sampling.temperature import Temperature as Temperature
+from logitkit.sampling.top_k import TopK as TopK
+from logitkit.sampling.top_n_sigma import TopNSigma as TopNSigma
+from logitkit.sampling.top_p import TopP as TopP
+from logitkit.sampling.typical_p import TypicalP as TypicalP
+from logitkit.sampling.xtc import Xtc as Xtc
 from logitkit.state import Fill as Fill
 from logitkit.state import concatenate as concatenate
 from logitkit.state import select as select
@@ -51,6 +58,7 @@ __all__ = [
     "Limits",
     "LogitBias",
     "MinNewTokens",
+    "MinP",
     "NoRepeatNGram",
     "PresencePenalty",
     "Processor",
@@ -58,7 +66,13 @@ __all__ = [
     "RepetitionPenalty",
     "Stateless",
     "StopStrings",
+    "Temperature",
+    "TopK",
+    "TopNSigma",
+    "TopP",
+    "TypicalP",
     "Vocabulary",
+    "Xtc",
     "chain",
     "concatenate",
     "concatenate_context",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from operator import index
 from typing import SupportsIndex
 
-__all__ = ["as_integer"]
+from logitkit.errors import ConfigurationError
+
+__all__ = ["as_integer", "checked_integer"]
 
 
 def as_integer(given: object) -> int | None:
@@ -29,3 +31,23 @@ def as_integer(given: object) -> int | None:
         return index(given)
     except (TypeError, ValueError, RuntimeError):
         return None
+
+
+def checked_integer(name: str, given: object, least: int, most: int, note: str = "") -> int:
+    """Return an integer of a range as an int.
+
+    Args:
+        name: The argument.
+        given: Its value.
+        least: The least that is allowed.
+        most: The most.
+        note: What to know about the range, for an error.
+
+    Raises:
+        ConfigurationError: It is no integer of the range.
+    """
+    number = as_integer(given)
+    if number is None or not least <= number <= most:
+        more = f" ({note})" if note else ""
+        raise ConfigurationError(f"{name} is {given!r}; allowed are integers from {least} to {most}{more}")
+    return number

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from numbers import Real
 
-__all__ = ["as_real"]
+from logitkit.errors import ConfigurationError
+
+__all__ = ["as_real", "checked_real"]
 
 
 def as_real(given: object) -> float | None:
@@ -25,3 +27,22 @@ def as_real(given: object) -> float | None:
     except OverflowError:
         return None
     return None if math.isnan(number) else number
+
+
+def checked_real(name: str, given: object, least: float, most: float, note: str) -> float:
+    """Return a number of a range as a float.
+
+    Args:
+        name: The argument.
+        given: Its value.
+        least: The least that is allowed.
+        most: The most.
+        note: What to know about the range, for an error.
+
+    Raises:
+        ConfigurationError: It is no number of the range.
+    """
+    number = as_real(given)
+    if number is None or not least <= number <= most:
+        raise ConfigurationError(f"{name} is {given!r}; allowed are numbers from {least:g} to {most:g} ({note})")
+    return number

@@ -1,0 +1,1 @@
+"""Processors that shape the distribution which a token is drawn from."""

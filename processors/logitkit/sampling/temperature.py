@@ -1,0 +1,137 @@
+"""Sharper or flatter distributions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.context import Context
+from logitkit.errors import ConfigurationError
+from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.reals import as_real
+from logitkit.tensor_path import by_tensors
+
+__all__ = ["Temperature", "TemperatureState"]
+
+# Far beyond every use: below, all is as with 0; above, all tokens are equally likely.
+LEAST, MOST = 1e-4, 1e4
+
+
+class TemperatureState(NamedTuple):
+    """How hot each row is.
+
+    Args:
+        temperature: [B] float64, 0 or from 1e-4 to 1e4; 1 changes nothing.
+    """
+
+    temperature: Tensor
+
+    def problem(self) -> str | None:
+        """Say what is impossible about values read from a file, or return None."""
+        t = self.temperature
+        allowed = (t == 0) | ((t >= LEAST) & (t <= MOST))
+        return None if bool(allowed.all()) else f"a temperature is neither 0 nor a number from {LEAST:g} to {MOST:g}"
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """Divide all logits by a temperature; with 0, keep only the greatest, the first of those that tie.
+
+    What is finite stays finite. A row whose greatest logit would not, because its dtype has no room for it, is moved so that the
+    greatest is 0, which changes no probability.
+
+    Args:
+        temperature: 0, or from 1e-4 to 1e4; below 1 sharper, above 1 flatter, 1 changes nothing.
+
+    Raises:
+        ConfigurationError: The temperature is not a number of its range.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> context = lk.Context.of([[]], vocabulary_size=3)
+        >>> for cool in (lk.Temperature(0.5), lk.Temperature(0)):
+        ...     cool.process_logits(cool.init_state(context), torch.tensor([[1.0, 2.0, -3.0]]), context)[1]
+        tensor([[ 2.,  4., -6.]])
+        tensor([[-inf, 2., -inf]])
+
+    Source: Ackley et al., A Learning Algorithm for Boltzmann Machines (1985); results are those of transformers'
+    TemperatureLogitsWarper, and with 0 those of llama.cpp.
+    """
+
+    temperature: float
+
+    role = Role.TEMPERATURE
+
+    def __post_init__(self) -> None:
+        number = as_real(self.temperature)
+        if number is None or (number != 0 and not LEAST <= number <= MOST):
+            raise ConfigurationError(
+                f"temperature is {self.temperature!r}; allowed are 0 (the best token only) and numbers from {LEAST:g} to "
+                f"{MOST:g} (1 changes nothing)"
+            )
+        object.__setattr__(self, "temperature", number)
+
+    def init_state(self, context: Context) -> TemperatureState:
+        """Return the state of rows that have their prompt."""
+        return TemperatureState(
+            torch.full((context.batch_size,), self.temperature, dtype=torch.float64, device=context.device)
+        )
+
+    def advance(self, state: TemperatureState, tokens: Tensor) -> TemperatureState:
+        """Return the state, which stays as it is."""
+        check_tokens("Temperature", state.temperature.shape[0], tokens)
+        return state
+
+    def process_logits(
+        self, state: TemperatureState, logits: Tensor, context: Context
+    ) -> tuple[TemperatureState, Tensor]:
+        """Divide the logits, in place on the CPU."""
+        logits = own_rows("Temperature", state.temperature.shape[0], logits)
+        if by_tensors(logits):
+            return state, _by_tensors(state.temperature, logits)
+        for row, temperature in enumerate(state.temperature.tolist()):
+            if temperature == 1:
+                continue
+            line = logits[row]
+            if temperature == 0 or not _divided(line, temperature):
+                line.copy_(_by_tensors(state.temperature[row : row + 1], line[None])[0])
+        return state, logits
+
+
+def _divided(line: Tensor, temperature: float) -> bool:
+    """Divide a row in place and return True; or leave it, if something is NaN or might not stay finite."""
+    wide = line.float() if line.dtype.itemsize == 2 else line
+    array = wide.numpy()
+    number = array.dtype.type(temperature)
+    # Half of what there is room for, as rounding is none of this check's business.
+    most = float(torch.finfo(line.dtype).max)
+    room = min(most, most / 2 * temperature)
+    top, least = float(array.max()), float(array.min())
+    if not top < room:
+        return False
+    if least < -room and np.count_nonzero(array < -room) != np.count_nonzero(array == -np.inf):
+        return False
+    np.divide(array, number, out=array)
+    if wide is not line:
+        line.copy_(wide)
+    return True
+
+
+def _by_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    scores = torch.where(logits.isnan(), -torch.inf, logits.to(wide))
+    t = temperature.to(wide)[:, None]
+    number = torch.where(t > 0, t, 1.0)
+    most = torch.finfo(logits.dtype).max
+    top = scores.amax(1, keepdim=True)
+    moved = top.isfinite() & (torch.abs(top / number) > most)
+    divided = torch.where(moved, scores - top, scores) / number
+    divided = divided.clamp(scores.clamp(max=-most), scores.clamp(min=most)).to(logits.dtype)
+    first = torch.arange(logits.shape[1], device=logits.device) == scores.argmax(1, keepdim=True)
+    only = torch.where(first, scores.to(logits.dtype), -torch.inf)
+    return torch.where(t == 0, only, torch.where(t == 1, logits, divided))

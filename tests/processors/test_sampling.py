@@ -1,0 +1,391 @@
+"""Processors that shape the distribution: by hand, on odd logits, and against transformers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, StateFileError
+from tests.batches import logits_of, same_bits
+from tests.processors.four_logits import NEVER, after
+
+# Arguments of types that no type checker lets pass.
+ANY: Any = lk
+
+IDS: Any = torch.zeros(3, 1, dtype=torch.int64)
+LOGITS = [1.0, 4.0, 3.0, 2.0]
+
+# Probabilities of 0.1, 0.4, 0.3 and 0.2.
+CHANCES = [math.log(p) for p in (0.1, 0.4, 0.3, 0.2)]
+EVEN = [0.0, 0.0, 0.0, 0.0]
+
+dtypes = st.sampled_from([torch.float32, torch.float16, torch.bfloat16])
+seeds = st.integers(0, 2**32)
+columns = st.sampled_from([1, 2, 5, 40, 1500])
+least = st.sampled_from([1, 2, 7])
+
+
+@pytest.mark.parametrize(
+    ("processor", "logits", "kept"),
+    [
+        (lk.TopK(1), LOGITS, [1]),
+        (lk.TopK(3), LOGITS, [1, 2, 3]),
+        (lk.TopK(1, min_tokens_to_keep=2), LOGITS, [1, 2]),
+        (lk.TopK(0, min_tokens_to_keep=2), LOGITS, [0, 1, 2, 3]),
+        (lk.TopK(4), LOGITS, [0, 1, 2, 3]),
+        (lk.TopK(2**31 - 1), LOGITS, [0, 1, 2, 3]),
+        # All that tie with the last stay.
+        (lk.TopK(2), [1.0, 4.0, 1.0, 1.0], [0, 1, 2, 3]),
+        (lk.TopK(1), EVEN, [0, 1, 2, 3]),
+        (lk.TopP(0.35), CHANCES, [1]),
+        (lk.TopP(0.45), CHANCES, [1, 2]),
+        (lk.TopP(0.75), CHANCES, [1, 2, 3]),
+        (lk.TopP(0.95), CHANCES, [0, 1, 2, 3]),
+        (lk.TopP(0), CHANCES, [1]),
+        (lk.TopP(0, min_tokens_to_keep=3), CHANCES, [1, 2, 3]),
+        (lk.TopP(0.1, min_tokens_to_keep=9), CHANCES, [0, 1, 2, 3]),
+        # As many of equal ones as are needed.
+        (lk.TopP(0.6), EVEN, [1, 2, 3]),
+        (lk.TopP(0.1), EVEN, [3]),
+        (lk.MinP(0.6), CHANCES, [1, 2]),
+        (lk.MinP(0.45), CHANCES, [1, 2, 3]),
+        (lk.MinP(1), CHANCES, [1]),
+        (lk.MinP(1), EVEN, [0, 1, 2, 3]),
+        (lk.MinP(1, min_tokens_to_keep=3), CHANCES, [1, 2, 3]),
+        (lk.MinP(1, min_tokens_to_keep=2), [0.0, 5.0, 0.0, 0.0], [0, 1]),
+        (lk.MinP(1e-30), CHANCES, [0, 1, 2, 3]),
+        # The entropy is 1.28 nats: 0.3 says 1.20, 0.2 says 1.61, 0.4 says 0.92 and 0.1 says 2.30.
+        (lk.TypicalP(0.25), CHANCES, [2]),
+        (lk.TypicalP(0.45), CHANCES, [2, 3]),
+        (lk.TypicalP(0.6), CHANCES, [1, 2, 3]),
+        (lk.TypicalP(0.25, min_tokens_to_keep=2), CHANCES, [2, 3]),
+        (lk.TypicalP(0.1), EVEN, [0, 1, 2, 3]),
+        # The deviation is 1.118.
+        (lk.TopNSigma(0.5), LOGITS, [1]),
+        (lk.TopNSigma(1), LOGITS, [1, 2]),
+        (lk.TopNSigma(2), LOGITS, [1, 2, 3]),
+        (lk.TopNSigma(1), EVEN, [0, 1, 2, 3]),
+        # Of the logits that are left it is 0.816.
+        (lk.TopNSigma(1), [NEVER, 4.0, 3.0, 2.0], [1]),
+        (lk.TopNSigma(1.3), [NEVER, 4.0, 3.0, 2.0], [1, 2]),
+        (lk.Xtc(1, 0.15), CHANCES, [0, 3]),
+        (lk.Xtc(1, 0.25), CHANCES, [0, 2, 3]),
+        (lk.Xtc(1, 0.35), CHANCES, [0, 1, 2, 3]),
+        (lk.Xtc(1, 0.45), CHANCES, [0, 1, 2, 3]),
+        (lk.Xtc(1, 0.51), [0.0, 9.0, 0.0, 0.0], [0, 1, 2, 3]),
+        (lk.Xtc(1, 0), CHANCES, [0]),
+        (lk.Xtc(1, 0), [NEVER, 4.0, 3.0, NEVER], [2]),
+        (lk.Xtc(1, 0.1), EVEN, [3]),
+        (lk.Xtc(0, 0.1), CHANCES, [0, 1, 2, 3]),
+        (lk.Temperature(0), LOGITS, [1]),
+        (lk.Temperature(0), EVEN, [0]),
+    ],
+)
+def test_what_is_kept(processor: lk.Processor[Any], logits: list[float], kept: list[int]) -> None:
+    given_ = torch.tensor([logits])
+    out = both_paths(processor, given_)[0]
+    assert (out != NEVER).nonzero().flatten().tolist() == [i for i in kept if logits[i] != NEVER]
+    assert torch.equal(out[kept], given_[0, kept])
+
+
+def test_temperature_divides() -> None:
+    assert after(lk.Temperature(2), [], LOGITS) == [0.5, 2.0, 1.5, 1.0]
+    assert after(lk.Temperature(0.5), [0, 1], [-1.0, NEVER, 0.0, 3.0]) == [-2.0, NEVER, 0.0, 6.0]
+
+
+NEUTRAL = [
+    lk.Temperature(1),
+    lk.TopK(0),
+    lk.TopP(1),
+    lk.MinP(0),
+    lk.TypicalP(1),
+    lk.TopNSigma(0),
+    lk.TopNSigma(-1),
+    lk.Xtc(0),
+    lk.Xtc(1, 0.6),
+]
+
+SHARP = [
+    *(lk.Temperature(t) for t in (0, 1e-4, 0.7, 3, 1e4)),
+    *(lk.TopK(k) for k in (1, 5, 11)),
+    *(lk.TopP(p) for p in (0, 0.4, 0.99)),
+    *(lk.MinP(p) for p in (1e-30, 0.1, 1)),
+    lk.MinP(0.3, min_tokens_to_keep=12),
+    *(lk.TypicalP(p) for p in (0.01, 0.9)),
+    *(lk.TopNSigma(n) for n in (0.01, 1, 3)),
+    *(lk.Xtc(1, t) for t in (0, 0.01, 0.1, 0.5)),
+]
+
+
+@pytest.mark.parametrize("processor", NEUTRAL, ids=repr)
+def test_a_neutral_value_leaves_every_bit(processor: lk.Processor[Any]) -> None:
+    for dtype, bits in ((torch.float32, torch.int32), (torch.bfloat16, torch.int16)):
+        logits = logits_of(0, (3, 50), dtype)
+        logits[1, 7] = torch.nan
+        for path in (both_paths, by_tensors):
+            assert path(processor, logits).view(bits).equal(logits.view(bits))
+
+
+@pytest.mark.parametrize("processor", SHARP, ids=repr)
+def test_odd_logits_leave_something_and_no_nan(processor: lk.Processor[Any]) -> None:
+    never, inf, nan = -math.inf, math.inf, math.nan
+    for dtype in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+        most = torch.finfo(dtype).max
+        rows = [
+            [never] * 12,
+            [nan] * 12,
+            [nan] * 11 + [1.0],
+            [never] * 11 + [1.0],
+            [inf] * 12,
+            [most, -most, 0.0, *[1.0] * 9],
+            [-most] * 12,
+            [nan, 4.0, 1.0, 2.0, *[0.5] * 8],
+            [inf, 1.0, inf, never, nan, 0.0, *[2.0] * 6],
+        ]
+        given_ = torch.tensor(rows, dtype=dtype)
+        out = both_paths(processor, given_)
+        assert not out.isnan().any()
+        assert (out[2:] > NEVER).any(1).all()
+        assert out[:2].isneginf().all()
+        assert torch.equal(out.isposinf() & given_.isposinf(), out.isposinf())
+        # Infinite logits share all probability.
+        assert out[-1].isposinf().any()
+
+
+@given(st.sampled_from(SHARP), seeds, dtypes, columns)
+def test_both_paths_agree(processor: lk.Processor[Any], seed: int, dtype: torch.dtype, width: int) -> None:
+    both_paths(processor, logits_of(seed, (3, width), dtype))
+    both_paths(processor, tied(seed, width).to(dtype))
+
+
+@given(seeds, dtypes, columns, st.sampled_from([0.1, 0.3, 0.7, 1.0, 1.3, 2.5, 77.0]))
+def test_temperature_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, t: float) -> None:
+    logits = ordinary(seed, width).to(dtype)
+    assert same_bits(both_paths(lk.Temperature(t), logits), TemperatureLogitsWarper(t)(IDS, logits.clone()))
+
+
+@given(seeds, dtypes, columns, st.sampled_from([1, 2, 5, 50, 1000, 5000]), least)
+def test_top_k_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, k: int, keep: int) -> None:
+    warper = TopKLogitsWarper(k, min_tokens_to_keep=keep)
+    for logits in (ordinary(seed, width).to(dtype), tied(seed, width).to(dtype)):
+        assert same_bits(both_paths(lk.TopK(k, keep), logits), warper(IDS, logits.clone()))
+
+
+@given(seeds, columns, st.sampled_from([0.0, 0.001, 0.1, 0.5, 0.9, 0.95, 0.9999]), least)
+def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = TopPLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone()))
+    # Which of equal ones stay is left to torch.sort; how many do is not.
+    logits = tied(seed, width)
+    ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
+    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+
+
+@given(seeds, columns, st.sampled_from([1e-9, 0.001, 0.05, 0.3, 0.9, 1.0]), least)
+def test_min_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = MinPLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone()))
+    logits = tied(seed, width)
+    ours, theirs = both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone())
+    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+    assert keep > 1 or same_bits(ours, theirs)
+
+
+def test_min_p_looks_closely_where_rounding_decides() -> None:
+    """Logits on either side of the cut, a few bits apart: the probabilities decide, as in transformers."""
+    warper, p = MinPLogitsWarper(0.1), 0.1
+    cut = torch.tensor(5 + math.log(p))
+    steps = torch.arange(-40, 41).float() * torch.finfo(torch.float32).eps * 4
+    logits = torch.cat([torch.tensor([5.0]), cut + steps, torch.randn(200)])[None]
+    ours = both_paths(lk.MinP(p), logits)
+    assert same_bits(ours, warper(IDS, logits.clone()))
+    assert 0 < int((ours[0, 1:82] > NEVER).sum()) < 81
+
+
+@given(seeds, columns, st.sampled_from([0.001, 0.2, 0.5, 0.95, 0.999]), least)
+def test_typical_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = TypicalLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.TypicalP(p, keep), logits), warper(IDS, logits.clone()))
+
+
+def test_a_real_width_is_that_of_transformers() -> None:
+    """131,072 columns, where partial sums are long and a softmax is summed by parts."""
+    logits = torch.randn(2, 131_072, generator=torch.Generator().manual_seed(0)) * 3
+    logits[1, ::3] = NEVER
+    for processor, warper in (
+        (lk.TopK(50), TopKLogitsWarper(50)),
+        (lk.TopK(4000), TopKLogitsWarper(4000)),
+        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
+        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
+        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
+    ):
+        assert same_bits(host(processor, logits), warper(IDS, logits.clone())), processor
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("processor", "warper"),
+    [
+        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
+        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
+        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
+    ],
+    ids=repr,
+)
+def test_sixteen_bits_are_calculated_with_in_32(processor: Any, warper: Any, dtype: torch.dtype) -> None:
+    logits = ordinary(1, 3000).to(dtype)
+    wide = warper(IDS, logits.float())
+    ours = both_paths(processor, logits)
+    assert same_bits(ours.float().sort(1).values, wide.sort(1).values)
+
+
+def test_a_hot_row_that_has_no_room_keeps_its_order() -> None:
+    logits = torch.tensor([[60000.0, 59968.0, -60000.0, NEVER]], dtype=torch.float16)
+    out = both_paths(lk.Temperature(0.5), logits)
+    assert out.tolist() == [[0.0, -64.0, -65504.0, NEVER]]
+    # And so does one that has room for its best only.
+    logits = torch.tensor([[1.0, -60000.0, NEVER, 0.0]], dtype=torch.float16)
+    assert both_paths(lk.Temperature(0.5), logits).tolist() == [[2.0, -65504.0, NEVER, 0.0]]
+
+
+def test_random_numbers_follow_the_stream_and_the_length() -> None:
+    xtc, width = lk.Xtc(0.5, 0.05, seed=3), 4
+    context = lk.Context.of([[1, 2], [1, 2], [1, 2]], width)
+    logits = torch.tensor([CHANCES]).repeat(3, 1)
+
+    def removed(state: Any, steps: int) -> list[list[bool]]:
+        found = []
+        for _ in range(steps):
+            out = xtc.process_logits(state, logits[: len(state.seed)].clone(), context)[1]
+            found.append(out.isneginf().any(1).tolist())
+            state = xtc.advance(state, torch.zeros(len(state.seed), dtype=torch.int64))
+        return [list(row) for row in zip(*found, strict=True)]
+
+    rows = removed(xtc.init_state(context), 60)
+    assert rows == removed(xtc.init_state(context), 60)
+    assert rows[0] != rows[1] != rows[2] != rows[0]
+    assert all(15 <= sum(row) <= 45 for row in rows)
+    # A draft that was taken back, and a prompt that had been output before, are at the same place.
+    state = xtc.advance(xtc.init_state(context), torch.zeros(3, 9, dtype=torch.int64))
+    assert [row[9:] for row in rows] == removed(state, 51)
+    longer = lk.Context.of([[1, 2, *[0] * 9]] * 3, width)
+    assert [row[9:] for row in rows] == removed(xtc.init_state(longer), 51)
+    # Rows keep their stream where they go.
+    moved = lk.select_context(context, torch.tensor([2, 0]))
+    assert removed(xtc.init_state(moved), 60) == [rows[2], rows[0]]
+    assert removed(lk.Xtc(0.5, 0.05, seed=4).init_state(context), 60) != rows
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: lk.Temperature(-1), "temperature is -1; allowed are 0 .* and numbers from 0.0001 to 10000"),
+        (lambda: lk.Temperature(1e-5), "temperature is 1e-05"),
+        (lambda: lk.Temperature(math.nan), "temperature is nan"),
+        (lambda: lk.Temperature(math.inf), "temperature is inf"),
+        (lambda: lk.Temperature(True), "temperature is True"),
+        (lambda: ANY.Temperature("1"), "temperature is '1'"),
+        (lambda: lk.TopK(-1), r"k is -1; allowed are integers from 0 to 2147483647 \(0 changes nothing\)"),
+        (lambda: ANY.TopK(2.0), "k is 2.0"),
+        (lambda: lk.TopK(2, 0), "min_tokens_to_keep is 0; allowed are integers from 1"),
+        (lambda: lk.TopP(1.1), r"p is 1.1; allowed are numbers from 0 to 1 \(1 changes nothing\)"),
+        (lambda: lk.TopP(0.5, -1), "min_tokens_to_keep is -1"),
+        (lambda: lk.MinP(-0.1), "p is -0.1"),
+        (lambda: lk.MinP(0.1, True), "min_tokens_to_keep is True"),
+        (lambda: lk.TypicalP(0), "p is 0; allowed are numbers from 1e-06 to 1"),
+        (lambda: lk.TypicalP(0.1, 0), "min_tokens_to_keep is 0"),
+        (lambda: lk.TopNSigma(1e5), "n is 100000.0; allowed are numbers from -10000 to 10000"),
+        (lambda: lk.Xtc(1.5), "probability is 1.5"),
+        (lambda: lk.Xtc(0.5, -1), "threshold is -1"),
+        (lambda: lk.Xtc(0.5, 0.1, -1), "seed is -1"),
+        (lambda: lk.Xtc(0.5, 0.1, 2**63), "seed is 9223372036854775808"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("processor", "field", "value", "problem"),
+    [
+        (lk.Temperature(1), "temperature", math.nan, "temperature is neither"),
+        (lk.Temperature(1), "temperature", 1e-9, "temperature is neither"),
+        (lk.TopK(1), "k", -1, "a k is not"),
+        (lk.TopP(1), "p", 1.5, "a p is not"),
+        (lk.TopP(1), "keep", 0, "below 1"),
+        (lk.MinP(1), "p", -0.5, "a p is not"),
+        (lk.MinP(1, 2), "keep", 0, "below 1"),
+        (lk.TypicalP(1), "p", 0, "a p is not"),
+        (lk.TypicalP(1), "keep", -1, "below 1"),
+        (lk.TopNSigma(1), "n", math.inf, "an n is not"),
+        (lk.Xtc(1), "probability", 2, "a probability is not"),
+        (lk.Xtc(1), "threshold", math.nan, "a threshold is not"),
+        (lk.Xtc(1), "position", -1, "a position is below 0"),
+    ],
+)
+def test_a_corrupt_state_is_refused(processor: Any, field: str, value: float, problem: str, tmp_path: Path) -> None:
+    state = processor.init_state(lk.Context.of([[]], 4))
+    state = state._replace(**{field: torch.full_like(getattr(state, field), value)})
+    lk.save_state(tmp_path / "state", state, processor)
+    with pytest.raises(StateFileError, match=problem):
+        lk.load_state(tmp_path / "state", processor)
+
+
+def test_a_constraint_may_not_follow_a_truncation() -> None:
+    for truncation in (lk.TopK(1), lk.TopP(0.5), lk.MinP(0.5), lk.TypicalP(0.5), lk.TopNSigma(1), lk.Xtc(1)):
+        lk.chain(lk.BanTokens([1]), lk.Temperature(0.5), truncation)
+        with pytest.raises(ConfigurationError, match="BanTokens after the truncation"):
+            lk.chain(truncation, lk.BanTokens([1]))
+
+
+def ordinary(seed: int, width: int) -> Tensor:
+    """Three rows of logits as models give them, some at -inf."""
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(3, width, generator=rng) * torch.tensor([[1.0], [4.0], [12.0]]) + 3
+    masked = torch.rand(3, width, generator=rng) < torch.tensor([[0.0], [0.2], [0.8]])
+    masked[:, seed % width] = False
+    return logits.masked_fill(masked, NEVER)
+
+
+def tied(seed: int, width: int) -> Tensor:
+    """Three rows of logits of which many are equal."""
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randint(-3, 4, (3, width), generator=rng).float() / 2
+
+
+def host(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
+    context = lk.Context.of([[]] * len(logits), logits.shape[1])
+    return processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
+
+
+def by_tensors(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        return host(processor, logits)
+
+
+def both_paths(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
+    """Process the first step's logits on the host, having seen that tensors alone give the same."""
+    out = host(processor, logits)
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[logits.dtype.itemsize]
+    assert out.view(bits).equal(by_tensors(processor, logits).view(bits))
+    return out

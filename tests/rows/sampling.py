@@ -1,0 +1,47 @@
+"""Processors that shape the distribution which a token is drawn from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import logitkit as lk
+from tests.rows.row import TEXT, Row
+
+
+def _truncates(name: str, kind: str, processor: lk.Processor[Any]) -> Row:
+    return Row(name, kind, lambda v: processor, TEXT, masks=True, sized=False, compares=True)
+
+
+ROWS: tuple[Row, ...] = (
+    Row("Temperature", "temperature", lambda v: lk.Temperature(0.7), TEXT, masks=False, compares=True),
+    Row("Temperature, least", "temperature", lambda v: lk.Temperature(1e-4), TEXT, masks=False, compares=True),
+    _truncates("Temperature of 0", "temperature", lk.Temperature(0)),
+    _truncates("TopK", "top k", lk.TopK(5)),
+    _truncates("TopK of at least 3", "top k", lk.TopK(1, min_tokens_to_keep=3)),
+    _truncates("TopK of all", "top k", lk.TopK(0)),
+    _truncates("TopP", "top p", lk.TopP(0.9)),
+    _truncates("TopP of at least 3", "top p", lk.TopP(0.3, min_tokens_to_keep=3)),
+    _truncates("TopP of 1", "top p", lk.TopP(1)),
+    _truncates("MinP", "min p", lk.MinP(0.1)),
+    _truncates("MinP of at least 3", "min p", lk.MinP(0.9, min_tokens_to_keep=3)),
+    _truncates("MinP of 0", "min p", lk.MinP(0)),
+    _truncates("TypicalP", "typical", lk.TypicalP(0.4)),
+    _truncates("TypicalP of at least 3", "typical", lk.TypicalP(0.01, min_tokens_to_keep=3)),
+    _truncates("TypicalP of 1", "typical", lk.TypicalP(1)),
+    _truncates("TopNSigma", "sigma", lk.TopNSigma(1)),
+    _truncates("TopNSigma of 0", "sigma", lk.TopNSigma(0)),
+    _truncates("Xtc", "xtc", lk.Xtc(0.5, 0.1, seed=7)),
+    _truncates("Xtc, always", "xtc", lk.Xtc(1, 0.02)),
+    _truncates("Xtc, never", "xtc", lk.Xtc(0)),
+    Row(
+        "chain with truncations",
+        "sampling chain",
+        lambda v: lk.chain(
+            lk.BanTokens([5]), lk.Temperature(0.7), lk.TopK(20), lk.TopP(0.9), lk.MinP(0.01), lk.Xtc(0.5)
+        ),
+        TEXT,
+        masks=True,
+        sized=False,
+        compares=True,
+    ),
+)

@@ -9,7 +9,15 @@ from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
 __all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
 
-ROWS: tuple[Row, ...] = (*automata.ROWS, *penalties.ROWS, *tokens.ROWS, *stopping.ROWS, *texts.ROWS, *sampling.ROWS, *chains.ROWS)
+ROWS: tuple[Row, ...] = (
+    *automata.ROWS,
+    *penalties.ROWS,
+    *tokens.ROWS,
+    *texts.ROWS,
+    *stopping.ROWS,
+    *sampling.ROWS,
+    *chains.ROWS,
+)
 
 
 def of_kind(kind: str) -> Sequence[Row]:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logitkit.automata import behaviour_store
-from logitkit.automata.behaviours import Behaviours, Moves, long_then_byte, merge, of_bytes, starts, then_byte
+from logitkit.automata.behaviours import Behaviours, Moves, merge, of_bytes, starts, then_byte
 from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import DEFAULT_LIMITS
@@ -119,4 +119,3 @@ def test_one_byte_after_another() -> None:
             expected = int(dfa.step[dfa.step[state, which[i]], symbol[i]])
             assert dict(pairs).get(state, default) == expected
         assert all(target != default for _, target in pairs)
-        assert _key(long_then_byte(moves, table, int(which[i]), int(symbol[i])), 0) == (default, pairs)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, Ints, Moves, contents, long_then_byte, of_bytes, then_byte
-from logitkit.automata.byte_dfa import DEAD
+from logitkit.automata.behaviours import Behaviours, Ints, Moves, contents, of_bytes, then_byte
+from logitkit.automata.byte_dfa import DEAD, NOT_LISTED
 from logitkit.automata.limits import Limits
 
 # Behaviours of more exceptions are stepped one by one: a call of numpy costs little beside them.
@@ -79,10 +79,38 @@ class BehaviourStore:
         if not long.any():
             return self._add(then_byte(self.moves, table, which, symbol))
         short = ~long
-        numbers = np.zeros(len(which), np.int64)
+        numbers = np.empty(len(which), np.int64)
         numbers[short] = self._add(then_byte(self.moves, table, which[short], symbol[short]))
-        for i in np.flatnonzero(long).tolist():
-            numbers[i] = self._add(long_then_byte(self.moves, table, int(which[i]), int(symbol[i])))[0]
+        numbers[long] = self._long_then_byte(which[long], symbol[long])
+        return numbers
+
+    def _long_then_byte(self, which: Ints, symbol: Ints) -> list[int]:
+        table, goes_on = self.table, self.moves.goes_on
+        rows = list(self.moves.step if goes_on is None else goes_on)
+        defaults = self.moves.step[symbol, table.default[which]]
+        numbers: list[int] = []
+        fresh: list[Behaviours] = []
+        for c, a, b, default in zip(
+            symbol.tolist(),
+            table.start[which].tolist(),
+            table.start[which + 1].tolist(),
+            defaults.tolist(),
+            strict=True,
+        ):
+            target = rows[c].take(table.target[a:b])
+            keep = target != default
+            if goes_on is not None:
+                keep &= target != NOT_LISTED
+            source, target = table.source[a:b][keep], target[keep]
+            self.work += len(target) + 1
+            self.limits.check_work(self.work)
+            known = len(self._number)
+            number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)
+            if number == known:
+                fresh.append(Behaviours(np.array([default]), np.array([0, len(target)]), source, target))
+            numbers.append(number)
+        if fresh:
+            self._append(Behaviours.joined(fresh))
         return numbers
 
     def _add(self, met: Behaviours) -> Ints:

@@ -15,6 +15,9 @@ from logitkit.automata.ranges import expand
 # Integers of any width: states are kept as narrow as they come.
 Ints: TypeAlias = NDArray[Any]
 
+# Where behaviours have more exceptions than this, they are copied one by one.
+MANY = 64
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Behaviours:
@@ -37,9 +40,14 @@ class Behaviours:
 
     def take(self, which: Ints) -> Behaviours:
         """Return some of the behaviours, in that order."""
-        count = self.start[which + 1] - self.start[which]
-        place, _ = expand(self.start[which], count)
-        return Behaviours(self.default[which], starts(count), self.source[place], self.target[place])
+        begin, end = self.start[which], self.start[which + 1]
+        start = starts(end - begin)
+        if start[-1] > MANY * len(which):
+            slices = [slice(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)]
+            source = np.concatenate([self.source[s] for s in slices])
+            return Behaviours(self.default[which], start, source, np.concatenate([self.target[s] for s in slices]))
+        place, _ = expand(begin, end - begin)
+        return Behaviours(self.default[which], start, self.source[place], self.target[place])
 
     @classmethod
     def joined(cls, parts: Sequence[Behaviours]) -> Behaviours:
@@ -91,13 +99,10 @@ def of_bytes(moves: Moves) -> Behaviours:
         columns = moves.goes_on[:, FIRST_STATE:]
         default = moves.step[:, moves.start]
         listed = (columns != NOT_LISTED) & (columns != default[:, None])
-    owner, source = np.nonzero(listed)
-    return Behaviours(
-        default,
-        starts(np.bincount(owner, minlength=len(columns))),
-        (source + FIRST_STATE).astype(columns.dtype),
-        columns[listed],
-    )
+    count = np.count_nonzero(listed, axis=1)
+    place = np.flatnonzero(listed)
+    source = place - np.repeat(np.arange(len(columns)) * columns.shape[1] - FIRST_STATE, count)
+    return Behaviours(default, starts(count), source.astype(columns.dtype), columns.ravel().take(place))
 
 
 def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
@@ -114,19 +119,6 @@ def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Beh
     return Behaviours(
         default, starts(np.bincount(owner[keep], minlength=len(which))), table.source[place[keep]], target[keep]
     )
-
-
-def long_then_byte(moves: Moves, table: Behaviours, which: int, symbol: int) -> Behaviours:
-    """`then_byte` for one behaviour: several times as quick for one of many exceptions, slow for one of few."""
-    place = slice(int(table.start[which]), int(table.start[which + 1]))
-    default = moves.step[symbol, table.default[which]]
-    step = moves.step if moves.goes_on is None else moves.goes_on
-    target = step[symbol].take(table.target[place])
-    keep = target != default
-    if moves.goes_on is not None:
-        keep &= target != NOT_LISTED
-    target = target[keep]
-    return Behaviours(default[None], np.array([0, len(target)]), table.source[place][keep], target)
 
 
 def contents(table: Behaviours) -> list[tuple[int, bytes]]:

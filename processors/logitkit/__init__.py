@@ -34,6 +34,7 @@ from logitkit.state import to as to
 from logitkit.state_file import load_state as load_state
 from logitkit.state_file import save_state as save_state
 from logitkit.stopping.stop_strings import StopStrings as StopStrings
+from logitkit.stopping.text_stream import TextStream as TextStream
 from logitkit.tokens.allow import AllowTokens as AllowTokens
 from logitkit.tokens.ban import BanTokens as BanTokens
 from logitkit.tokens.bias import LogitBias as LogitBias
@@ -66,6 +67,7 @@ __all__ = [
     "RepetitionPenalty",
     "Stateless",
     "StopStrings",
+    "TextStream",
     "Temperature",
     "TopK",
     "TopNSigma",

@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -16,13 +17,24 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, StaleAutomaton, StateFileError, VocabularyError
 from logitkit.stopping.stop_state import StopState
-from tests.processors.four_logits import NEVER, after
+from tests.processors import four_logits
+from tests.processors.four_logits import NEVER
 from tests.registry import EOS, PAD, TOKENS, vocabulary
 
 # Ids:                      0     1     2      3 = EOS
 AB = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
 LOGITS = [0.5, -1.0, 2.0, 3.0]
 ENDED = [NEVER, NEVER, NEVER, 3.0]
+
+
+def after(
+    processor: lk.Processor[Any], tokens: Sequence[int], logits: Sequence[float], prompt: Sequence[int] = ()
+) -> list[float]:
+    """Return what becomes of the logits, on either path."""
+    by_rows = four_logits.after(processor, tokens, logits, prompt)
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        assert four_logits.after(processor, tokens, logits, prompt) == by_rows
+    return by_rows
 
 
 def test_nothing_changes_before_a_stop() -> None:
@@ -61,6 +73,10 @@ def test_a_stop_in_the_prompt_counts_where_it_shall() -> None:
 
 def test_eos_and_unknown_ids_of_a_prompt_are_passed_over() -> None:
     assert after(lk.StopStrings(["ab"], AB, include_prompt=True), [1], LOGITS, prompt=[3, 0, 99]) == ENDED
+    assert after(lk.StopStrings(["ab"], AB, include_prompt=True), [0], LOGITS, prompt=[3, 0, 99]) == LOGITS
+    pads = lk.Vocabulary([b"a", b"b", None, None], eos_ids=[3], pad_id=2)
+    assert after(lk.StopStrings(["a"], pads, include_prompt=True), [], LOGITS, prompt=[0, 3]) == ENDED
+    assert after(lk.StopStrings([3], pads, include_prompt=True), [], LOGITS, prompt=[3]) == ENDED
 
 
 def test_tokens_without_text_leave_the_text_as_it_is() -> None:
@@ -81,6 +97,9 @@ def test_pad_after_eos_and_not_before() -> None:
     stops = lk.StopStrings(["a"], pads)
     assert after(stops, [0], LOGITS) == ENDED
     assert after(stops, [0, 3], LOGITS) == [NEVER, NEVER, 2.0, 3.0]
+    assert after(stops, [0, 3], [0.5, -1.0, 2.0, NEVER]) == [NEVER, NEVER, 2.0, NEVER]
+    assert after(stops, [0], [0.5, -1.0, 2.0, NEVER]) == [NEVER, NEVER, NEVER, 0.0]
+    assert after(stops, [0, 3], [0.5, -1.0, NEVER, NEVER]) == [NEVER, NEVER, NEVER, 0.0]
     assert after(stops, [1, 3], LOGITS) == [NEVER, NEVER, 2.0, 3.0]
     assert after(stops, [1, 3, 0], LOGITS) == [NEVER, NEVER, 2.0, 3.0]
     assert after(lk.StopStrings([3], pads), [1, 3], LOGITS) == [NEVER, NEVER, 2.0, 3.0]

@@ -1,0 +1,135 @@
+"""Text to show while tokens come in."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from typing import SupportsIndex
+
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.integers import as_integer
+from logitkit.marker import Marker
+from logitkit.stopping.stop_automaton import FIRED
+from logitkit.stopping.stop_bank import stop_bank
+from logitkit.stopping.stop_list import checked_stops
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["TextStream"]
+
+
+class TextStream:
+    """Turn token ids into text that is safe to show, piece by piece.
+
+    No piece has half a character or the beginning of a possible stop: these are held back until they are decided. The text
+    ends at the first stop, which is found as `StopStrings` does, or at EOS. All pieces together are the text up to there, decoded
+    from UTF-8 with U+FFFD for what is none. One object serves one text, and remembers where it is.
+
+    Args:
+        vocabulary: The tokens.
+        stops: Any number of texts, as str (written in UTF-8) or bytes, or token ids.
+        include_stop: Whether the stop itself is shown.
+        limits: Bound on the states of the automaton: about one for each byte of the stops.
+
+    Raises:
+        ConfigurationError: A stop is empty, of another type or no id of the vocabulary, or another argument is of the wrong type.
+        PatternTooLarge: The stops are too long together.
+        VocabularyError: The vocabulary is of another type.
+
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", "é".encode()[:1], "é".encode()[1:], None], eos_ids=[4])
+        >>> stream = lk.TextStream(vocabulary, stops=["bbb"])
+        >>> [stream.feed(token) for token in (0, 2, 3, 1, 1, 0)], stream.feed([0, 1, 1, 1, 0]), stream.stop
+        (['a', '', 'é', '', '', 'bba'], 'a', 'bbb')
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        stops: Iterable[Marker] = (),
+        include_stop: bool = False,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        check_limits(limits)
+        if not isinstance(include_stop, bool):
+            raise ConfigurationError(f"include_stop is {include_stop!r}; allowed are True and False")
+        # Read once: it may be an iterator.
+        self._given = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str | bytes) else stops
+        checked = checked_stops(self._given, vocabulary)
+        self._automaton = stop_bank(vocabulary).made(checked, vocabulary, limits)
+        self._state = self._automaton.start
+        self._include_stop = include_stop
+        self._vocabulary = vocabulary
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = b""
+        self._stop: Marker | None = None
+        self._ended = False
+
+    @property
+    def stop(self) -> Marker | None:
+        """The stop that ended the text, as it was given, or None."""
+        return self._stop
+
+    @property
+    def ended(self) -> bool:
+        """Whether a stop, EOS or `finish` has ended the text, so that nothing more comes."""
+        return self._ended
+
+    def feed(self, ids: SupportsIndex | Iterable[SupportsIndex]) -> str:
+        """Take tokens, and return what is safe to show now and was not shown before.
+
+        Args:
+            ids: One token id or several; -1 stands for none.
+
+        Raises:
+            ConfigurationError: An id is no integer.
+            VocabularyError: An id is none of the vocabulary.
+        """
+        one = as_integer(ids)
+        several = [one] if one is not None else ids if isinstance(ids, Iterable) else [ids]
+        # All are looked at before any is taken.
+        return "".join([self._take(token) for token in [self._checked(token) for token in several] if token >= 0])
+
+    def finish(self) -> str:
+        """End the text, and return what was held back."""
+        shown = "" if self._ended else self._decoder.decode(self._held, final=True)
+        self._held, self._ended = b"", True
+        return shown
+
+    def _take(self, token: int) -> str:
+        if self._ended:
+            return ""
+        after = self._automaton.next(self._state, token)
+        if after == FIRED:
+            return self._stopped(token)
+        if self._automaton.is_eos(token):
+            return self.finish()
+        self._state = after
+        self._held += self._vocabulary.tokens[token] or b""
+        safe = len(self._held) - self._automaton.depth(after)
+        shown = self._decoder.decode(self._held[:safe])
+        self._held = self._held[safe:]
+        return shown
+
+    def _stopped(self, token: int) -> str:
+        found = self._automaton.occurrence(self._state, token)
+        assert found is not None
+        self._stop = self._given[found.which]
+        text = self._held + (self._vocabulary.tokens[token] or b"")
+        self._held = text[: len(self._held) + (found.end if self._include_stop else found.begin)]
+        return self.finish()
+
+    def _checked(self, given: object) -> int:
+        token = as_integer(given)
+        if token is None:
+            raise ConfigurationError(
+                f"ids has {given!r} of type {type(given).__name__}; allowed are integer token ids, and -1 for none"
+            )
+        if not -1 <= token < self._vocabulary.size:
+            raise VocabularyError(
+                f"ids has the token {token}, but the vocabulary has ids from 0 to {self._vocabulary.size - 1}: it belongs to "
+                "another model"
+            )
+        return token

@@ -14,6 +14,7 @@ from logitkit.constraints.regex import Regex as Regex
 from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
 from logitkit.context import select_context as select_context
+from logitkit.penalties.dry import Dry as Dry
 from logitkit.penalties.frequency import FrequencyPenalty as FrequencyPenalty
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram as NoRepeatNGram
 from logitkit.penalties.presence import PresencePenalty as PresencePenalty
@@ -52,6 +53,7 @@ __all__ = [
     "Choice",
     "Context",
     "Dfa",
+    "Dry",
     "Fill",
     "ForcedTokens",
     "FrequencyPenalty",

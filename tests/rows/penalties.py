@@ -37,9 +37,17 @@ def _n_gram(name: str, n: int, window: int | None = None, include_prompt: bool =
     )
 
 
+def _dry(name: str, multiplier: float, **more: Any) -> Row:
+    return Row(f"Dry{name}", "dry", lambda v: lk.Dry(multiplier, **{"vocabulary": v, **more}), TEXT, masks=False)
+
+
 ROWS: tuple[Row, ...] = (
     *_counted("frequency", lk.FrequencyPenalty),
     *_counted("presence", lk.PresencePenalty),
+    _dry("", 0.8),
+    _dry(" of 12", 5.0, base=2.5, allowed_length=1, breakers=["-0", "5,", "c", "é1"], window=12),
+    _dry(" of output", 100.0, base=1.0, allowed_length=0, breakers=ids(b"b", b"20"), include_prompt=False),
+    _dry(" of nothing", 0.0, breakers=()),
     _n_gram("", 1),
     _n_gram(" in 6 of output", 1, 6, include_prompt=False),
     _n_gram("", 2),

@@ -21,7 +21,7 @@ def subtract_row(host: HostLogits, row: int, ids: NDArray[Any], penalty: NDArray
     Args:
         host: The logits.
         row: The row.
-        ids: [N] integers; an id that occurs twice must have the same penalty.
+        ids: [N] integers; of an id that occurs twice the last penalty counts.
         penalty: [N], or one for all.
 
     Raises:

@@ -9,6 +9,9 @@ from logitkit.configuration.writing import to_config as to_config
 from logitkit.constraints.banned_strings import BannedStrings as BannedStrings
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
+from logitkit.constraints.forced_prefix import ForcedPrefix as ForcedPrefix
+from logitkit.constraints.healing import HealedPrompt as HealedPrompt
+from logitkit.constraints.healing import heal_prompt as heal_prompt
 from logitkit.constraints.intersection import Intersection as Intersection
 from logitkit.constraints.regex import Regex as Regex
 from logitkit.context import Context as Context
@@ -55,8 +58,10 @@ __all__ = [
     "Dfa",
     "Dry",
     "Fill",
+    "ForcedPrefix",
     "ForcedTokens",
     "FrequencyPenalty",
+    "HealedPrompt",
     "Intersection",
     "Limits",
     "LogitBias",
@@ -82,6 +87,7 @@ __all__ = [
     "concatenate_context",
     "config_schema",
     "from_config",
+    "heal_prompt",
     "load_state",
     "save_state",
     "select",

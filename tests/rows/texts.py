@@ -20,4 +20,19 @@ ROWS: tuple[Row, ...] = (
         (ids(b"c", b"a", b"k", b"i", b"s"), (*ids(b"a"), PAD, *ids(b"b", b"a\xc3"), EOS)),
         masks=True,
     ),
+    Row(
+        "ForcedPrefix",
+        "automaton",
+        lambda v: lk.ForcedPrefix("ab", v),
+        # Behind the text everything is legal, which the test of legal runs takes for no mask.
+        (ids(b"abc"), ids(b"a", b"b"), ids(b"ab")),
+        masks=True,
+    ),
+    Row(
+        "ForcedPrefix of a pattern",
+        "automaton",
+        lambda v: lk.ForcedPrefix("1", v, then=lk.Regex("(,[0-9])*", v)),
+        ((*ids(b"1,", b"3"), EOS, PAD), ids(b"1", b",5")),
+        masks=True,
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.compile import token_automaton
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
@@ -50,10 +51,15 @@ class Choice(AutomatonConstraint):
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
         object.__setattr__(self, "options", check_texts("options", self.options))
-        texts = tuple(dict.fromkeys(map(as_bytes, self.options)))
-
-        def compile_() -> TokenAutomaton:
-            return token_automaton(word_list_dfa(texts, self.limits), self.vocabulary, self.limits, "the choice")
-
-        automaton = shared_by(self.vocabulary).automaton((Choice, texts, self.limits), compile_)
+        automaton = shared_by(self.vocabulary).automaton((Choice, self._texts(), self.limits), self._compile)
         object.__setattr__(self, "automaton", automaton)
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes."""
+        return word_list_dfa(self._texts(), self.limits)
+
+    def _texts(self) -> tuple[bytes, ...]:
+        return tuple(dict.fromkeys(map(as_bytes, self.options)))
+
+    def _compile(self) -> TokenAutomaton:
+        return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, "the choice")

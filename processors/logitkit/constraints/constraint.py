@@ -9,11 +9,11 @@ from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState, advance, mask
 from logitkit.automata.bank import Bank, Lease
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.automata.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.context import Context
-from logitkit.errors import VocabularyError
+from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.vocabulary import Vocabulary
 
@@ -35,6 +35,17 @@ class AutomatonConstraint:
     def bank(self) -> Bank:
         """The bank that states of this constraint refer to, whatever device they are on."""
         return shared_by(self.vocabulary).bank
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes, made anew: what a text after or before another one is compiled from.
+
+        Raises:
+            ConfigurationError: The constraint is one over token ids.
+        """
+        raise ConfigurationError(
+            f"{type(self).__name__} is a constraint over token ids, not over text, so it cannot follow or precede text; give one "
+            "over text, such as Regex or Choice"
+        )
 
     def lease(self) -> Lease:
         """Return the place of the automaton in the bank; it stays taken as long as this object lives."""

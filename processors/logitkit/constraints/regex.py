@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.compile import token_automaton
 from logitkit.automata.language import pattern_dfa
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
@@ -57,6 +58,9 @@ class Regex(AutomatonConstraint):
         automaton = shared_by(self.vocabulary).automaton((Regex, self.pattern, self.limits), self._compile)
         object.__setattr__(self, "automaton", automaton)
 
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes."""
+        return pattern_dfa(self.pattern, self.limits)
+
     def _compile(self) -> TokenAutomaton:
-        dfa = pattern_dfa(self.pattern, self.limits)
-        return token_automaton(dfa, self.vocabulary, self.limits, f"the pattern {self.pattern!r}")
+        return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the pattern {self.pattern!r}")

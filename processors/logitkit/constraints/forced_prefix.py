@@ -1,0 +1,90 @@
+"""The text begins with a given one: what a prompt's last tokens said before they were cut back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.concatenation import after_text, anything
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.constraints.texts import as_bytes, check_text
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["ForcedPrefix"]
+
+
+@dataclass(frozen=True)
+class ForcedPrefix(AutomatonConstraint):
+    """Allow only texts that begin with a given one, in any tokenisation; a token may run past its end.
+
+    With `heal_prompt` it heals a prompt that ends inside what would have been a longer token.
+
+    Args:
+        text: What the new text begins with, as str (written in UTF-8) or bytes; it may be empty.
+        vocabulary: The tokens.
+        then: What follows the text, a constraint over text (`Regex`, `Choice`, ...) with an equal vocabulary. None: anything,
+            EOS and ids without text included. Before the text is complete, neither is legal.
+        limits: Bounds on what compiling may cost.
+
+    Raises:
+        ConfigurationError: The text is none, `then` is no constraint over text or has another vocabulary, `limits` are no `Limits`,
+            or the tokens cannot spell the text.
+        PatternTooLarge: The automaton would exceed a limit.
+        VocabularyError: The vocabulary has no EOS id.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b":", b"://", b"a", None], eos_ids=[3])
+        >>> prefix = lk.ForcedPrefix(":", vocabulary)
+        >>> context = lk.Context.of([[2]], vocabulary_size=4)
+        >>> prefix.process_logits(prefix.init_state(context), torch.zeros(1, 4), context)[1]
+        tensor([[0., 0., -inf, -inf]])
+
+    Source: Lundberg, The Art of Prompt Design: Prompt Boundaries and Token Healing (2023), for the use.
+    """
+
+    text: str | bytes
+    vocabulary: Vocabulary
+    then: AutomatonConstraint | None = None
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_has_eos(self.vocabulary)
+        check_limits(self.limits)
+        check_text("text", self.text)
+        if self.then is not None:
+            check_part("then", self.then, self.vocabulary)
+        object.__setattr__(self, "automaton", self._automaton())
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes."""
+        rest = anything() if self.then is None else self.then.byte_dfa()
+        return after_text(as_bytes(self.text), rest, self.limits)
+
+    def _automaton(self) -> TokenAutomaton:
+        text = as_bytes(self.text)
+        if self.then is not None and not text:
+            return self.then.automaton
+        following = None if self.then is None else self.then.automaton.content_key
+        key = (ForcedPrefix, text, following, self.limits)
+        return shared_by(self.vocabulary).automaton(key, self._compile)
+
+    def _compile(self) -> TokenAutomaton:
+        return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")
+
+
+def check_part(name: str, given: object, vocabulary: Vocabulary) -> None:
+    """Raise `ConfigurationError` for anything but a constraint over tokens that equal the given ones."""
+    if not isinstance(given, AutomatonConstraint):
+        raise ConfigurationError(
+            f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
+        )
+    if given.vocabulary != vocabulary:
+        raise ConfigurationError(f"the constraint in {name} has another vocabulary; make both with one")

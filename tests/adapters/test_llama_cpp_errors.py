@@ -1,0 +1,246 @@
+"""What llama-cpp-python by itself would swallow or mix: it reaches the caller, and no token is returned instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import llama_cpp
+import numpy as np
+import pytest
+import torch
+from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+
+import logitkit as lk
+from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError, VocabularyError
+from logitkit_adapters.llama_cpp import logits_processor
+from tests.adapters.demo import vocabulary
+from tests.adapters.demo_llama_cpp import llama, loaded
+
+COLOURS = lk.Regex(r"(red|green|blue)(, (red|green|blue)){3,5}", vocabulary())
+PROMPT = "The price of the lamp is "
+
+
+class Surprise(Exception):
+    pass
+
+
+def failing(error: BaseException, after: int = 0) -> lk.Stateless:
+    """A processor that raises in its call number `after`."""
+    calls = iter(range(after))
+
+    def fail(logits: torch.Tensor, context: lk.Context) -> torch.Tensor:
+        if next(calls, None) is None:
+            raise error
+        return logits
+
+    return lk.Stateless(fail)
+
+
+def generated(processors: Any) -> list[int]:
+    return list(islice(llama().generate(ids(PROMPT), logits_processor=processors), 9))
+
+
+def streamed(processors: Any) -> list[Any]:
+    return list(llama().create_completion(PROMPT, stream=True, logits_processor=processors))
+
+
+def chat(processors: Any) -> Any:
+    return llama().create_chat_completion([{"role": "user", "content": PROMPT}], logits_processor=processors)
+
+
+def sampled(processors: Any) -> int:
+    llama().reset()
+    llama().eval(ids(PROMPT))
+    token: int = llama().sample(logits_processor=processors)
+    return token
+
+
+MODES: dict[str, Callable[[Any], Any]] = {
+    "generate": generated,
+    "completion": lambda processors: llama().create_completion(PROMPT, logits_processor=processors),
+    "call": lambda processors: llama()(PROMPT, logits_processor=processors),
+    "stream": streamed,
+    "chat": chat,
+    "sample": sampled,
+}
+
+
+def ids(text: str) -> list[int]:
+    found: list[int] = llama().tokenize(text.encode())
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("error", [Surprise("first"), KeyboardInterrupt(), SystemExit(3), StopIteration()])
+def test_an_error_reaches_the_caller_as_it_is(mode: str, error: BaseException) -> None:
+    with pytest.raises(BaseException) as raised:  # noqa: PT011
+        MODES[mode](logits_processor(failing(error)))
+    # A generator turns StopIteration into RuntimeError, whoever raises it.
+    found = raised.value.__cause__ if isinstance(error, StopIteration) and mode != "sample" else raised.value
+    assert found is error
+    # Nothing is left of it.
+    text = llama().create_completion(PROMPT, max_tokens=40, logits_processor=logits_processor(COLOURS))
+    assert re.fullmatch(COLOURS.pattern, text["choices"][0]["text"])
+
+
+def test_tokens_before_an_error_are_returned_and_none_after() -> None:
+    tokens = llama().generate(ids(PROMPT), temp=0, logits_processor=logits_processor(failing(Surprise(), after=3)))
+    assert len([next(tokens), next(tokens), next(tokens)]) == 3
+    with pytest.raises(Surprise):
+        next(tokens)
+    assert list(tokens) == []
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        pytest.param(lambda ids, scores: scores[9999], IndexError, id="raises"),
+        pytest.param(lambda ids, scores: None, TypeError, id="returns nothing"),
+        pytest.param(lambda ids, scores: scores[:-1], ValueError, id="returns less"),
+    ],
+)
+def test_other_processors_of_the_list_are_guarded_too(place: int, other: Any, error: type[Exception]) -> None:
+    together = llama_cpp.LogitsProcessorList(logits_processor(COLOURS))
+    together.insert(place, other)
+    with pytest.raises(error):
+        llama().create_completion(PROMPT, logits_processor=together)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # ctypes says what it drops
+def test_an_error_of_a_hook_in_a_function_reaches_the_caller() -> None:
+    hook = logits_processor(failing(Surprise()))[0]
+
+    def twice(input_ids: Any, scores: Any) -> Any:
+        return hook(input_ids, hook(input_ids, scores))
+
+    with pytest.raises(Surprise):
+        llama().create_completion(PROMPT, logits_processor=llama_cpp.LogitsProcessorList([twice]))
+
+
+def test_a_token_that_no_hook_had_a_say_in_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As after Ctrl-C between llama.cpp and the list, which ctypes drops.
+    monkeypatch.setattr(llama_cpp.llama_cpp, "llama_sampler_sample", lambda *arguments: 5)
+    with pytest.raises(ProcessorError, match="without calling logits_processor"):
+        llama().create_completion(PROMPT, logits_processor=logits_processor(COLOURS))
+
+
+def test_an_error_of_a_call_by_hand_is_raised_there_and_never_again() -> None:
+    hook = logits_processor(failing(Surprise()))[0]
+    with pytest.raises(Surprise):
+        hook(np.array([1, 2], np.int32), np.zeros(4, np.float32))
+    assert llama().create_completion(PROMPT, max_tokens=2)["usage"]["completion_tokens"] == 2
+
+
+def test_two_generations_of_one_llama_do_not_mix() -> None:
+    first = llama().generate(ids(PROMPT), temp=0, logits_processor=logits_processor(COLOURS))
+    second = llama().generate(ids("Name: Emma"), temp=0, logits_processor=logits_processor(COLOURS))
+    found = [next(first)]
+    assert vocabulary().decode([*found, next(second)])
+    with pytest.raises(ConfigurationError, match="used for something else"):
+        next(first)
+    expected = llama_text(b"Name: Emma")
+    second = llama().generate(ids("Name: Emma"), temp=0, logits_processor=logits_processor(COLOURS))
+    assert text_of(second) == expected
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_two_streams_of_one_llama_do_not_mix(same: bool) -> None:
+    processors, options = logits_processor(COLOURS), {"stream": True, "temperature": 0, "max_tokens": 60}
+    one = llama().create_completion(PROMPT, logits_processor=processors, **options)
+    other = processors if same else logits_processor(COLOURS)
+    next(one)
+    two = llama().create_completion(PROMPT, logits_processor=other, **options)
+    text = next(two)["choices"][0]["text"]
+    with pytest.raises(ConfigurationError, match="used for something else"):
+        next(one)
+    assert re.fullmatch(COLOURS.pattern, text + "".join(chunk["choices"][0]["text"] for chunk in two))
+
+
+@pytest.mark.parametrize("length", [2, 6, 7, 8, 20])
+def test_a_plain_generation_cannot_go_on_with_the_hooks_of_another(length: int) -> None:
+    plain = llama().generate(ids(PROMPT * 4)[:length], temp=0)
+    next(plain)
+    ours = llama().generate(ids("Name: Emma"), temp=0, logits_processor=logits_processor(COLOURS))
+    next(ours)
+    with pytest.raises(ConfigurationError, match="used for something else"):
+        next(plain)
+    with pytest.raises(ConfigurationError, match="used for something else"):
+        next(ours)
+
+
+def test_generations_of_two_llamas_with_one_list_do_not_disturb_each_other() -> None:
+    processors, engines = logits_processor(COLOURS), (llama(), loaded())
+    both = [engine.generate(ids(PROMPT), temp=0, logits_processor=processors) for engine in engines]
+    found = [(next(both[0]), next(both[1])) for _ in range(5)]
+    assert all(one == other for one, other in found)
+    assert text_of(both[0]) == text_of(both[1])
+    expected = llama_text(PROMPT.encode())
+    assert vocabulary().decode([one for one, _ in found]) == expected[: len(vocabulary().decode(o for o, _ in found))]
+
+
+def test_plain_generations_pass_through_as_they_are() -> None:
+    one, two = llama().generate(ids(PROMPT), temp=0), llama().generate(ids("Name: Emma"), temp=0)
+    assert type(one).__name__ == "generator"
+    assert one.gi_code.co_filename.endswith("llama.py")
+    assert [next(one), next(two), next(one)]
+
+
+def test_a_draft_model_is_refused() -> None:
+    engine = loaded(draft_model=LlamaPromptLookupDecoding())
+    with pytest.raises(ConfigurationError, match="draft_model"):
+        engine.create_completion(PROMPT, logits_processor=logits_processor(COLOURS))
+
+
+def test_tokens_sent_to_a_generation_are_refused() -> None:
+    tokens = llama().generate(ids(PROMPT), logits_processor=logits_processor(COLOURS))
+    next(tokens)
+    with pytest.raises(ConfigurationError, match="drafts"):
+        tokens.send([5, 6])
+
+
+@pytest.mark.parametrize(
+    ("bias", "error"),
+    [({5000: 1.0}, VocabularyError), ({-1: 1.0}, ConfigurationError), ({5: float("nan")}, ConfigurationError)],
+)
+def test_a_logit_bias_that_cannot_be_is_refused(bias: dict[int, float], error: type[Exception]) -> None:
+    for processors in (logits_processor(COLOURS), llama_cpp.LogitsProcessorList([*logits_processor(COLOURS)])):
+        with pytest.raises(error):
+            llama().create_completion(PROMPT, logit_bias=bias, logits_processor=processors)
+
+
+def test_a_prompt_that_the_engine_is_not_given_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="prompt"):
+        llama().create_completion(PROMPT, logits_processor=logits_processor(COLOURS, prompt=[7, 8, 9]))
+
+
+def test_what_is_no_processor_is_refused() -> None:
+    for wrong in (lk.Regex, lambda ids, scores: scores, None):
+        with pytest.raises(ConfigurationError, match="processor"):
+            logits_processor(wrong)  # type: ignore[arg-type]
+
+
+def test_scores_that_do_not_fit_the_ids_are_refused() -> None:
+    hook = logits_processor(COLOURS)[0]
+    with pytest.raises(BatchMismatch):
+        hook(np.zeros((2, 3), np.int32), np.zeros((3, 1280), np.float32))
+    with pytest.raises(ConfigurationError):
+        hook(np.zeros(3, np.int32), np.zeros(1280, np.int32))
+
+
+def text_of(tokens: Any) -> bytes:
+    """The bytes up to EOS."""
+    found: list[int] = []
+    for token in tokens:
+        if token in vocabulary().eos_ids:
+            break
+        found.append(token)
+    tokens.close()
+    return vocabulary().decode(found)
+
+
+def llama_text(prompt: bytes) -> bytes:
+    return text_of(llama().generate(llama().tokenize(prompt), temp=0, logits_processor=logits_processor(COLOURS)))

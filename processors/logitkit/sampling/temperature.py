@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,14 @@ __all__ = ["Temperature", "TemperatureState"]
 
 # Far beyond every use: below, all is as with 0; above, all tokens are equally likely.
 LEAST, MOST = 1e-4, 1e4
+
+# Integers as wide as the floats that logits are.
+SIGNED = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
 
 
 class TemperatureState(NamedTuple):
@@ -104,22 +113,32 @@ class Temperature:
 
 
 def _divided(line: Tensor, temperature: float) -> bool:
-    """Divide a row in place and return True; or leave it, if something is NaN or might not stay finite."""
-    wide = line.float() if line.dtype.itemsize == 2 else line
-    array = wide.numpy()
-    number = array.dtype.type(temperature)
-    # Half of what there is room for, as rounding is none of this check's business.
-    most = float(torch.finfo(line.dtype).max)
-    room = min(most, most / 2 * temperature)
-    top, least = float(array.max()), float(array.min())
-    if not top < room:
+    """Divide a row in place and return True; or leave it, if something is NaN, at +inf or might not stay finite."""
+    signed = line.view(SIGNED[line.dtype]).numpy()
+    unsigned = signed.view(f"u{signed.dtype}")
+    room, negative_room, negative_infinity = _room(line.dtype, temperature)
+    # The bits of floats from 0 up are in their order, as are those of negative ones in reverse; NaN is beyond infinity.
+    if signed.max() > room:
         return False
-    if least < -room and np.count_nonzero(array < -room) != np.count_nonzero(array == -np.inf):
+    greatest = unsigned.max()
+    if greatest > negative_room and (
+        greatest != negative_infinity
+        or np.count_nonzero(unsigned > negative_room) != np.count_nonzero(unsigned == negative_infinity)
+    ):
         return False
-    np.divide(array, number, out=array)
-    if wide is not line:
-        line.copy_(wide)
+    line.div_(temperature)
     return True
+
+
+@lru_cache(maxsize=1024)
+def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
+    """Return the bits of a number that surely stays finite, and without a sign those of its negative and of -inf."""
+    most = float(torch.finfo(dtype).max)
+    room, infinity = (
+        int(torch.tensor(x, dtype=dtype).view(SIGNED[dtype])) for x in (min(most, most / 2 * temperature), torch.inf)
+    )
+    sign = 1 << (8 * dtype.itemsize - 1)
+    return room, sign | room, sign | infinity
 
 
 def _by_tensors(temperature: Tensor, logits: Tensor) -> Tensor:

@@ -108,6 +108,6 @@ def _near(row: HostRow, n: float) -> NDArray[np.intp]:
     # The greatest numbers of their dtype have no deviation that it could hold: then everything is near.
     with np.errstate(over="ignore", invalid="ignore"):
         apart = np.subtract(values, values.mean(dtype=np.float64), dtype=np.float64)
-        deviation = number(np.sqrt(np.dot(apart, apart) / len(apart)))
+        deviation = number(np.sqrt(np.square(apart, out=apart).mean()))
         cut = number(row.top) - number(n) * deviation
     return np.flatnonzero(~(scores < cut))

@@ -138,6 +138,9 @@ def _stable_order(numbers: NDArray[Any]) -> NDArray[np.int64]:
     if numbers.dtype != np.float32:
         return np.argsort(numbers, kind="stable")
     # The bits of such floats are in their order. numpy sorts integers much faster than it finds an order.
-    keys = numbers.view(np.uint32).astype(np.uint64) << np.uint64(32) | np.arange(len(numbers), dtype=np.uint64)
+    keys = numbers.view(np.uint32).astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= np.arange(len(numbers), dtype=np.uint64)
     keys.sort()
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    keys &= np.uint64(0xFFFFFFFF)
+    return keys.view(np.int64)

@@ -185,10 +185,20 @@ def test_rows_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
         def integers(self, *_: object, dtype: type[np.uint64]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
             return np.ones(_[2], dtype)  # type: ignore[call-overload, no-any-return]
 
-    rows = np.array([[1, 2], [2, 1], [1, 2], [0, 3], [3, 0]])
+    rows = np.array([[1, 2], [2, 1], [1, 2], [0, 3], [3, 0]], np.int32)
     monkeypatch.setattr(np.random, "default_rng", lambda _: Ones())
-    number, first = byte_dfa._group(rows)
+    number, first, content = byte_dfa._group(rows, np.array([[0, 1]]), np.arange(5), np.zeros(5, np.int64))
     assert np.array_equal(rows[first][number], rows)
+    assert np.array_equal(content, rows[first])
     assert len(first) == 4
     for pattern in NAMED:
         check_minimal(compiled(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "other"), [(r"[a-z]\b|[a-z](?=\w)q", "[a-z](?:q)?"), (r"(?:é(?!é)|a)b?", "éb?|ab?")]
+)
+def test_what_only_a_lookaround_told_apart_is_forgotten(pattern: str, other: str) -> None:
+    found, expected = compiled(pattern), compiled(other)
+    assert np.array_equal(found.step, expected.step)
+    assert np.array_equal(found.byte_class, expected.byte_class)

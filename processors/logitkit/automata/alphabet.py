@@ -61,6 +61,12 @@ class Alphabet:
             members[charset] = mask
         return cls(bounds, symbols, len(number), members)
 
+    def merged(self, number: NDArray[np.int64]) -> Alphabet:
+        """Return the alphabet in which each symbol has a new number, several perhaps the same; its sets are forgotten."""
+        symbols = number[self.symbols]
+        begins = np.append(True, symbols[1:] != symbols[:-1])
+        return Alphabet(self.bounds[begins], symbols[begins], int(number.max()) + 1, {})
+
     def symbol_at(self, code_points: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the symbol of each code point."""
         return self.symbols[np.searchsorted(self.bounds, code_points, side="right") - 1]

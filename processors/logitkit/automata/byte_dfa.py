@@ -83,13 +83,14 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     """
     if dfa is None:
         return ByteDfa(np.zeros((3, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE)
-    tree = Utf8Tree.of(alphabet)
     targets = _targets(dfa, alphabet.size)
+    alphabet, targets = _without_equal_symbols(alphabet, targets)
+    tree = Utf8Tree.of(alphabet)
     states = len(targets)
     byte_class, columns = _byte_classes(tree)
     inner = len(tree.heights)
     # Where state q goes at a node: the state inside a character, numbered as they are found.
-    reached = np.zeros((states, inner), np.int64)
+    reached = np.zeros((states, inner), np.int32)
     rows = []
     count = states
     for height in (1, 2, 3):
@@ -100,13 +101,13 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
         live_q, live_n = _live_pairs(below, tree.children[nodes])
         limits.check_work(len(live_q) * len(columns.continuation.first))
         continuation = columns.continuation
-        content = below[live_q[:, None], tree.children[nodes][:, continuation.first][live_n]]
-        number, representative = _group(content)
+        shown = tree.children[nodes][:, continuation.first]
+        number, representative, content = _group(below, shown, live_q, live_n)
         reached[live_q, nodes[live_n]] = count + number
         count += len(representative)
         limits.check_states(count)
         row = np.zeros((len(representative), columns.size), np.int32)
-        row[:, continuation.classes] = content[representative]
+        row[:, continuation.classes] = content
         rows.append(row)
     top = np.zeros((states, columns.size), np.int32)
     top[:, columns.ascii.classes] = targets[:, tree.ascii[columns.ascii.first]]
@@ -116,17 +117,30 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     return ByteDfa(np.concatenate([top, *rows]), byte_class, accepting, FIRST_STATE)
 
 
-def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int64]:
+def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
     """Return the moves as a matrix [states, symbols], with the numbers of the byte automaton."""
-    targets = np.zeros((len(dfa.moves) + FIRST_STATE, symbols), np.int64)
+    moves: dict[int, tuple[list[int], list[int]]] = {}
     for source, row in enumerate(dfa.moves):
         for target, mask in row.items():
-            left = mask
-            while left:
-                low = left & -left
-                targets[source + FIRST_STATE, low.bit_length() - 1] = target + FIRST_STATE
-                left ^= low
+            sources, reached = moves.setdefault(mask, ([], []))
+            sources.append(source + FIRST_STATE)
+            reached.append(target + FIRST_STATE)
+    targets = np.zeros((len(dfa.moves) + FIRST_STATE, symbols), np.int32)
+    for mask, (sources, reached) in moves.items():
+        at = np.array(sources)
+        for symbol in range(mask.bit_length()):
+            if mask >> symbol & 1:
+                targets[at, symbol] = reached
     return targets
+
+
+def _without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tuple[Alphabet, NDArray[np.int32]]:
+    """Make symbols one that no state tells apart any more, as those that only a lookaround or a branch that died did."""
+    number: dict[bytes, int] = {}
+    merged = [number.setdefault(column.tobytes(), len(number)) for column in targets.T]
+    if len(number) == alphabet.size:
+        return alphabet, targets
+    return alphabet.merged(np.array(merged)), targets[:, [merged.index(n) for n in range(len(number))]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -165,7 +179,7 @@ def _byte_classes(tree: Utf8Tree) -> tuple[NDArray[np.int64], _Columns]:
     return byte_class, _Columns(size, *kinds)
 
 
-def _live_pairs(below: NDArray[np.int64], children: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _live_pairs(below: NDArray[np.int32], children: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the pairs (state, node) from which some byte leads to a live state."""
     holds = np.zeros((below.shape[1], len(children)), np.float32)
     holds[children.ravel(), np.repeat(np.arange(len(children)), 64)] = 1
@@ -173,14 +187,29 @@ def _live_pairs(below: NDArray[np.int64], children: NDArray[np.int64]) -> tuple[
     return states, nodes
 
 
-def _group(rows: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Number equal rows alike; return the numbers and one row of each.
+def _group(
+    below: NDArray[np.int32], shown: NDArray[np.int64], state: NDArray[np.intp], node: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.int32]]:
+    """Number alike the pairs of a state and a node that lead to the same states on the same bytes.
 
     By a random linear hash; the groups are then compared row by row, and sorted instead should a hash ever have lied.
+
+    Args:
+        below: [S, M] where each state goes at the children.
+        shown: [N, K] the child of each node for each class of bytes.
+        state: [P] the states.
+        node: [P] the nodes.
+
+    Returns:
+        The number of each pair, one pair of each number, and where it leads, by class of bytes.
     """
-    weights = np.random.default_rng(0x5EED).integers(1, 2**63, rows.shape[1], dtype=np.uint64) | np.uint64(1)
-    digest = rows.astype(np.uint64) @ weights
+    weights = np.random.default_rng(0x5EED).integers(1, 2**63, shown.shape[1], dtype=np.uint64) | np.uint64(1)
+    # The weight of a child is the sum of those of its bytes: so the hash needs no list of where each pair leads.
+    of_child = np.zeros((below.shape[1], len(shown)), np.uint64)
+    np.add.at(of_child, (shown, np.arange(len(shown))[:, None]), weights)
+    digest = (below.astype(np.uint64) @ of_child)[state, node]
     _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
-    if not np.array_equal(rows[first][inverse], rows):
+    rows = below.ravel().take((state * below.shape[1])[:, None] + shown.take(node, axis=0))
+    if not np.array_equal(rows.take(first.take(inverse), axis=0), rows):
         _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return inverse.ravel(), first
+    return inverse.ravel(), first, rows[first]

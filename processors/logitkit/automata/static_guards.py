@@ -19,7 +19,10 @@ from logitkit.patterns.syntax import Characters, Concat, Look, Node
 
 
 class Place(NamedTuple):
-    """A position that has read a character of one block; `last` if the text must end behind it."""
+    """A position that has read a character of one block, or of several if nothing behind it depends on which.
+
+    `last` if the text must end behind it.
+    """
 
     position: int
     block: int
@@ -78,6 +81,14 @@ class _Guards:
         everything = ((1 << alphabet.size) - 1) & ~1
         told_apart = tuple(sorted({everything, *self.body_mask.values()} - {0}))
         self.blocks = [block for block, _ in split(told_apart)] if told_apart else []
+        behind = {g for g in used if guarded.conditions[g].behind}
+        ends = guarded.final[-1]
+        # Whether what may follow a position depends on the character that it has read.
+        self.looked_back_at = [
+            any(not behind.isdisjoint(guard) for _, guard in moves)
+            or any(not behind.isdisjoint(guard) for guard in ends.get(position, ()))
+            for position, moves in enumerate(guarded.follow)
+        ]
 
     def look_at_one_character(self) -> bool:
         """Whether all guards do, or ask for a newline that ends the text."""
@@ -95,13 +106,13 @@ class _Guards:
         """Return the places that may follow one, and the symbols that each reads."""
         if place.last:
             return []
-        found = []
+        found: list[tuple[Place, int]] = []
         for target, guard in self.guarded.follow[place.position]:
-            for block in self.blocks:
-                mask = self.mask[target] & block
-                if mask and self.holds(guard, place.block, block):
-                    last = any(_is_final_newline(self.bodies[g]) for g in guard)
-                    found.append((Place(target, block, last), mask))
+            blocks = [b for b in self.blocks if self.mask[target] & b and self.holds(guard, place.block, b)]
+            if len(blocks) > 1 and not self.looked_back_at[target]:
+                blocks = [sum(blocks)]
+            last = any(_is_final_newline(self.bodies[g]) for g in guard)
+            found.extend((Place(target, block, last), self.mask[target] & block) for block in blocks)
         return found
 
     def may_end(self, place: Place) -> bool:

@@ -43,6 +43,8 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     accepting = [positions.nullable]
     moves: list[dict[int, int]] = []
     after_position: list[int] = [-1] * len(follow)
+    known: dict[tuple[int, ...], int] = {}
+    ends = {p for p, may_end in enumerate(final) if may_end}
     work = 0
 
     def state(future: tuple[int, ...], accepts: bool) -> int:
@@ -58,6 +60,17 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
             after_position[position] = state(follow[position], final[position])
         return after_position[position]
 
+    def after_several(read: tuple[int, ...]) -> int:
+        # Many states differ only in positions that read something else.
+        nonlocal work
+        found = known.get(read)
+        if found is None:
+            follows = [follow[p] for p in read]
+            work += len(read) + sum(map(len, follows))
+            future = tuple(sorted(set().union(*follows)))
+            found = known[read] = state(future, not ends.isdisjoint(read))
+        return found
+
     while len(moves) < len(futures):
         future = futures[len(moves)]
         row: dict[int, int] = {}
@@ -70,13 +83,10 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
                 by_mask[masks[position]].append(position)
             distinct = tuple(by_mask)
             for block, members in split(distinct):
-                read = [p for m in members for p in by_mask[distinct[m]]]
-                if len(read) == 1:
-                    target = after(read[0])
-                else:
-                    union = {q for p in read for q in follow[p]}
-                    work += len(read) + sum(len(follow[p]) for p in read)
-                    target = state(tuple(sorted(union)), any(final[p] for p in read))
+                read = by_mask[distinct[members[0]]]
+                if len(members) > 1:
+                    read = [p for m in members for p in by_mask[distinct[m]]]
+                target = after(read[0]) if len(read) == 1 else after_several(tuple(read))
                 row[target] = row.get(target, 0) | block
             work += len(future)
         work += len(row)

@@ -63,7 +63,9 @@ def test_repetition_penalty(rows: int, dtype: torch.dtype, benchmark: BenchmarkF
     )
     benchmark.pedantic(copied, rounds=50 if rows == 1 else 10, warmup_rounds=3)
     us = {name: seconds * 1e6 for name, seconds in found.items()}
+    ratios = {name: us[name] / us["theirs"] for name in ("in place", "copied")}
     benchmark.extra_info.update({f"{name}_us": value for name, value in us.items()})
+    benchmark.extra_info.update({f"{name} / theirs": value for name, value in ratios.items()})
     table = tables.table(
         f"RepetitionPenalty, {CONTEXT:,} tokens, {COLUMNS:,} columns, us a step (medians)",
         *(
@@ -79,8 +81,7 @@ def test_repetition_penalty(rows: int, dtype: torch.dtype, benchmark: BenchmarkF
     table.add(
         f"{rows}, {str(dtype)[6:]}",
         *(us[name] for name in ("theirs", "in place", "copied", "clone")),
-        us["in place"] / us["theirs"],
-        us["copied"] / us["theirs"],
+        *ratios.values(),
     )
 
 

@@ -79,8 +79,8 @@ class TokenHistory(NamedTuple):
     def rows(self) -> list[NDArray[np.int32]]:
         """Return the tokens of each row, in the order of their places in the ring, on the host."""
         tokens = self.tokens.numpy()
-        counts = torch.minimum(self.length, self.window).tolist()
-        return [tokens[row, :count] for row, count in enumerate(counts)]
+        ends = zip(self.length.tolist(), self.window.tolist(), strict=True)
+        return [tokens[row, : min(length, window)] for row, (length, window) in enumerate(ends)]
 
     def ordered_rows(self) -> list[NDArray[np.int32]]:
         """Return the tokens of each row, oldest first, on the host."""
@@ -141,7 +141,7 @@ class TokenHistory(NamedTuple):
         if fixed or torch.compiler.is_compiling() or len(self.length) == 0:
             return self
         size = self.tokens.shape[1]
-        needed = int(torch.minimum(self.length + more, self.window).max())
+        needed = max((self.length + more).minimum(self.window).tolist())
         if needed <= size:
             return self
         extra = min(max(_room(needed), 2 * size), int(self.window.max())) - size

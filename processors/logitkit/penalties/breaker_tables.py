@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from logitkit.automata.shared import shared_by
 from logitkit.errors import ConfigurationError
 from logitkit.integers import as_integer
 from logitkit.penalties.breakers import ENDS, Breakers
@@ -42,14 +43,20 @@ def compile_breakers(
     Raises:
         ConfigurationError: `encode` gives something that is no token id.
     """
-    tables = _Tables(_Texts.of(() if vocabulary is None else vocabulary.tokens), encode)
+    tables = _Tables(_texts_of(vocabulary), encode)
     tables.single.append(np.array(ids, np.int64))
     for text in texts:
         tables.add(text)
     return tables.finished()
 
 
-@dataclass
+def _texts_of(vocabulary: Vocabulary | None) -> _Texts:
+    if vocabulary is None:
+        return _Texts.of(())
+    return shared_by(vocabulary).once(_Texts, lambda: _Texts.of(vocabulary.tokens))
+
+
+@dataclass(frozen=True, eq=False)
 class _Texts:
     """The bytes of all tokens that have text, after one another, for comparisons with all of them at once."""
 

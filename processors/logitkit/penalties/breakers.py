@@ -97,9 +97,9 @@ class HostBreakers(NamedTuple):
     targets: NDArray[np.int32]
 
     @classmethod
-    def of(cls, breakers: Breakers, row: int) -> HostBreakers:
-        """Look at a row of breakers on the CPU."""
-        return cls(*(field[row].numpy() for field in breakers[:5]))
+    def rows(cls, breakers: Breakers) -> list[HostBreakers]:
+        """Look at the rows of breakers on the CPU."""
+        return [cls(*row) for row in zip(*(field.numpy() for field in breakers[:5]), strict=True)]
 
     def is_single(self, tokens: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Return which tokens, [N], hold a whole breaker."""

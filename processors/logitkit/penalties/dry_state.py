@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.penalties.breakers import Breakers, HostBreakers
 from logitkit.penalties.finite import finite_tensors
 from logitkit.penalties.host_logits import HostLogits
-from logitkit.penalties.repeats import repeats_row, repeats_tensors
+from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
 from logitkit.penalties.subtract import subtract_row
 from logitkit.state import Fill
 from logitkit.token_history import TokenHistory
@@ -53,16 +53,24 @@ def discourage_rows(state: DryState, logits: Tensor) -> None:
         VocabularyError: Such a token is none of the columns.
     """
     host, penalties = HostLogits.of(logits), state.penalties.numpy()
-    for row, (tokens, longest) in enumerate(zip(state.history.ordered_rows(), state.longest.tolist(), strict=True)):
-        if len(tokens) < 2:
+    breakers = HostBreakers.rows(state.breakers)
+    # The shortest repeats that cost something.
+    shortest = (penalties > 0).argmax(1).tolist()
+    for row, (tokens, longest, least) in enumerate(
+        zip(state.history.ordered_rows(), state.longest.tolist(), shortest, strict=True)
+    ):
+        penalty = penalties[row]
+        if len(tokens) < max(least, 1) + 1 or penalty[longest] == 0:
             continue
-        breakers, penalty = HostBreakers.of(state.breakers, row), penalties[row]
-        most = min(breakers.limit(tokens), longest)
-        if penalty[most] == 0:
+        ends = repeat_ends(tokens, least)
+        if not len(ends):
             continue
-        ids, length = repeats_row(tokens, most, also_none=bool(penalty[0]))
-        amount = penalty[length]
-        costs = (amount > 0) & ~breakers.is_single(ids)
+        most = min(breakers[row].limit(tokens), longest)
+        if most < least:
+            continue
+        amount = penalty[repeat_lengths(tokens, ends, least, most)]
+        ids = tokens[ends + 1]
+        costs = ~breakers[row].is_single(ids)
         if costs.any():
             ids, amount = ids[costs], amount[costs]
             # The longest repeat that a token would continue is written last.

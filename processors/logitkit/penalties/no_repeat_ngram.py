@@ -15,6 +15,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.penalties.filled_places import filled_places
 from logitkit.penalties.host_logits import HostLogits
 from logitkit.penalties.ranges import checked_integer, checked_window
+from logitkit.penalties.repeats import repeat_ends
 from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.state import Fill
 from logitkit.tensor_path import by_tensors
@@ -130,17 +131,7 @@ def completing(tokens: NDArray[np.int32], n: int) -> NDArray[np.int32]:
         tokens: [N] in order, N at least n.
         n: At least 1.
     """
-    if n == 1:
-        return tokens
-    last = len(tokens) - 1
-    # Where the run before them may end; the last token's own place has none behind it.
-    ends = np.flatnonzero(tokens[n - 2 : last] == tokens[last]) + (n - 2)
-    for back in range(1, n - 1):
-        if not len(ends):
-            break
-        ends = ends[tokens[ends - back] == tokens[last - back]]
-    found: NDArray[np.int32] = tokens[ends + 1]
-    return found
+    return tokens if n == 1 else tokens[repeat_ends(tokens, n - 1) + 1]
 
 
 def ban_tensors(state: NoRepeatNGramState, logits: Tensor) -> Tensor:

@@ -7,28 +7,42 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["repeats_row", "repeats_tensors"]
+__all__ = ["repeat_ends", "repeat_lengths", "repeats_tensors"]
 
 # So many tokens are compared at once: a repeat seldom is longer, and what is compared in vain costs little.
 BLOCK = 32
 
 
-def repeats_row(tokens: NDArray[np.int32], most: int, also_none: bool) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the tokens that would continue repeats, some perhaps twice, and how long those are.
+def repeat_ends(tokens: NDArray[np.int32], least: int) -> NDArray[np.int64]:
+    """Return the places before the last where an earlier run ends that repeats the last tokens.
 
     Args:
-        tokens: [N] in order, at least one.
-        most: Longer repeats count as so long.
-        also_none: Whether repeats of no token count too: then every token but the first continues one.
-
-    Returns:
-        [R] tokens, and [R] lengths, none of them 0 unless `also_none`.
+        tokens: [N] in order, N above `least`.
+        least: How many tokens it must repeat; every place does so for 0.
     """
     last = len(tokens) - 1
-    # Where the run before a place may end: a longer one ends there too.
-    ends = np.arange(last) if also_none else np.flatnonzero(tokens[:last] == tokens[last])
-    length = np.zeros(len(ends), np.int64)
-    some, done = np.arange(len(ends)), 0
+    if least == 0:
+        return np.arange(last)
+    ends = np.flatnonzero(tokens[least - 1 : last] == tokens[last]) + (least - 1)
+    for back in range(1, least):
+        if not len(ends):
+            break
+        ends = ends[tokens[ends - back] == tokens[last - back]]
+    return ends
+
+
+def repeat_lengths(tokens: NDArray[np.int32], ends: NDArray[np.int64], least: int, most: int) -> NDArray[np.int64]:
+    """Return how many tokens are repeated, for what `repeat_ends` gave.
+
+    Args:
+        tokens: [N] in order.
+        ends: [R] places where at least `least` tokens are repeated.
+        least: As many are known to be.
+        most: Longer repeats count as so long; not below `least`.
+    """
+    last = len(tokens) - 1
+    length = np.full(len(ends), least, np.int64)
+    some, done = np.arange(len(ends)), least
     while done < most and len(some):
         back = done + np.arange(min(BLOCK, most - done))
         # An earlier run leaves the history before the last one does, and there has no token that would be the same.
@@ -37,7 +51,7 @@ def repeats_row(tokens: NDArray[np.int32], most: int, also_none: bool) -> tuple[
         whole = same.all(1)
         length[some] += np.where(whole, len(back), same.argmin(1))
         some, done = some[whole], done + len(back)
-    return tokens[ends + 1], length
+    return length
 
 
 def repeats_tensors(latest: Tensor, most: int) -> Tensor:

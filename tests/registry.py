@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.rows import automata, chains, penalties, sampling, stopping, texts, tokens
+from tests.rows import automata, chains, penalties, reasoning, sampling, stopping, texts, tokens
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
 __all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
@@ -15,6 +15,7 @@ ROWS: tuple[Row, ...] = (
     *tokens.ROWS,
     *texts.ROWS,
     *stopping.ROWS,
+    *reasoning.ROWS,
     *sampling.ROWS,
     *chains.ROWS,
 )

@@ -24,6 +24,7 @@ from logitkit.penalties.presence import PresencePenalty as PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
 from logitkit.processor import Processor as Processor
 from logitkit.processor import Stateless as Stateless
+from logitkit.reasoning.thinking_budget import ThinkingBudget as ThinkingBudget
 from logitkit.sampling.min_p import MinP as MinP
 from logitkit.sampling.temperature import Temperature as Temperature
 from logitkit.sampling.top_k import TopK as TopK
@@ -76,6 +77,7 @@ __all__ = [
     "StopStrings",
     "Temperature",
     "TextStream",
+    "ThinkingBudget",
     "TopK",
     "TopNSigma",
     "TopP",

@@ -1,0 +1,1 @@
+"""Sections of a text in which a model thinks."""

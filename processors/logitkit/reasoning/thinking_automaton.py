@@ -1,0 +1,137 @@
+"""The automaton that knows whether a text is in a thinking section, and how to get out of it.
+
+States of three kinds, in this order: inside a section, one for each byte of the end marker that the text ends with; as many in
+which the rest of the marker is forced, which only serve to look up what is legal; and outside, one for each byte of the start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.limits import Limits
+from logitkit.automata.occurrences import Occurrences
+from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.errors import VocabularyError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["INSIDE", "inside_states", "thinking_automaton"]
+
+# The state at the beginning of a section.
+INSIDE = FIRST_STATE
+
+# Markers are bounded when they are given, and with them all this.
+UNBOUNDED = Limits(states=2**31, work=2**62)
+
+
+def inside_states(end: bytes | int) -> int:
+    """Return the number of states inside a section; a state and this make the one in which the end is forced."""
+    return len(end) if isinstance(end, bytes) else 1
+
+
+def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: Vocabulary) -> TokenAutomaton:
+    """Compile the automaton of two markers.
+
+    Args:
+        start: Opens a section; None: one is open, and none will be again.
+        end: Closes it.
+        vocabulary: The tokens.
+
+    Raises:
+        VocabularyError: The tokens cannot spell the rest of the end marker from some point that they reach.
+    """
+    inside = inside_states(end)
+    outside = FIRST_STATE + 2 * inside + 1
+    dfa = _bytes(start, end, outside)
+    automaton = token_automaton(dfa, vocabulary, UNBOUNDED, "the thinking budget")
+    for token in {marker for marker in (start, end) if isinstance(marker, int)}:
+        targets = np.array([automaton.next(state, token) for state in range(automaton.states)])
+        if token == start:
+            targets[outside:] = INSIDE
+        if token == end:
+            targets[INSIDE : INSIDE + 2 * inside] = outside
+        automaton = _with_token(automaton, token, targets)
+    _check_spelled(automaton, inside, end)
+    return automaton
+
+
+def _bytes(start: bytes | int | None, end: bytes | int, outside: int) -> ByteDfa:
+    opening, closing = (Occurrences.of([m] if isinstance(m, bytes) else [], UNBOUNDED) for m in (start, end))
+    inside = inside_states(end)
+    # Bytes are alike that neither marker tells apart; class 0 is none's.
+    width = opening.step.shape[1]
+    pairs, byte_class = np.unique(closing.byte_class * width + opening.byte_class, return_inverse=True)
+    byte_class = byte_class.reshape(-1) + 1
+    states = outside + max(1, len(opening.step) - 1)
+    step = np.zeros((states, len(pairs) + 1), np.int32)
+    for first, other, part, columns in (
+        (INSIDE, outside, closing, pairs // width),
+        (outside, INSIDE, opening, pairs % width),
+    ):
+        target = part.step[:, columns]
+        live = part.longest < 0
+        step[first : first + int(live.sum()), 1:] = np.where(live[target], first + target, other)[live]
+    forced = INSIDE + inside
+    if isinstance(end, bytes):
+        # Behind the last byte comes a state of its own, from which no token goes on: none may run past the end.
+        step[forced + np.arange(inside), byte_class[list(end)]] = forced + 1 + np.arange(inside)
+    free = np.ones(states, bool)
+    free[forced:outside] = False
+    free[:FIRST_STATE] = False
+    accepting = free.copy()
+    accepting[outside - 1] = True
+    return ByteDfa(step, byte_class, accepting, INSIDE if start is None else outside, free=free)
+
+
+def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64]) -> TokenAutomaton:
+    """Give one token a class of its own, and targets: [S]."""
+    symbol = automaton.classes
+    listed = FIRST_STATE + np.flatnonzero(targets[FIRST_STATE:] != DEAD)
+    # It has the highest number, so it comes last in each row.
+    place = automaton.row_start[listed + 1]
+    more = np.zeros(len(automaton.row_start), np.int64)
+    more[listed + 1] = 1
+    class_of = automaton.class_of.astype(np.int32)
+    class_of[token] = symbol
+    return replace(
+        automaton,
+        class_of=class_of.astype(np.int16) if symbol < 2**15 else class_of,
+        default=np.append(automaton.default, np.int32(DEAD)),
+        row_start=automaton.row_start + np.cumsum(more),
+        row_class=np.insert(automaton.row_class.astype(np.int32), place, symbol),
+        row_target=np.insert(automaton.row_target.astype(np.int32), place, targets[listed]),
+    )
+
+
+def _check_spelled(automaton: TokenAutomaton, inside: int, end: bytes | int) -> None:
+    reached = _reached(automaton)
+    for depth in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
+        legal = automaton.legal_classes(INSIDE + inside + depth)
+        if not automaton.count_tokens(legal):
+            assert isinstance(end, bytes)
+            raise VocabularyError(
+                f"the tokens of the vocabulary cannot spell {end[depth:]!r}, which completes the end marker {end!r} after "
+                f"{end[:depth]!r}; give a marker that they can spell, or the id of a token"
+            )
+
+
+def _reached(automaton: TokenAutomaton) -> NDArray[np.bool_]:
+    """Return [S] bool: the states in which a text can be after some tokens."""
+    reached = np.zeros(automaton.states, bool)
+    reached[automaton.start] = True
+    used = automaton.class_sizes > 0
+    waiting = [automaton.start]
+    while waiting:
+        state = waiting.pop()
+        target = automaton.default.copy()
+        row = slice(int(automaton.row_start[state]), int(automaton.row_start[state + 1]))
+        target[automaton.row_class[row]] = automaton.row_target[row]
+        found = np.unique(np.where(target == STAY, state, target)[used])
+        fresh = found[(found >= FIRST_STATE) & ~reached[found]]
+        reached[fresh] = True
+        waiting.extend(fresh.tolist())
+    return reached

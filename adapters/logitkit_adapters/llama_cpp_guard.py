@@ -32,6 +32,7 @@ __all__ = ["Call", "GuardedHook", "install", "report"]
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 
+_MARK = "_logitkit_guard"
 _lock = threading.Lock()
 _sampling = threading.local()
 
@@ -61,12 +62,14 @@ def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
     Args:
         bias: Makes a hook that adds to the logits of token ids.
     """
+    methods: Any = llama_cpp.Llama
     with _lock:
-        if not hasattr(llama_cpp.Llama.generate, "__wrapped__"):
-            methods: Any = llama_cpp.Llama
+        # Wrappers that others put around these have the mark too, if they are made by `functools.wraps`.
+        if not hasattr(methods.generate, _MARK):
             methods.create_completion = _create_completion(methods.create_completion, bias)
             methods.generate = _generate(methods.generate)
             methods.sample = _sample(methods.sample)
+            setattr(methods.generate, _MARK, True)
 
 
 class _Guarded(llama_cpp.LogitsProcessorList):

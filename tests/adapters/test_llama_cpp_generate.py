@@ -205,6 +205,27 @@ def test_other_processors_may_stand_in_the_list() -> None:
         assert text == " 7777-07-27"
 
 
+@pytest.mark.parametrize("stops", [["ue, "], [", grey", "blue, b", "d, "], ["never"], ["reen, red, g", "n, r"]])
+def test_a_text_stream_trims_at_stops(stops: list[str]) -> None:
+    for prompt in PROMPTS:
+        ids = llama().tokenize(prompt.encode())
+        whole = vocabulary().decode(new_ids(ids, logits_processor(regex(COLOURS)), LIMIT)).decode()
+        # The stop that is complete first.
+        places = [(whole.find(stop) + len(stop), whole.find(stop)) for stop in stops if stop in whole]
+        expected = whole[: min(places)[1]] if places else whole
+        stream, shown = lk.TextStream(vocabulary(), stops), ""
+        held = lk.chain(regex(COLOURS), lk.StopStrings(stops, vocabulary()))
+        for token in llama().generate(ids, temp=0, logits_processor=logits_processor(held)):
+            shown += stream.feed(token)
+            if stream.ended:
+                break
+        assert shown == expected
+        # The stop is the last of the text, by which the engine then ends it.
+        ended, reason = complete(prompt, logits_processor(held))
+        assert (reason, ended.startswith(expected)) == ("stop", True)
+        assert stream.stop is None or expected + str(stream.stop) in ended
+
+
 def test_the_state_of_the_last_call_can_be_asked() -> None:
     hooks = logits_processor(regex(DATE))
     assert state_of(hooks) is None

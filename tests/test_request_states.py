@@ -104,3 +104,21 @@ def test_logits_of_another_width_begin_anew() -> None:
     wide, context = states.resolve([request], 6, "cpu")
     assert context.vocabulary_size == 6
     assert torch.equal(narrow.state, wide.state)
+
+
+def test_random_numbers_are_the_requests_own() -> None:
+    """Requests of one prompt differ, and one that was paused goes on as if it had not been, in whatever company."""
+    xtc = lk.Xtc(0.5, 0.1, seed=1)
+
+    def happens(states: RequestStates, key: str, length: int, *others: str) -> bool:
+        requests = [Request(k, [1], [0] * length) for k in (*others, key)]
+        state, context = states.resolve(requests, 4, "cpu")
+        return bool(xtc.process_logits(state, torch.zeros(len(requests), 4), context)[1][-1].isinf().any())
+
+    alone = {key: [happens(RequestStates(xtc), key, n) for n in range(40)] for key in ("x", "y")}
+    assert alone["x"] != alone["y"]
+    states = RequestStates(xtc)
+    for n in range(40):
+        others = ("y", "z")[: n % 3]
+        key = "x" if n % 2 else "w"
+        assert happens(states, key, n, *others) == happens(RequestStates(xtc), key, n)

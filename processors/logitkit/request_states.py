@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -20,7 +21,8 @@ class Request:
     """One sequence as its engine knows it.
 
     Args:
-        key: The engine's id of the request. A key may be used again: the tokens decide, not the key.
+        key: The engine's id of the request. A key may be used again: the tokens decide, not the key. Only random numbers are the
+            key's own, so that requests of one prompt differ, and one that is replayed does not.
         prompt: Token ids of the prompt.
         output: Token ids that the request has generated so far.
     """
@@ -112,6 +114,8 @@ class RequestStates:
             parts.append((select(self._state, index), select_context(self._context, index)))
         if fresh:
             new = Context.of([r.prompt for r in fresh], vocabulary_size, device)
+            streams = torch.tensor([_stream(r.key) for r in fresh], dtype=torch.int64, device=device)
+            new = replace(new, stream_ids=streams)
             parts.append((self._processor.init_state(new), new))
         if len(parts) == 1:  # then the rows are in the order given already
             return *parts[0], done
@@ -125,6 +129,11 @@ class RequestStates:
         if context is None or (context.vocabulary_size, context.device) != (vocabulary_size, device):
             return {}
         return {r.key: row for row, r in enumerate(self._requests)}
+
+
+def _stream(key: Hashable) -> int:
+    """Return the stream of random numbers of a key; Python's own hash of text is another in every process."""
+    return int.from_bytes(blake2b(repr(key).encode(), digest_size=7).digest())
 
 
 def _continues(now: Request, before: Request) -> bool:

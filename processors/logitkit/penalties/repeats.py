@@ -40,18 +40,18 @@ def repeat_lengths(tokens: NDArray[np.int32], ends: NDArray[np.int64], least: in
         least: As many are known to be.
         most: Longer repeats count as so long; not below `least`.
     """
-    last = len(tokens) - 1
+    # Each row of `blocks` is the block that ends at a place; an earlier run leaves the history before the last one does, and
+    # there has no token that would be the same.
+    padded = np.concatenate([np.full(BLOCK, -1, np.int32), tokens])
+    blocks = np.lib.stride_tricks.sliding_window_view(padded, BLOCK)[:, ::-1]
     length = np.full(len(ends), least, np.int64)
     some, done = np.arange(len(ends)), least
     while done < most and len(some):
-        back = done + np.arange(min(BLOCK, most - done))
-        # An earlier run leaves the history before the last one does, and there has no token that would be the same.
-        before = ends[some, None] - back
-        same = np.where(before >= 0, tokens[np.maximum(before, 0)], -1) == tokens[np.maximum(last - back, 0)]
+        same = blocks[np.maximum(ends[some] - done + 1, 0)] == blocks[len(tokens) - done]
         whole = same.all(1)
-        length[some] += np.where(whole, len(back), same.argmin(1))
-        some, done = some[whole], done + len(back)
-    return length
+        length[some] += np.where(whole, BLOCK, same.argmin(1))
+        some, done = some[whole], done + BLOCK
+    return np.minimum(length, most)
 
 
 def repeats_tensors(latest: Tensor, most: int) -> Tensor:

@@ -168,6 +168,18 @@ def test_odd_logits_leave_something_and_no_nan(processor: lk.Processor[Any]) -> 
         assert out[-1].isposinf().any()
 
 
+@pytest.mark.parametrize("processor", SHARP, ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_logits_may_lie_in_memory_in_any_way(processor: lk.Processor[Any], dtype: torch.dtype) -> None:
+    logits = ordinary(5, 40).to(dtype)
+    wanted, context = both_paths(processor, logits), lk.Context.of([[]] * 3, 40)
+    state = processor.init_state(context)
+    room = torch.empty(3, 80, dtype=dtype)
+    room[:, ::2] = logits
+    for given_ in (logits.T.contiguous().T, room[:, ::2], logits.clone().requires_grad_().clone()):
+        assert same_bits(processor.process_logits(state, given_, context)[1].detach(), wanted)
+
+
 @given(st.sampled_from(SHARP), seeds, dtypes, columns)
 def test_both_paths_agree(processor: lk.Processor[Any], seed: int, dtype: torch.dtype, width: int) -> None:
     both_paths(processor, logits_of(seed, (3, width), dtype))

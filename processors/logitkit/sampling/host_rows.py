@@ -55,7 +55,7 @@ def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, Hos
         if not wanted:
             continue
         line = array[row]
-        scores = logits[row].float().numpy() if logits.dtype.itemsize == 2 else line
+        scores = logits[row].detach().float().numpy() if logits.dtype.itemsize == 2 else line
         top = scores.max()
         if np.isnan(top):
             missing = np.isnan(scores)

@@ -106,7 +106,7 @@ class Temperature:
         for row, temperature in enumerate(state.temperature.tolist()):
             if temperature == 1:
                 continue
-            line = logits[row]
+            line = logits[row].detach()
             if temperature == 0 or not _divided(line, temperature):
                 line.copy_(_by_tensors(state.temperature[row : row + 1], line[None])[0])
         return state, logits

@@ -9,6 +9,7 @@ LogitkitError
 ├── ProcessorError (TypeError)           a processor broke the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign or of another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that its automaton belongs to
+├── BankFull (RuntimeError)              the automata in use take as much memory as they may
 ├── BatchMismatch (ValueError)           two batches that must agree have different sizes
 ├── SampleMismatch (ValueError)          two sample counts that must agree differ
 └── SlicingError (ValueError)            a sequence cannot be sliced there
@@ -17,6 +18,7 @@ LogitkitError
 from __future__ import annotations
 
 __all__ = [
+    "BankFull",
     "BatchMismatch",
     "ConfigurationError",
     "LogitkitError",
@@ -90,6 +92,10 @@ class ProcessorError(LogitkitError, TypeError):
 
 class StateFileError(LogitkitError, ValueError):
     """A saved state is corrupt, was not written by logitkit, or belongs to another processor."""
+
+
+class BankFull(LogitkitError, RuntimeError):
+    """The automata in use with a vocabulary take as much memory as they may."""
 
 
 class StaleAutomaton(LogitkitError, RuntimeError):

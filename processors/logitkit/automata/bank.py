@@ -10,10 +10,11 @@ from collections.abc import Hashable
 
 import torch
 
+from logitkit.automata.bank_layout import BankLayout
 from logitkit.automata.bank_tables import BankTables
 from logitkit.automata.row_mask import RowMask
 from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.errors import StaleAutomaton
+from logitkit.errors import BankFull, StaleAutomaton
 
 __all__ = ["Bank", "Lease"]
 
@@ -48,10 +49,13 @@ class Bank:
 
     Args:
         mask_bytes: Most bytes that the masks of visited states may take; the least recently used go first.
+        automaton_bytes: Most bytes that the automata may take, on the host; tables on a device take up to twice that.
     """
 
-    def __init__(self, mask_bytes: int = 256 * 2**20) -> None:
+    def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
         self.mask_bytes = mask_bytes
+        self.automaton_bytes = automaton_bytes
+        self._automata_size = 0
         self.automata: list[TokenAutomaton | None] = [None]
         self.generations: list[int] = [0]
         self._lock = threading.RLock()
@@ -61,20 +65,31 @@ class Bank:
         self._alike: dict[Hashable, set[int]] = {}
         self._masks: OrderedDict[tuple[int, int, int], RowMask] = OrderedDict()
         self._masks_size = 0
-        self._tables: dict[torch.device, BankTables] = {}
-        self._changes = 0
-        self._built: dict[torch.device, int] = {}
+        self._layouts: dict[torch.device, BankLayout] = {}
+        # Slots that are not yet on a device as they are here.
+        self._changed: dict[torch.device, set[int]] = {}
         self._traced: set[torch.device] = set()
         self.number = next(_numbers)
         _banks[self.number] = self
 
     def lease(self, automaton: TokenAutomaton) -> Lease:
-        """Put an automaton into the bank, or find the equal one that is there."""
+        """Put an automaton into the bank, or find the equal one that is there.
+
+        Raises:
+            BankFull: There is no room for another automaton.
+        """
         with self._lock:
             for slot in [*self._alike.get(automaton.sizes, ())]:
                 lease = self._leases.get(slot)
                 if lease is not None and lease.automaton.equals(automaton):
                     return lease
+            size = self.size_of(automaton)
+            if self._automata_size + size > self.automaton_bytes and self._leases:
+                raise BankFull(
+                    f"the automata in use with this vocabulary take {self._automata_size:,} bytes, and another one of {size:,} "
+                    f"would exceed {self.automaton_bytes:,}; drop processors that are no longer needed, or use equal ones"
+                )
+            self._automata_size += size
             if self._free:
                 slot = self._free.pop()
                 self.automata[slot] = automaton
@@ -85,11 +100,15 @@ class Bank:
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[slot] = lease
             self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
-            self._changes += 1
+            self._has_changed(slot)
             weakref.finalize(lease, self._release, slot).atexit = False
             for device in self._traced:
                 self.build_tables(device)
             return lease
+
+    def _has_changed(self, slot: int) -> None:
+        for slots in [*self._changed.values()]:
+            slots.add(slot)
 
     def find(self, content_key: str) -> Lease | None:
         """Return the lease of the automaton with this key, if it is in the bank."""
@@ -102,10 +121,11 @@ class Bank:
             others = self._alike.pop(automaton.sizes, set()) - {slot}
             if others:
                 self._alike[automaton.sizes] = others
+            self._automata_size -= self.size_of(automaton)
             self.automata[slot] = None
             self.generations[slot] += 1
             self._free.append(slot)
-            self._changes += 1
+            self._has_changed(slot)
             # Over a copy: a collection in the midst of this may free another slot.
             for key in [k for k in list(self._masks) if k[0] == slot]:
                 made = self._masks.pop(key, None)
@@ -152,27 +172,47 @@ class Bank:
         return self.tables_on(torch.device("cpu"))
 
     def tables_on(self, device: torch.device) -> BankTables:
-        """Return the tables of all automata as tensors on a device, made anew after a change.
+        """Return the tables of all automata as tensors on a device.
 
-        A graph that is traced takes them as inputs. It cannot make them anew when it runs: `lease` does, from the first trace on.
+        A graph that is traced takes them as inputs. It cannot bring them up to date when it runs: `lease` does, from the first
+        trace on.
         Until a freed slot is leased again, a graph may so find the automaton that was there, which its own states alone name.
         """
         if torch.compiler.is_compiling():
             _prepare_trace(self.number, str(device))
-            return self._tables[device]
+            return self._layouts[device].tables
         return self.build_tables(device)
 
     def build_tables(self, device: torch.device) -> BankTables:
-        """Return the tables on a device, made anew if the bank has changed since."""
+        """Return the tables on a device, with all changes of the bank since."""
         with self._lock:
-            # Garbage collection may free a slot meanwhile, even in this thread: then once more.
-            while self._built.get(device) != (changes := self._changes):
-                self._tables[device] = self._laid_out(device)
-                self._built[device] = changes
-            return self._tables[device]
+            layout = self._layouts.get(device)
+            if layout is None:
+                layout = self._lay_out(device)
+            # Garbage collection may free a slot meanwhile, even in this thread: then it is among those that changed.
+            changed = self._changed[device]
+            while changed:
+                slot = changed.pop()
+                automaton = self.automata[slot]
+                table = None if automaton is None else self.table_of(automaton)
+                if not layout.put(slot, table, self.generations[slot]):
+                    layout = self._lay_out(device)
+            return layout.tables
 
-    def _laid_out(self, device: torch.device) -> BankTables:
-        return BankTables.of([*self.automata], [*self.generations], device)
+    def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
+        """Return the table that stands for an automaton on devices."""
+        return automaton
+
+    def new_layout(self, device: torch.device) -> BankLayout:
+        """Lay out the tables of all slots anew."""
+        automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
+        return BankLayout(automata, [*self.generations], device)
+
+    def _lay_out(self, device: torch.device) -> BankLayout:
+        # The same set, which a loop over the changes may be at.
+        self._changed.setdefault(device, set()).clear()
+        layout = self._layouts[device] = self.new_layout(device)
+        return layout
 
     def trace(self, device: torch.device) -> None:
         """Have the tables ready from now on whenever the bank changes, as a compiled graph needs."""
@@ -180,10 +220,14 @@ class Bank:
             self._traced.add(device)
             self.build_tables(device)
 
+    def size_of(self, automaton: TokenAutomaton) -> int:
+        """Return the bytes that an automaton takes."""
+        return automaton.nbytes + automaton.class_of.nbytes
+
     def nbytes(self) -> int:
-        """Return the bytes that tables and cached masks take now."""
-        own = sum(a.nbytes + a.class_of.nbytes for a in self.automata if a is not None)
-        return own + self._masks_size + (sum(t.nbytes() for t in self._tables.values()))
+        """Return the bytes that automata, cached masks and the tables on devices take now."""
+        tables = sum(layout.tables.nbytes() for layout in self._layouts.values())
+        return self._automata_size + self._masks_size + tables
 
 
 _numbers = itertools.count()

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.automata.token_automaton import STAY
+
+# Rows before those of the first automaton: neutral ones are in a state of these, and list nothing.
+NEUTRAL_ROWS = FIRST_STATE + 2
 
 
 class BankTables(NamedTuple):
-    """Tables of all slots, side by side; an unused slot is neutral and its generation never matches.
+    """Tables of all slots, side by side, with room behind them; an unused slot is neutral and its generation never matches.
 
     Args:
         generation: [N] int64, current generation of each slot.
@@ -48,59 +50,42 @@ class BankTables(NamedTuple):
     finished_ids: Tensor
 
     @classmethod
-    def of(
-        cls, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
+    def empty(
+        cls,
+        device: torch.device,
+        *,
+        slots: int,
+        vocabulary: int,
+        classes: int,
+        rows: int,
+        places: int,
+        lanes: int,
+        links: int,
+        wide: bool,
+        eos_ids: Sequence[int],
+        pad_id: int | None,
     ) -> BankTables:
-        """Lay the automata out for a device; slot 0 and empty slots are neutral."""
-        present = [a for a in automata if a is not None]
-        size = max((len(a.class_of) for a in present), default=1)
-        classes = max((a.classes for a in present), default=1)
-        wide = any(a.class_of.dtype == np.int32 for a in present)
-        class_of = np.zeros((len(automata), size), np.int32 if wide else np.int16)
-        default = np.full((len(automata), classes), STAY, np.int32)
-        first_row, row_start, row_class, row_target = [], [np.zeros(FIRST_STATE + 2, np.int64)], [], []
-        fallback = [np.arange(FIRST_STATE + 2)]
-        rows, places, longest = FIRST_STATE + 2, 0, 1
-        for slot, automaton in enumerate(automata):
-            if automaton is None:
-                first_row.append(0)
-                continue
-            class_of[slot, : len(automaton.class_of)] = automaton.class_of
-            default[slot, : automaton.classes] = automaton.default
-            first_row.append(rows)
-            row_start.append(automaton.row_start + places)
-            row_class.append(automaton.row_class)
-            row_target.append(automaton.row_target)
-            itself = np.arange(automaton.states + 1)
-            fallback.append(itself if automaton.fallback is None else np.append(automaton.fallback, automaton.states))
-            rows += len(automaton.row_start)
-            places += len(automaton.row_class)
-            longest = max(longest, int(np.diff(automaton.row_start).max()))
-        ends = present[0].eos_ids if present else ()
-        pads = () if not present or present[0].pad_id is None else (present[0].pad_id,)
-        # One entry behind the last, so that an empty row has something to read; a power of two of lanes, so that
-        # compiled graphs survive most changes of the bank.
-        row_class.append(np.zeros(1, np.int16))
-        row_target.append(np.zeros(1, np.int32))
-        live = torch.tensor([g if a is not None else -1 for a, g in zip(automata, generations, strict=True)])
-        live[0] = 0
+        """Return tables with room and no automaton: all slots are neutral, and but for slot 0 no generation matches."""
 
-        def tensor(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Tensor:
-            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+        def full(shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
+            return torch.full(shape, value, dtype=dtype, device=device)
 
+        generation = full((slots,), -1, torch.int64)
+        generation[0] = 0
+        finished = sorted({*eos_ids, *(() if pad_id is None else (pad_id,))})
         return cls(
-            generation=live.to(device),
-            class_of=tensor(class_of),
-            default=tensor(default),
-            first_row=tensor(np.array(first_row, np.int64)),
-            row_start=tensor(np.concatenate(row_start)),
-            row_class=tensor(np.concatenate(row_class).astype(np.int32)),
-            row_target=tensor(np.concatenate(row_target).astype(np.int32)),
-            fallback=tensor(np.concatenate(fallback)),
-            lane=torch.arange(1 << (longest - 1).bit_length(), device=device),
-            link=torch.arange(max((a.longest_chain for a in present), default=1), device=device),
-            eos_ids=torch.tensor(ends, dtype=torch.int64, device=device),
-            finished_ids=torch.tensor(sorted({*ends, *pads}), dtype=torch.int64, device=device),
+            generation=generation,
+            class_of=full((slots, vocabulary), 0, torch.int32 if wide else torch.int16),
+            default=full((slots, classes), STAY, torch.int32),
+            first_row=full((slots,), 0, torch.int64),
+            row_start=full((rows + 1,), 0, torch.int64),
+            row_class=full((places,), 0, torch.int32),
+            row_target=full((places,), 0, torch.int32),
+            fallback=torch.arange(rows, device=device),
+            lane=torch.arange(lanes, device=device),
+            link=torch.arange(links, device=device),
+            eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=device),
+            finished_ids=torch.tensor(finished, dtype=torch.int64, device=device),
         )
 
     def nbytes(self) -> int:

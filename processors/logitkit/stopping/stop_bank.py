@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from logitkit.automata.bank import Bank, Lease
-from logitkit.automata.bank_tables import BankTables
+from logitkit.automata.bank_layout import BankLayout
 from logitkit.automata.limits import Limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
@@ -88,18 +88,22 @@ class StopBank(Bank):
             return torch.where((tokens >= 0) & (tokens < count), lengths, 0).sum(1)
         return torch.tensor([sum(self.length[t] for t in row if 0 <= t < count) for row in tokens.tolist()])
 
-    def nbytes(self) -> int:
-        """Return the bytes that all tables take now."""
-        own = sum(a.nbytes for a in self.automata if a is not None)
-        return own + sum(t.nbytes() for t in self._tables.values())
+    def size_of(self, automaton: TokenAutomaton) -> int:
+        """Return the bytes that an automaton takes on the host."""
+        return automaton.nbytes
 
-    def _laid_out(self, device: torch.device) -> BankTables:
+    def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
+        """Return the table over tokens of an automaton over bytes."""
+        return cast(StopAutomaton, automaton).table
+
+    def new_layout(self, device: torch.device) -> BankLayout:
+        """Lay out the tables of all slots anew."""
         if device not in self._lengths:
             self._lengths[device] = torch.tensor(self.length, dtype=torch.int32, device=device)
-        automata = [a if a is None else cast(StopAutomaton, a).table for a in self.automata]
-        tables = BankTables.of(automata, [*self.generations], device)
+        layout = super().new_layout(device)
         ends, finished = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in (self._ends, self._finished))
-        return tables._replace(eos_ids=ends, finished_ids=finished)
+        layout.tables = layout.tables._replace(eos_ids=ends, finished_ids=finished)
+        return layout
 
 
 def stop_bank(vocabulary: Vocabulary) -> StopBank:

@@ -1,0 +1,112 @@
+"""The tables of a bank on a device: automata come and go in them, and the rows of others do not notice."""
+
+from __future__ import annotations
+
+import gc
+import random
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
+from logitkit.automata.bank_tables import advance_tensors, mask_tensors
+from logitkit.errors import BankFull
+
+PATTERNS = ("a*", "(ab|b)+", "[^b]{1,9}a", "(?!aa)[ab]{2,40}", "b?", "(a|b)*a(a|b){5}")
+
+
+def vocabulary(tag: int) -> lk.Vocabulary:
+    """Return a small vocabulary; each tag is another content, so that no test meets the bank of another."""
+    return lk.Vocabulary([b"a", b"b", b"ab", None, f"layout {tag}".encode()], eos_ids=[3])
+
+
+def context(rows: int = 1) -> lk.Context:
+    return lk.Context.of([[]] * rows, vocabulary_size=5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_automata_come_and_go(seed: int) -> None:
+    """In any order the tables say what the automata say."""
+    chance = random.Random(seed)
+    vocab = vocabulary(seed)
+    constraints: list[lk.Regex | lk.BannedStrings] = []
+    states: list[AutomatonState] = []
+    bank = lk.Regex("ab", vocab).bank
+    for step in range(30):
+        if constraints and chance.random() < 0.35:
+            gone = chance.randrange(len(constraints))
+            del constraints[gone], states[gone]
+            gc.collect()
+        elif chance.random() < 0.2:
+            constraints.append(lk.BannedStrings(["ab" * chance.randint(1, 9), "bbb"], vocab))
+            states.append(constraints[-1].init_state(context()))
+        else:
+            constraints.append(lk.Regex(f"{chance.choice(PATTERNS)}(?:{'a' * step})?", vocab))
+            states.append(constraints[-1].init_state(context()))
+        if not states:
+            continue
+        tokens = torch.tensor([chance.choice([0, 1, 2, 3, -1, 7]) for _ in states])
+        together = lk.concatenate(states)
+        moved = advance_rows(bank, together, tokens)
+        assert torch.equal(advance_tensors(bank.tables, *together, tokens), moved)
+        after = together._replace(state=moved)
+        logits = torch.randn(len(states), 6)
+        assert torch.equal(mask_tensors(bank.tables, *after, logits.clone()), mask_rows(bank, after, logits.clone()))
+        states = [lk.select(after, torch.tensor([row])) for row in range(len(states))]
+
+
+def test_an_automaton_that_has_room_is_written_in_place() -> None:
+    vocab = vocabulary(100)
+    kept = [lk.Regex(f"a{{{n}}}b*", vocab) for n in range(1, 4)]
+    states = lk.concatenate([regex.init_state(context()) for regex in kept])
+    bank = kept[0].bank
+    before = bank.tables
+    small = lk.Regex("a", vocab)
+    small.init_state(context())
+    # Three and the neutral one fill four slots; the next needs more, the one after it has room.
+    assert bank.tables.class_of is not before.class_of
+    doubled = bank.tables
+    other = lk.Regex("b", vocab)
+    other.init_state(context())
+    assert bank.tables.class_of is doubled.class_of
+    assert doubled.generation.tolist() == [0, 0, 0, 0, 0, 0, -1, -1]
+    del small
+    gc.collect()
+    assert bank.tables.class_of is doubled.class_of
+    assert doubled.generation.tolist() == [0, 0, 0, 0, -1, 0, -1, -1]
+    tokens = torch.tensor([0, 0, 1])
+    assert advance_tensors(bank.tables, *states, tokens).tolist() == advance_rows(bank, states, tokens).tolist()
+
+
+def test_a_state_of_a_slot_that_was_written_again_is_dead() -> None:
+    vocab = vocabulary(101)
+    stays = lk.Regex("b*", vocab)
+    stays.init_state(context())
+    gone = lk.Regex("a*", vocab)
+    state = gone.init_state(context())
+    bank = gone.bank
+    assert advance_tensors(bank.tables, *state, torch.tensor([0])).item() >= 2
+    del gone
+    gc.collect()
+    later = lk.Regex("aa*", vocab)
+    assert later.init_state(context()).slot.item() == state.slot.item()
+    assert advance_tensors(bank.tables, *state, torch.tensor([0])).item() == 0
+
+
+def test_the_automata_in_use_are_bounded() -> None:
+    vocab = vocabulary(102)
+    first = lk.Regex("a*", vocab)
+    first.init_state(context())
+    bank = first.bank
+    bank.automaton_bytes = bank.nbytes() + 10
+    second = lk.Regex("b*", vocab)
+    with pytest.raises(
+        BankFull, match=r"take [\d,]+ bytes, and another one of [\d,]+ would exceed [\d,]+; drop processors"
+    ):
+        second.init_state(context())
+    # What is there already is not asked for twice, and room that becomes free is given away.
+    lk.Regex("a*", vocab).init_state(context())
+    del first
+    gc.collect()
+    assert second.init_state(context()).slot.item() == 1

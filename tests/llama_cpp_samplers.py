@@ -55,13 +55,33 @@ def dry(multiplier: float, base: float, allowed_length: int, last_n: int, breake
     return llama.llama_sampler_init_dry(vocabulary(), multiplier, base, allowed_length, last_n, texts, len(breakers))
 
 
-def after(sampler: Any, tokens: Sequence[int], logits: Tensor) -> Tensor:
-    """Return the logits, [V] float32, that a sampler makes when it has accepted some tokens; the sampler is freed."""
+def candidates(logits: Tensor) -> Any:
+    """Return logits, [V] float32, as a sampler takes them: as candidates, which it changes in place."""
+    room = (llama.llama_token_data * len(logits))(*((i, x, 0.0) for i, x in enumerate(logits.tolist())))
+    return llama.llama_token_data_array(data=room, size=len(logits), selected=-1, sorted=False)
+
+
+def accept(sampler: Any, tokens: Sequence[int]) -> None:
+    """Tell a sampler what was said."""
     for token in tokens:
         llama.llama_sampler_accept(sampler, token)
-    room = (llama.llama_token_data * len(logits))(*((i, x, 0.0) for i, x in enumerate(logits.tolist())))
-    found = llama.llama_token_data_array(data=room, size=len(logits), selected=-1, sorted=False)
+
+
+def apply(sampler: Any, found: Any) -> None:
+    """Have a sampler change candidates."""
     llama.llama_sampler_apply(sampler, ctypes.byref(found))
+
+
+def logits_of(found: Any) -> Tensor:
+    """Return the logits of candidates."""
+    return torch.tensor([found.data[i].logit for i in range(found.size)])
+
+
+def after(sampler: Any, tokens: Sequence[int], logits: Tensor) -> Tensor:
+    """Return the logits, [V] float32, that a sampler makes when it has accepted some tokens; the sampler is freed."""
+    found = candidates(logits)
+    accept(sampler, tokens)
+    apply(sampler, found)
     llama.llama_sampler_free(sampler)
     assert found.size == len(logits)
-    return torch.tensor([entry.logit for entry in room])
+    return logits_of(found)

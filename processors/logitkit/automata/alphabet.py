@@ -50,16 +50,16 @@ class Alphabet:
                 delta[row, np.searchsorted(bounds, flat[:, 1] + 1)] -= 1
         inside = np.cumsum(delta[:, :-1], axis=1, dtype=np.int8).astype(bool)
         inside[:, np.searchsorted(bounds, SURROGATES[0])] = False
-        packed = np.ascontiguousarray(np.packbits(inside, axis=0).T)
-        number: dict[bytes, int] = {b"\0" * packed.shape[1]: 0}
-        symbols = np.array([number.setdefault(key.tobytes(), len(number)) for key in packed], np.int64)
-        members = {}
-        for row, charset in enumerate(distinct):
-            mask = 0
-            for symbol in np.unique(symbols[inside[row]]).tolist():
-                mask |= 1 << symbol
-            members[charset] = mask
-        return cls(bounds, symbols, len(number), members)
+        packed = np.packbits(inside, axis=0).T.tobytes() or bytes(len(bounds))
+        width = len(packed) // len(bounds)
+        number: dict[bytes, int] = {bytes(width): 0}
+        symbols = [number.setdefault(packed[i : i + width], len(number)) for i in range(0, len(packed), width)]
+        # One run of each symbol tells which sets hold it.
+        run_of = dict(zip(symbols, range(len(symbols)), strict=True))
+        holds = inside[:, list(run_of.values())].tolist()
+        masks = [sum(1 << symbol for symbol, inside_ in zip(run_of, row, strict=True) if inside_) for row in holds]
+        members = dict(zip(distinct, masks, strict=True))
+        return cls(bounds, np.array(symbols, np.int64), len(number), members)
 
     def merged(self, number: NDArray[np.int64]) -> Alphabet:
         """Return the alphabet in which each symbol has a new number, several perhaps the same; its sets are forgotten."""

@@ -170,12 +170,16 @@ def _byte_classes(tree: Utf8Tree) -> tuple[NDArray[np.int64], _Columns]:
         (0xC2, tree.leads[:, None]),
     )
     for first_byte, columns in groups:
-        unique, first, inverse = np.unique(columns, axis=0, return_index=True, return_inverse=True)
-        alive = unique.any(axis=1)
-        number = np.where(alive, size + np.cumsum(alive) - 1, 0)
-        byte_class[first_byte : first_byte + len(columns)] = number[inverse.ravel()]
-        kinds.append(_Kind(first[alive], number[alive]))
-        size += int(alive.sum())
+        # By content; what leads nowhere is 0.
+        content, width = columns.tobytes(), columns[0].nbytes
+        number = {bytes(width): 0}
+        found = [
+            number.setdefault(content[i : i + width], size + len(number) - 1) for i in range(0, len(content), width)
+        ]
+        byte_class[first_byte : first_byte + len(columns)] = found
+        classes = np.arange(size, size + len(number) - 1)
+        kinds.append(_Kind(np.array([found.index(c) for c in classes.tolist()], np.int64), classes))
+        size += len(classes)
     return byte_class, _Columns(size, *kinds)
 
 

@@ -22,8 +22,10 @@ from logitkit.automata.limits import Limits
 from logitkit.automata.ranges import expand
 from logitkit.automata.trie import GROUP_OF_BYTE, Trie
 
-# As long as more of a level's prefixes than these are alive, the next level is handled as a whole.
-WHOLE_LEVEL = 1 / 2
+# A level of this many prefixes is sooner handled as a whole than its live ones are looked up, and a prefix that has been looked
+# up costs as much as so many others.
+SMALL_LEVEL = 3000
+DEAR = 12
 UNKNOWN = -1
 ALL_GROUPS = np.uint32(2**32 - 1)
 
@@ -56,12 +58,13 @@ def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     place_at = np.zeros(len(trie), np.int32)
     first, last = trie.level(1) if trie.depth > 1 else (1, 1)
     place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
-    depth = 1
-    while np.count_nonzero(place) > WHOLE_LEVEL * len(place) and depth + 1 < trie.depth:
-        depth += 1
-        first, last = trie.level(depth)
-        above = place_at.take(trie.parent[first:last])
-        place = place_at[first:last] = table.after(above, trie.byte[first:last])
+    for depth in range(2, trie.depth):
+        onward = np.count_nonzero(trie.groups[first:last] & table.unsettled.take(place))
+        begin, end = trie.level(depth)
+        if not onward or end - begin > SMALL_LEVEL + DEAR * onward:
+            break
+        first, last = begin, end
+        place = place_at[first:last] = table.after(place_at.take(trie.parent[first:last]), trie.byte[first:last])
     alive = np.flatnonzero(place)
     runs = _subtrees(trie, table, first + alive, place[alive])
     if last > len(trie) // 8:

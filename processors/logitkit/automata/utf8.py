@@ -23,6 +23,8 @@ LEADS = (
 # Code points below these are overlong in so many continuation bytes.
 SMALLEST = {1: 0x80, 2: 0x800, 3: 0x10000}
 
+NOWHERE = bytes(64 * 8)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utf8Tree:
@@ -79,8 +81,7 @@ class _Builder:
                 below[legal] = self.alphabet.symbol_at(starts[legal])
             else:
                 below[legal] = self.nodes(height - 1, starts[legal], smallest)
-            for place, row in zip(mixed, below.reshape(-1, 64), strict=True):
-                result[place] = self.node(height, row)
+            result[mixed] = self.numbered(height, below.reshape(-1, 64))
         return result
 
     def uniform(self, height: int, symbol: int) -> int:
@@ -88,14 +89,17 @@ class _Builder:
         if symbol == 0:
             return 0
         below = symbol if height == 1 else self.uniform(height - 1, symbol)
-        return self.node(height, np.full(64, below, np.int64))
+        return self.numbered(height, np.full((1, 64), below, np.int64))[0]
 
-    def node(self, height: int, row: NDArray[np.int64]) -> int:
-        if not row.any():
-            return 0
-        key = (height, row.tobytes())
-        found = self.known.setdefault(key, len(self.rows))
-        if found == len(self.rows):
-            self.rows.append(row)
-            self.heights.append(height)
+    def numbered(self, height: int, rows: NDArray[np.int64]) -> list[int]:
+        """Return the nodes whose children are these rows; equal ones are one node, and those that lead nowhere are node 0."""
+        content = rows.tobytes()
+        found: list[int] = []
+        for i in range(len(rows)):
+            row = content[i * len(NOWHERE) : (i + 1) * len(NOWHERE)]
+            number = 0 if row == NOWHERE else self.known.setdefault((height, row), len(self.rows))
+            if number == len(self.rows):
+                self.rows.append(rows[i])
+                self.heights.append(height)
+            found.append(number)
         return found

@@ -82,7 +82,7 @@ def batch(prompts: list[list[int]], hooks: list[Hooks], **options: Any) -> list[
     """What `BatchGenerator` writes, with hooks for each prompt."""
     stops = [[i] for i in tokenizer().eos_token_ids]
     arguments = {name: options.pop(name) for name in ("caches", "samplers") if name in options}
-    generator = BatchGenerator(model(), max_tokens=LIMIT, stop_tokens=stops, **options)
+    generator = BatchGenerator(model(), stop_tokens=stops, **{"max_tokens": LIMIT, **options})
     ids = generator.insert(prompts, logits_processors=[list(h) for h in hooks], **arguments)
     found: dict[int, list[int]] = {i: [] for i in ids}
     while responses := generator.next_generated():

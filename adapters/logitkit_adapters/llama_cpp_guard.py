@@ -197,8 +197,8 @@ def _sample(original: Any) -> Any:
 
 def _sample_guarded(original: Any, llama: Any, guarded: _Guarded, args: Any, options: Any) -> Any:
     """Return a token that all hooks of a list had a say in."""
-    if llama._sampler is not None and _lists.setdefault(llama._sampler, guarded) is not guarded:
-        raise _disturbed()
+    if llama._sampler is not None:
+        _lists[llama._sampler] = guarded
     runs = guarded.runs
     token = _raising(original, llama, *args, **options)
     if guarded.runs == runs:

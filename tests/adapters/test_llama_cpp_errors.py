@@ -172,6 +172,14 @@ def test_a_plain_generation_cannot_go_on_with_the_hooks_of_another(length: int) 
         next(ours)
 
 
+def test_a_context_that_was_changed_in_between_is_noticed() -> None:
+    tokens = llama().generate(ids(PROMPT), temp=0, logits_processor=logits_processor(COLOURS))
+    next(tokens)
+    llama().eval([5])
+    with pytest.raises(ConfigurationError, match="used for something else"):
+        next(tokens)
+
+
 def test_generations_of_two_llamas_with_one_list_do_not_disturb_each_other() -> None:
     processors, engines = logits_processor(COLOURS), (llama(), loaded())
     both = [engine.generate(ids(PROMPT), temp=0, logits_processor=processors) for engine in engines]

@@ -176,10 +176,19 @@ def test_sample_alone_is_constrained() -> None:
     assert found == new_ids(ids, logits_processor(regex(COLOURS)), LIMIT)
 
 
-def test_logit_bias_comes_before_a_constraint() -> None:
-    digit = llama().tokenize(b"7")[0]
-    text, _ = complete(PROMPTS[0], logits_processor(regex(DATE)), logit_bias={digit: 100.0, 2: -100.0})
-    assert text == " 7777-07-27"
+def test_logit_bias_comes_before_the_processors() -> None:
+    bias = {7: 40.0, 8: -40.0, **dict.fromkeys(llama().tokenize(PROMPTS[0].encode()), 5.0)}
+    penalty = lk.RepetitionPenalty(1.7)
+    seen: list[Any] = []
+
+    def look(ids: Any, scores: Any) -> Any:
+        seen.append(scores.copy())
+        return scores
+
+    complete(PROMPTS[0], LogitsProcessorList([*logits_processor(penalty), look]), logit_bias=bias, max_tokens=3)
+    whole = logits_processor(lk.chain(lk.LogitBias(bias), penalty))
+    complete(PROMPTS[0], LogitsProcessorList([*whole, look]), max_tokens=3)
+    assert [one.tolist() for one in seen[:3]] == [one.tolist() for one in seen[3:]]
 
 
 def test_other_processors_may_stand_in_the_list() -> None:

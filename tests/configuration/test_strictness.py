@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
+from logitkit.configuration.forms import Integer, Number
 from logitkit.configuration.kinds import KINDS
 from logitkit.errors import ConfigurationError, LogitkitError, PatternSyntaxError, PatternTooLarge
 from tests.configuration import published
@@ -86,6 +88,34 @@ def test_long_values_are_not_echoed_whole() -> None:
     with pytest.raises(ConfigurationError) as caught:
         lk.from_config({"choice": "x" * 10_000}, vocabulary())
     assert len(str(caught.value)) < 300
+
+
+RANGES = [
+    (kind.name, name, form)
+    for kind in KINDS.values()
+    for name, form in kind.parameters.items()
+    if isinstance(form, Number | Integer)
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "form"), RANGES, ids=lambda value: value if isinstance(value, str) else "")
+def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Number | Integer) -> None:
+    """A bound is taken by both; beyond it the processor itself refuses too, so none allows more than the other."""
+    others = {"probability": 0.5, "multiplier": 1.0, "penalty": 1.0, "n": 1, "k": 1, "p": 0.5, "max_tokens": 1}
+    required = {other: others[other] for other in KINDS[kind].required if other in others}
+    step = 1 if isinstance(form, Integer) else 1e-7
+    for bound, beyond in ((form.least, form.least - step), (form.most, form.most * (1 + 1e-6) + step)):
+        config: dict[str, Any] = {**required, name: bound}
+        if "end" in KINDS[kind].required:
+            config["end"] = "a"
+        lk.from_config({kind: config}, vocabulary())
+        too_far = {**config, name: int(beyond) if isinstance(form, Integer) else beyond}
+        with pytest.raises(ConfigurationError, match=f"{name}'\\] is .*; allowed is"):
+            lk.from_config({kind: too_far}, vocabulary())
+        taken = inspect.signature(KINDS[kind].make).parameters
+        given = {"vocabulary": vocabulary()} if "vocabulary" in taken else {}
+        with pytest.raises(ConfigurationError, match=f"{name} is .*; allowed"):
+            KINDS[kind].make(**too_far, **given)
 
 
 scalars = st.none() | st.booleans() | st.integers(-3, 80) | st.sampled_from([10**9, 10**30, 1e300]) | st.floats(-2, 2)

@@ -20,7 +20,7 @@ class Form(Protocol):
         ...
 
     def fits(self, value: object) -> bool:
-        """Whether a value is of this form's JSON type: then errors are told in its words."""
+        """Whether a value, to be read or written, is of this form's type: then errors are told in its words."""
         ...
 
     def read(self, value: Any, place: Place) -> Any:
@@ -194,8 +194,8 @@ class Text:
         return f"a string{'' if self.least == 0 else ' that is not empty'}" + (' or {"hex": "..."}' if self.raw else "")
 
     def fits(self, value: object) -> bool:
-        """Whether it is a string, or an object where bytes are allowed."""
-        return isinstance(value, str) or (self.raw and isinstance(value, Mapping))
+        """Whether it is a string, or where bytes are allowed, an object or bytes themselves, which are there to be written."""
+        return isinstance(value, str) or (self.raw and isinstance(value, Mapping | bytes))
 
     def read(self, value: Any, place: Place) -> str | bytes:
         """Return the string or the bytes."""
@@ -275,11 +275,8 @@ class Either:
         return form.read(value, place)
 
     def write(self, value: Any) -> Any:
-        """Return what stands for the value: bytes are a text, and a processor is none of the simple forms."""
-        fitting = (
-            form for form in self.forms if form.fits(value) or (isinstance(form, Text) and isinstance(value, bytes))
-        )
-        return next(fitting, self.forms[-1]).write(value)
+        """Return what stands for the value."""
+        return next(form for form in self.forms if form.fits(value)).write(value)
 
     def schema(self) -> dict[str, Any]:
         """Describe it."""

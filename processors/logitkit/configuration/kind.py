@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from logitkit.automata.limits import DEFAULT_LIMITS
 from logitkit.configuration.forms import Form
 from logitkit.configuration.place import Place
 from logitkit.errors import ConfigurationError
@@ -26,6 +27,7 @@ class Kind:
         parameters: The form of each parameter.
         main: The parameter that may stand alone, without an object around it.
         bare: Whether it always stands alone, being an object itself.
+        unwritten: Parameters of which JSON can say None only, by their absence.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Kind:
     parameters: Mapping[str, Form]
     main: str | None = None
     bare: bool = False
+    unwritten: tuple[str, ...] = ()
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -62,7 +65,8 @@ class Kind:
         taken = inspect.signature(self.make).parameters
         if "vocabulary" in taken:
             arguments["vocabulary"] = place.vocabulary
-        if "limits" in taken:
+        # Otherwise each kind has its own.
+        if "limits" in taken and place.limits is not DEFAULT_LIMITS:
             arguments["limits"] = place.limits
         try:
             return self.make(**arguments)
@@ -79,7 +83,14 @@ class Kind:
         return {key: self.parameters[key].read(given, place.inside(key)) for key, given in value.items()}
 
     def write(self, processor: Any) -> Any:
-        """Return the value that stands for a processor of this kind, without what is as by default."""
+        """Return the value that stands for a processor of this kind, without what is as by default.
+
+        Raises:
+            ConfigurationError: JSON cannot say it.
+        """
+        for name in self.unwritten:
+            if getattr(processor, name) is not None:
+                raise ConfigurationError(f"a {self.made.__name__} with {name}=... has no JSON form")
         defaults = self.defaults
         given = {name: getattr(processor, name) for name in self.parameters}
         told = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from logitkit.configuration.place import Place
+from logitkit.processor import Processor
 
 
 class Nested:
@@ -13,8 +15,8 @@ class Nested:
     allowed = "a configuration of its own"
 
     def fits(self, value: object) -> bool:
-        """Whether it is an object."""
-        return isinstance(value, dict)
+        """Whether it is an object, or a processor to be written."""
+        return isinstance(value, Mapping | Processor)
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the processor."""

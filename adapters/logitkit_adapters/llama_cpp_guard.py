@@ -202,7 +202,10 @@ def _sample_guarded(original: Any, llama: Any, guarded: _Guarded, args: Any, opt
     runs = guarded.runs
     token = _raising(original, llama, *args, **options)
     if guarded.runs == runs:
-        raise ProcessorError("llama.cpp chose a token without calling logits_processor; nothing of it was returned")
+        raise ProcessorError(
+            "llama.cpp chose a token without calling logits_processor, as it does where its own code around that call is "
+            "interrupted; the token was not returned"
+        )
     return token
 
 

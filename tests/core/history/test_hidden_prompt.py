@@ -44,6 +44,10 @@ class TestOnePrompt:
         calls = [[4], [4, 5], [4, 5, 6], PROMPT, [*PROMPT, 8], [*PROMPT, 8, 5], [4], [4, 5], [4, 5, 6], [4, 5, 6, 7]]
         assert whole(HiddenPrompt([PROMPT]), *calls) == [c if c[0] == 1 else [*PROMPT, *c[1:]] for c in calls]
 
+    def test_no_token_is_skipped(self) -> None:
+        # After the last token alone, the whole prompt is no output of two tokens.
+        assert whole(HiddenPrompt([[5, 1, 5]]), [5], [5, 1, 5], [5, 1, 5, 2]) == [[5, 1, 5], [5, 1, 5], [5, 1, 5, 2]]
+
     @pytest.mark.parametrize("shown", [[], [9], [1, 2, 3], [3, 5], [2, 3, 4, 5], [1, 2, 3, 5, 6]])
     def test_what_does_not_belong_to_it_is_refused(self, shown: list[int]) -> None:
         hidden = HiddenPrompt([PROMPT])
@@ -69,6 +73,10 @@ class TestSeveral:
                     found, ids = hidden.complete(shown)
                     assert prompts[found] == prompt
                     assert ids.tolist() == [*prompt, *[index] * n]
+
+    def test_a_whole_one_goes_before_an_end_of_another(self) -> None:
+        calls = [[8], [8, 3], [1, 8], [1, 8, 3]]
+        assert whole(HiddenPrompt([[1, 8], [8]]), *calls) == calls
 
     def test_equal_ones_are_one(self) -> None:
         hidden = HiddenPrompt([PROMPT, PROMPT, [5, 6]])

@@ -14,6 +14,8 @@ from logitkit.constraints.healing import HealedPrompt as HealedPrompt
 from logitkit.constraints.healing import heal_prompt as heal_prompt
 from logitkit.constraints.intersection import Intersection as Intersection
 from logitkit.constraints.regex import Regex as Regex
+from logitkit.constraints.then import Then as Then
+from logitkit.constraints.then import then as then
 from logitkit.context import Context as Context
 from logitkit.context import concatenate_context as concatenate_context
 from logitkit.context import select_context as select_context
@@ -77,6 +79,7 @@ __all__ = [
     "StopStrings",
     "Temperature",
     "TextStream",
+    "Then",
     "ThinkingBudget",
     "TopK",
     "TopNSigma",
@@ -94,6 +97,7 @@ __all__ = [
     "save_state",
     "select",
     "select_context",
+    "then",
     "to",
     "to_config",
 ]

@@ -129,6 +129,38 @@ def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> No
     assert np.array_equal(_dense(after, states)[rows], np.where(kept[before], before, DEAD)[rows])
 
 
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_tables(), st.data())
+def test_tables_with_fallbacks(drawn: tuple[Behaviours, NDArray[np.bool_]], data: st.DataObject) -> None:
+    table, accepting = drawn
+    states = len(accepting)
+    fallback = np.array([data.draw(st.integers(min(s, FIRST_STATE), s)) for s in range(states)])
+
+    def dense(behaviours: Behaviours) -> NDArray[np.int64]:
+        own = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+        listed = {
+            (s, c): t for s, c, t in zip(behaviours.source.tolist(), own.tolist(), behaviours.target, strict=True)
+        }
+        full = np.zeros((states, len(behaviours)), np.int64)
+        for s in range(FIRST_STATE, states):
+            for c in range(len(behaviours)):
+                at = s
+                while (at, c) not in listed and fallback[at] != at:
+                    at = int(fallback[at])
+                default = s if behaviours.default[c] == STAY else behaviours.default[c]
+                full[s, c] = listed.get((at, c), default)
+        return full
+
+    before = dense(table)
+    expected = live(before, accepting)
+    after, alive = without_dead_ends(table, accepting, fallback)
+    assert np.array_equal(alive[FIRST_STATE:], expected[FIRST_STATE:])
+    kept = expected.copy()
+    kept[[DEAD, FINISHED]] = False
+    rows = np.flatnonzero(kept)
+    assert np.array_equal(dense(after)[rows], np.where(kept[before], before, DEAD)[rows])
+
+
 def test_only_bytes_that_the_language_has_must_be_tokens() -> None:
     digits = lk.Vocabulary([*(bytes([b]) for b in b"0123456789"), b"-", None], eos_ids=[11])
     assert not may_have_dead_ends(byte_dfa_of(parse(r"(?a)\d+-\d+"), DEFAULT_LIMITS), digits.trie.single_bytes())

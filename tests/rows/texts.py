@@ -35,4 +35,18 @@ ROWS: tuple[Row, ...] = (
         ((*ids(b"1,", b"3"), EOS, PAD), ids(b"1", b",5")),
         masks=True,
     ),
+    Row(
+        "then",
+        "automaton",
+        lambda v: lk.then(None, lk.Regex("[0-9]+", v), "og-"),
+        ((*ids(b"dog"), BOS, *ids(b"-", b"1", b"10"), EOS), ids(b"d", b"og", b"-0", b"5")),
+        masks=True,
+    ),
+    Row(
+        "then behind a token",
+        "automaton",
+        lambda v: lk.then(lk.BannedStrings(["ab"], v), lk.Choice(["cat", "c"], v), BOS),
+        ((*ids(b"a", b"\xc3"), BOS, *ids(b"cat"), EOS, PAD), (BOS, *ids(b"c"), EOS)),
+        masks=True,
+    ),
 )

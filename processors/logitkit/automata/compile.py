@@ -36,8 +36,9 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, _staying(dfa.free)])
+    fallback = None if dfa.fallback is None else dfa.fallback.state
     if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
-        behaviours, alive = without_dead_ends(behaviours, dfa.accepting)
+        behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(
@@ -47,7 +48,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         dfa.start,
         vocabulary.eos_ids,
         vocabulary.pad_id,
-        None if dfa.fallback is None else dfa.fallback.state,
+        fallback,
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, starts
-from logitkit.automata.byte_dfa import DEAD, ByteDfa
+from logitkit.automata.behaviours import Behaviours, Ints, starts
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.ranges import expand
 from logitkit.automata.token_automaton import STAY
+
+# In place of an exception: there is none.
+NONE = -1
 
 
 def may_have_dead_ends(dfa: ByteDfa, single_bytes: NDArray[np.bool_]) -> bool:
@@ -26,7 +29,9 @@ def may_have_dead_ends(dfa: ByteDfa, single_bytes: NDArray[np.bool_]) -> bool:
     return not spelled.all()
 
 
-def without_dead_ends(table: Behaviours, accepting: NDArray[np.bool_]) -> tuple[Behaviours, NDArray[np.bool_]]:
+def without_dead_ends(
+    table: Behaviours, accepting: NDArray[np.bool_], fallback: NDArray[np.int64] | None = None
+) -> tuple[Behaviours, NDArray[np.bool_]]:
     """Send to death every token after which no tokens lead to an accepting state.
 
     Needed where the tokens cannot spell every text (a vocabulary without some byte, an automaton over token ids): a row that took
@@ -35,36 +40,80 @@ def without_dead_ends(table: Behaviours, accepting: NDArray[np.bool_]) -> tuple[
     Args:
         table: The behaviour of every class.
         accepting: [S] bool.
+        fallback: [S] the state that does what each state does not list, itself at the end; None: none does.
 
     Returns:
         The behaviours without such moves, and [S] bool: the states from which an accepting state is reached.
     """
-    states = len(accepting)
+    below = np.arange(len(accepting)) if fallback is None else fallback
     owner = np.repeat(np.arange(len(table)), table.start[1:] - table.start[:-1])
-    defaults = np.flatnonzero((table.default != DEAD) & (table.default != STAY))
-    # Backwards from the accepting states, each exception and each default looked at once.
-    order = np.argsort(table.target, kind="stable")
-    source = table.source[order]
-    first = starts(np.bincount(table.target, minlength=states))
+    overridden = _overridden(table, owner, below)
+    alive = _alive(table, owner, overridden, accepting, below)
+    target = np.where(alive[table.target], table.target, DEAD)
+    default = np.where((table.default == STAY) | alive[table.default], table.default, DEAD)
+    instead = np.where(overridden == NONE, default[owner], target[overridden]) if len(owner) else default[owner]
+    keep = target != instead
+    count = np.bincount(owner[keep], minlength=len(table))
+    return Behaviours(default, starts(count), table.source[keep], target[keep]), alive
+
+
+def _overridden(table: Behaviours, owner: Ints, below: Ints) -> Ints:
+    """Return for each exception the one that would hold without it: that of the state that it falls back to, or `NONE`."""
+    states = np.int64(len(below))
+    keys = owner * states + table.source
+    overridden = np.full(len(owner), NONE)
+    asking = np.arange(len(owner))
+    at = table.source.astype(np.int64)
+    while True:
+        further = below[at] != at
+        asking, at = asking[further], below[at[further]]
+        if not len(asking):
+            return overridden
+        wanted = owner[asking] * states + at
+        place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+        found = keys[place] == wanted
+        overridden[asking[found]] = place[found]
+        asking, at = asking[~found], at[~found]
+
+
+def _alive(
+    table: Behaviours, owner: Ints, overridden: Ints, accepting: NDArray[np.bool_], below: Ints
+) -> NDArray[np.bool_]:
+    """Return the states from which an accepting one is reached: backwards from these, each exception and default looked at once.
+
+    Each state counts the living targets that it lists, less those of the exceptions that it overrides; what it and all that it
+    falls back to count together is how many classes keep it alive.
+    """
+    states = len(accepting)
+    by_target, first_to = _grouped(table.target, states)
+    by_overridden, first_over = _grouped(overridden + 1, len(owner) + 1)
+    of_default = by_overridden[: first_over[1]]
+    count = np.zeros(states, np.int64)
+    from_defaults = 0
     alive = accepting.copy()
     fresh = np.flatnonzero(alive)
     while len(fresh):
-        place, _ = expand(first[fresh], first[fresh + 1] - first[fresh])
-        reached = np.zeros(states, bool)
-        reached[source[place]] = True
-        leads = np.isin(table.default[defaults], fresh)
-        for c in defaults[leads].tolist():
-            unlisted = np.ones(states, bool)
-            unlisted[table.source[table.start[c] : table.start[c + 1]]] = False
-            reached |= unlisted
-        defaults = defaults[~leads]
-        reached[DEAD] = False
-        fresh = np.flatnonzero(reached & ~alive)
+        place, _ = expand(first_to[fresh], first_to[fresh + 1] - first_to[fresh])
+        reached = by_target[place]
+        place, _ = expand(first_over[reached + 1], first_over[reached + 2] - first_over[reached + 1])
+        np.add.at(count, table.source[reached], 1)
+        np.subtract.at(count, table.source[by_overridden[place]], 1)
+        living = np.isin(table.default, fresh) & (table.default != DEAD)
+        if living.any():
+            from_defaults += int(living.sum())
+            np.subtract.at(count, table.source[of_default[living[owner[of_default]]]], 1)
+        waiting = FIRST_STATE + np.flatnonzero(~alive[FIRST_STATE:])
+        total = count[waiting] + from_defaults
+        rows, at = np.arange(len(waiting)), waiting
+        while len(rows):
+            further = below[at] != at
+            rows, at = rows[further], below[at[further]]
+            total[rows] += count[at]
+        fresh = waiting[total > 0]
         alive[fresh] = True
-    target = np.where(alive[table.target], table.target, DEAD)
-    default = table.default.copy()
-    falling = (default != STAY) & ~alive[default]
-    default[falling] = DEAD
-    keep = target != default[owner]
-    count = np.bincount(owner[keep], minlength=len(table))
-    return Behaviours(default, starts(count), table.source[keep], target[keep]), alive
+    return alive
+
+
+def _grouped(number: Ints, groups: int) -> tuple[Ints, Ints]:
+    """Return the places of each number, one number after another, and where each one's begin."""
+    return np.argsort(number, kind="stable"), starts(np.bincount(number, minlength=groups))

@@ -1,15 +1,22 @@
-"""The automaton of what two automata both allow."""
+"""The automaton of what two automata both allow.
+
+Where one falls back so does the product, to the pair of the states that both fall back to: a class that neither lists does
+what it does there. So bans stay as small beside a pattern as they are alone; only the last of a chain of pairs lists all classes.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, merge, starts
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.automata.behaviours import Behaviours, Ints, merge, starts
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
 from logitkit.automata.dead_ends import without_dead_ends
+from logitkit.automata.joint_classes import Side, joint_classes
 from logitkit.automata.limits import Limits
-from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.automata.token_automaton import TokenAutomaton
 
 
 def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAutomaton | None:
@@ -26,59 +33,116 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    limits.check_work(a.states * a.classes // 4 + b.states * b.classes // 4)
-    both, class_of = np.unique(a.class_of.astype(np.int64) * b.classes + b.class_of, return_inverse=True)
-    rows_a, rows_b = dense(a)[:, both // b.classes], dense(b)[:, both % b.classes]
-    known = np.array([DEAD, FINISHED, a.start * b.states + b.start])
-    # Breadth-first; a pair of states is one number, and DEAD and FINISHED stand for themselves.
-    targets = [np.zeros((FIRST_STATE, len(both)), np.int64)]
-    frontier = known[FIRST_STATE:]
-    while len(frontier):
-        in_a, in_b = rows_a[frontier // b.states], rows_b[frontier % b.states]
-        live = (in_a >= FIRST_STATE) & (in_b >= FIRST_STATE)
-        ended = (in_a == FINISHED) & (in_b == FINISHED)
-        reached = np.where(live, in_a * b.states + in_b, np.where(ended, FINISHED, DEAD))
-        targets.append(reached)
-        frontier = np.setdiff1d(reached[live], known)
-        known = np.concatenate([known, frontier])
-        limits.check_states(len(known))
-        limits.check_work(len(known) * len(both) // 4)
-    order = np.argsort(known)
-    table = order[np.searchsorted(known[order], np.concatenate(targets))]
-    accepting = np.zeros(len(known), bool)
-    accepting[FIRST_STATE:] = a.accepting[known[FIRST_STATE:] // b.states] & b.accepting[known[FIRST_STATE:] % b.states]
-    behaviours, alive = without_dead_ends(_by_class(table), accepting)
-    if not alive[FIRST_STATE]:
-        return None
-    behaviours, number = merge(behaviours)
-    return TokenAutomaton.of(number[class_of.ravel()], behaviours, accepting, FIRST_STATE, a.eos_ids, a.pad_id)
-
-
-def dense(automaton: TokenAutomaton) -> NDArray[np.int64]:
-    """Return the target of every state under every class: [S, C]; the rows of dead and finished are dead."""
-    own = np.arange(automaton.states)[:, None]
-    table = np.where(automaton.default == STAY, own, automaton.default).astype(np.int64)
-    count = automaton.row_start[1:] - automaton.row_start[:-1]
-    # A state that falls back stands behind the one that it falls back to, which has its row by then.
-    for state in range(FIRST_STATE, automaton.states) if automaton.fallback is not None else ():
-        below = int(automaton.fallback[state])  # type: ignore[index]
-        if below != state:
-            table[state] = table[below]
-        row = slice(int(automaton.row_start[state]), int(automaton.row_start[state + 1]))
-        table[state, automaton.row_class[row]] = automaton.row_target[row]
-    if automaton.fallback is None:
-        table[np.repeat(own.ravel(), count), automaton.row_class] = automaton.row_target
-    table[:FIRST_STATE] = DEAD
-    return table
-
-
-def _by_class(table: NDArray[np.int64]) -> Behaviours:
-    """Turn [S, C] targets into behaviours whose default is death; finished is no target of a text's token."""
-    columns = np.where(table == FINISHED, DEAD, table)[FIRST_STATE:].T
-    owner, source = np.nonzero(columns != DEAD)
-    return Behaviours(
-        np.zeros(len(columns), np.int64),
-        starts(np.bincount(owner, minlength=len(columns))),
-        source + FIRST_STATE,
-        np.ascontiguousarray(columns)[owner, source],
+    class_of, side_a, side_b = joint_classes(a, b)
+    product = _Product(side_a, side_b, limits)
+    start = a.start * b.states + b.start
+    known = np.zeros(0, np.int64)
+    fresh = np.array([start])
+    moves = []
+    while len(fresh):
+        known = np.union1d(known, fresh)
+        moves.append(product.moves(fresh))
+        reached = moves[-1].target
+        fresh = np.setdiff1d(np.concatenate([reached[reached != DEAD], product.below(fresh)]), known)
+    number = _Numbers(known)
+    states = FIRST_STATE + len(known)
+    source, target = (number.of(np.concatenate([getattr(m, side) for m in moves])) for side in ("source", "target"))
+    symbol = np.concatenate([m.symbol for m in moves])
+    order = np.argsort(symbol * np.int64(states) + source)
+    behaviours = Behaviours(
+        np.zeros(side_a.classes, np.int64),
+        starts(np.bincount(symbol, minlength=side_a.classes)),
+        source[order],
+        target[order],
     )
+    accepting = np.zeros(states, bool)
+    accepting[FIRST_STATE:] = a.accepting[known // b.states] & b.accepting[known % b.states]
+    fallback = None
+    if a.fallback is not None or b.fallback is not None:
+        fallback = np.arange(states)
+        fallback[FIRST_STATE:] = number.of(product.below(known))
+    behaviours, alive = without_dead_ends(behaviours, accepting, fallback)
+    first = int(number.of(np.array([start]))[0])
+    if not alive[first]:
+        return None
+    behaviours, merged = merge(behaviours)
+    return TokenAutomaton.of(merged[class_of], behaviours, accepting, first, a.eos_ids, a.pad_id, fallback)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Moves:
+    """What some pairs list: [N] pair, class and the pair behind it, or `DEAD`."""
+
+    source: Ints
+    symbol: Ints
+    target: Ints
+
+
+class _Product:
+    """The pairs of states: a number stands for two, and for no pair if it is `DEAD`."""
+
+    def __init__(self, a: Side, b: Side, limits: Limits) -> None:
+        self.a, self.b, self.limits = a, b, limits
+        self.base = b.automaton.states
+        self.last = 0
+        self.work = 0
+
+    def below(self, pairs: Ints) -> Ints:
+        """Return the pairs that some fall back to, themselves at the end."""
+        below: Ints = self.a.below[pairs // self.base] * self.base + self.b.below[pairs % self.base]
+        return below
+
+    def moves(self, pairs: Ints) -> _Moves:
+        """Return what some pairs list: the last of a chain all that is legal, others what either state lists."""
+        last = self.below(pairs) == pairs
+        self.last += int(last.sum())
+        self.limits.check_states(self.last)
+        # A pair that falls back costs what it lists, and is no state of a pattern.
+        self.count(len(pairs) + int(last.sum()) * self.a.classes // 4)
+        parts = [self._all(pairs[last]), self._listed(pairs[~last])]
+        return _Moves(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("source", "symbol", "target")))
+
+    def count(self, steps: int) -> None:
+        self.work += steps
+        self.limits.check_work(self.work)
+
+    def _all(self, pairs: Ints) -> _Moves:
+        in_a, in_b = self.a.rows(pairs // self.base), self.b.rows(pairs % self.base)
+        which, symbol = np.nonzero((in_a >= FIRST_STATE) & (in_b >= FIRST_STATE))
+        return _Moves(pairs[which], symbol, in_a[which, symbol].astype(np.int64) * self.base + in_b[which, symbol])
+
+    def _listed(self, pairs: Ints) -> _Moves:
+        x, y = pairs // self.base, pairs % self.base
+        (by_a, target_a), (by_b, target_b) = self._by_side(self.a, x), self._by_side(self.b, y)
+        self.count((len(by_a) + len(by_b)) // 2)
+        # What one side lists and the other does not, which is all where only one falls back, has its other target looked up.
+        listed = np.concatenate([by_a, by_b])
+        which, symbol = listed // self.a.classes, listed % self.a.classes
+        from_a, from_b = slice(0, len(by_a)), slice(len(by_a), None)
+        in_a = np.concatenate([target_a, self.a.targets(x[which[from_b]], symbol[from_b])])
+        in_b = np.concatenate([self.b.targets(y[which[from_a]], symbol[from_a]), target_b])
+        live = (in_a >= FIRST_STATE) & (in_b >= FIRST_STATE)
+        target = np.where(live, in_a * self.base + in_b, DEAD)
+        if len(by_a) and len(by_b):
+            listed, once = np.unique(listed, return_index=True)
+            which, symbol, target = which[once], symbol[once], target[once]
+        return _Moves(pairs[which], symbol, target)
+
+    def _by_side(self, side: Side, states: Ints) -> tuple[Ints, Ints]:
+        """Return what the states of one side list, as `index * classes + class`, and where that leads on this side."""
+        # A state that falls back to itself lists nothing that the pair would not do there too.
+        falling = np.flatnonzero(side.below[states] != states)
+        owner, symbol, target = side.listed(states[falling])
+        return falling[owner] * np.int64(side.classes) + symbol, target
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Numbers:
+    """Consecutive numbers of the pairs that were met, ascending."""
+
+    pairs: NDArray[np.int64]
+
+    def of(self, pairs: Ints) -> Ints:
+        """Return the number of each pair; `DEAD` stays what it is."""
+        number: Ints = np.where(pairs == DEAD, DEAD, FIRST_STATE + np.searchsorted(self.pairs, pairs))
+        return number

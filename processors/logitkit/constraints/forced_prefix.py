@@ -32,8 +32,8 @@ class ForcedPrefix(AutomatonConstraint):
         limits: Bounds on what compiling may cost.
 
     Raises:
-        ConfigurationError: The text is none, `then` is no constraint over text or has another vocabulary, `limits` are no `Limits`,
-            or the tokens cannot spell the text.
+        ConfigurationError: The text is none, `then` is no constraint over text or has another vocabulary, `limits` are no
+            `Limits`, or the tokens cannot spell the text.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -80,11 +80,11 @@ class ForcedPrefix(AutomatonConstraint):
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")
 
 
-def check_part(name: str, given: object, vocabulary: Vocabulary) -> None:
-    """Raise `ConfigurationError` for anything but a constraint over tokens that equal the given ones."""
+def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -> None:
+    """Raise `ConfigurationError` for anything but a constraint, or for one over other tokens than the given ones."""
     if not isinstance(given, AutomatonConstraint):
         raise ConfigurationError(
             f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
         )
-    if given.vocabulary != vocabulary:
+    if vocabulary is not None and given.vocabulary != vocabulary:
         raise ConfigurationError(f"the constraint in {name} has another vocabulary; make both with one")

@@ -198,13 +198,12 @@ def vocabulary(llama: llama_cpp.Llama) -> logitkit.Vocabulary:
 
 def _text_of(vocab: Any, token: int) -> bytes | None:
     """Return what llama.cpp writes for a token; None for nothing."""
-    for room in (ROOM, 1 << 16):
-        buffer = ctypes.create_string_buffer(room)
+    size = -ROOM
+    while size < 0:  # the room that it needs
+        buffer = ctypes.create_string_buffer(-size)
         # No space is taken off its beginning, and control tokens are not written.
-        size = llama_cpp.llama_token_to_piece(vocab, token, buffer, room, 0, False)
-        if size >= 0:
-            return buffer.raw[:size] or None
-    raise VocabularyError(f"token {token} has a text of {-size} bytes, of which at most {room} are read")
+        size = llama_cpp.llama_token_to_piece(vocab, token, buffer, len(buffer), 0, False)
+    return buffer.raw[:size] or None
 
 
 def _bias(bias: Mapping[int, float]) -> LlamaCppLogitsProcessor:

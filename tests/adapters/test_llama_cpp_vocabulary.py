@@ -89,3 +89,9 @@ def test_the_padding_id_is_the_model_s_own(tmp_path: Path) -> None:
 def test_what_is_no_llama_is_refused(wrong: Any) -> None:
     with pytest.raises(VocabularyError, match=r"llama_cpp\.Llama"):
         vocabulary(wrong)
+
+
+def test_a_model_that_cannot_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llama_cpp, "llama_vocab_is_eog", lambda vocab, token: False)
+    with pytest.raises(VocabularyError, match="no token that ends"):
+        vocabulary(llama())

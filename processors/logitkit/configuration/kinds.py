@@ -13,6 +13,7 @@ from logitkit.constraints.choice import Choice
 from logitkit.constraints.dfa import Dfa
 from logitkit.constraints.forced_prefix import ForcedPrefix
 from logitkit.constraints.regex import Regex
+from logitkit.constraints.then import Then, then
 from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram
@@ -40,6 +41,8 @@ CHAIN = "chain"
 
 _COUNTED: dict[str, Form] = {"window": Either((Integer(1, LONGEST_WINDOW), Null())), "include_prompt": Boolean()}
 
+
+_INSIDE = Either((Nested(), Null()))
 
 _MARKER = Either((TokenId(), Text()))
 
@@ -115,7 +118,8 @@ _CONSTRAINTS = (
     Kind(
         "banned_strings", BannedStrings, BannedStrings, {"strings": ListOf(Text()), "ignore_case": Boolean()}, "strings"
     ),
-    Kind("forced_prefix", ForcedPrefix, ForcedPrefix, {"text": Text(0), "then": Either((Nested(), Null()))}, "text"),
+    Kind("forced_prefix", ForcedPrefix, ForcedPrefix, {"text": Text(0), "then": _INSIDE}, "text"),
+    Kind("then", then, Then, {"first": _INSIDE, "second": _INSIDE, "marker": _MARKER}),
     Kind("dfa", Dfa, Dfa, {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}),
 )
 

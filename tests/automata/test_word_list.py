@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -10,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.word_list import word_list_dfa
+from logitkit.automata.word_list import texts_of, word_list_dfa
 from logitkit.errors import PatternTooLarge
+from logitkit.patterns.parser import parse
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
 
 WORDS = st.one_of(
@@ -58,3 +61,21 @@ def test_twenty_thousand_words() -> None:
 def test_too_many_states() -> None:
     with pytest.raises(PatternTooLarge, match="more than 10 states"):
         word_list_dfa([b"abcdefghijkl"], Limits(states=10))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.text("abé日😀.", min_size=2, max_size=4), min_size=2, max_size=8))
+def test_a_pattern_that_is_a_choice_of_texts(words: list[str]) -> None:
+    texts = texts_of(parse("|".join(map(re.escape, words))))
+    assert texts is not None
+    assert set(texts) == {w.encode() for w in words}
+    for other in ("[bc]x", "x?", "", "(?:aa|bb)x", r"\bxx", "(?i:x)y", r"\ud800a"):
+        assert texts_of(parse("|".join([*map(re.escape, words), other]))) is None
+
+
+def test_long_choices_as_patterns() -> None:
+    words = [f"{i * 7919 % 1009}x{'é' * (i % 3)}" for i in range(300)]
+    by_words, by_positions = (byte_dfa_of(parse("|".join([*words, *more])), DEFAULT_LIMITS) for more in ([], ["[y]?q"]))
+    assert by_words.step.shape[0] < by_positions.step.shape[0]
+    for text in [*words, *(w[:-1] for w in words), *(w + "x" for w in words)]:
+        assert by_words.accepts(text.encode()) == by_positions.accepts(text.encode()) == (text in words)

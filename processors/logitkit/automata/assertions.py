@@ -19,7 +19,7 @@ def has_assertions(tree: Node) -> bool:
         case Anchor() | Look() | Atomic():
             return True
         case Concat(parts) | Alternate(parts):
-            return any(map(has_assertions, parts))
+            return any(has_assertions(part) for part in parts if type(part) is not Characters)
         case Repeat(node):
             return has_assertions(node)
         case _:

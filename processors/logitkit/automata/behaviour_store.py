@@ -11,8 +11,9 @@ from logitkit.automata.behaviours import Behaviours, Ints, Moves, contents, of_b
 from logitkit.automata.byte_dfa import DEAD, NOT_LISTED
 from logitkit.automata.limits import Limits
 
-# Behaviours of more exceptions are stepped one by one: a call of numpy costs little beside them.
+# Behaviours of more exceptions, or so few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
 LONG = 128
+FEW = 10
 
 
 class Growing:
@@ -74,17 +75,18 @@ class BehaviourStore:
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
         table = self.table
-        size = table.start[which + 1] - table.start[which]
-        long = size > LONG
+        if len(which) <= FEW:
+            return np.array(self._one_by_one(which, symbol))
+        long = table.start[which + 1] - table.start[which] > LONG
         if not long.any():
             return self._add(then_byte(self.moves, table, which, symbol))
         short = ~long
         numbers = np.empty(len(which), np.int64)
         numbers[short] = self._add(then_byte(self.moves, table, which[short], symbol[short]))
-        numbers[long] = self._long_then_byte(which[long], symbol[long])
+        numbers[long] = self._one_by_one(which[long], symbol[long])
         return numbers
 
-    def _long_then_byte(self, which: Ints, symbol: Ints) -> list[int]:
+    def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
         table, goes_on = self.table, self.moves.goes_on
         rows = list(self.moves.step if goes_on is None else goes_on)
         defaults = self.moves.step[symbol, table.default[which]]

@@ -13,8 +13,12 @@ from logitkit.automata.minimise import minimise
 from logitkit.automata.positions import positions_of
 from logitkit.automata.static_guards import without_guards
 from logitkit.automata.subset import determinise
+from logitkit.automata.word_list import texts_of, word_list_dfa
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
+
+# A choice of so many texts or more is no business of positions and subsets.
+MANY_TEXTS = 64
 
 
 def pattern_dfa(pattern: str, limits: Limits) -> ByteDfa:
@@ -34,6 +38,9 @@ def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
         PatternSyntaxError: An atomic group has no regular form that is known here.
         PatternTooLarge: A limit is exceeded.
     """
+    texts = texts_of(tree)
+    if texts is not None and len(texts) >= MANY_TEXTS:
+        return word_list_dfa(texts, limits)
     if has_assertions(tree):
         guarded = guarded_positions(without_anchors(without_atomic_groups(tree, pattern, limits)), limits)
         alphabet = Alphabet.of(guarded.charsets)

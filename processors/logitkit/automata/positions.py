@@ -61,10 +61,8 @@ def count_positions(tree: Node) -> int:
     match tree:
         case Characters():
             return 1
-        case Concat(parts):
-            return sum(map(count_positions, parts))
-        case Alternate(options):
-            return sum(map(count_positions, options))
+        case Concat(parts) | Alternate(parts):
+            return sum([1 if type(part) is Characters else count_positions(part) for part in parts])
         case Repeat(node, minimum, maximum):
             return count_positions(node) * _copies(minimum, maximum)
         case _:
@@ -180,12 +178,19 @@ def factor(options: tuple[Node, ...]) -> list[Node]:
         else:
             shared = 1
             shortest = min(map(len, members))
-            while shared < shortest and all(m[shared] == members[0][shared] for m in members):
+            while shared < shortest and _all_equal([m[shared] for m in members]):
                 shared += 1
-            tails = dict.fromkeys(_sequence(m[shared:]) for m in members)
-            rest = Alternate(tuple(tails)) if len(tails) > 1 else next(iter(tails))
+            # Equal texts have the same nodes, one by one, in a long choice: those of single characters are shared.
+            tails = {tuple(map(id, m[shared:])): m[shared:] for m in members}
+            rest = (
+                Alternate(tuple(map(_sequence, tails.values()))) if len(tails) > 1 else _sequence(members[0][shared:])
+            )
             factored.append(_sequence((*members[0][:shared], rest)))
     return factored
+
+
+def _all_equal(nodes: list[Node]) -> bool:
+    return all(node is nodes[0] or node == nodes[0] for node in nodes)
 
 
 def _sequence(parts: tuple[Node, ...]) -> Node:

@@ -6,11 +6,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from logitkit.automata.alphabet import SURROGATES
 from logitkit.automata.behaviours import Behaviours, merge, starts
 from logitkit.automata.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.automata.limits import Limits
 from logitkit.automata.ranges import expand
 from logitkit.automata.trie import Trie
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Node
+
+
+def texts_of(tree: Node) -> list[bytes] | None:
+    """Return the texts that a syntax tree is a choice of, in UTF-8, or None if it is anything else."""
+    if not isinstance(tree, Alternate):
+        return None
+    spelled: dict[Node, str] = {}
+    texts = []
+    for option in tree.options:
+        parts = option.parts if isinstance(option, Concat) else (option,)
+        text = ""
+        for part in parts:
+            character = spelled.get(part) or spelled.setdefault(part, _spelled(part))
+            if not character:
+                return None
+            text += character
+        texts.append(text.encode())
+    return texts
+
+
+def _spelled(node: Node) -> str:
+    """Return the one character that a node matches, or nothing."""
+    if not isinstance(node, Characters) or len(node.charset.ranges) != 1:
+        return ""
+    ((first, last),) = node.charset.ranges
+    return chr(first) if first == last and not SURROGATES[0] <= first <= SURROGATES[1] else ""
 
 
 def word_list_dfa(texts: Sequence[bytes], limits: Limits) -> ByteDfa:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from tests.processors.test_sampling import both_paths, ordinary, tied
+from tests.processors.both_paths import both_paths, ordinary, tied
 
 llama_cpp: Any = pytest.importorskip("llama_cpp", reason="needs llama.cpp: pip install 'logitkit[llama-cpp]'")
 

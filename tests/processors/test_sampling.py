@@ -1,34 +1,25 @@
-"""Processors that shape the distribution: by hand, on odd logits, and against transformers."""
+"""Processors that shape the distribution: by hand, and on odd logits."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
-from transformers import (
-    MinPLogitsWarper,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-    TypicalLogitsWarper,
-)
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, StateFileError
 from tests.batches import logits_of, same_bits
+from tests.processors.both_paths import both_paths, by_tensors, ordinary, tied
 from tests.processors.four_logits import NEVER, after
 
 # Arguments of types that no type checker lets pass.
 ANY: Any = lk
 
-IDS: Any = torch.zeros(3, 1, dtype=torch.int64)
 LOGITS = [1.0, 4.0, 3.0, 2.0]
 
 # Probabilities of 0.1, 0.4, 0.3 and 0.2.
@@ -38,7 +29,6 @@ EVEN = [0.0, 0.0, 0.0, 0.0]
 dtypes = st.sampled_from([torch.float32, torch.float16, torch.bfloat16])
 seeds = st.integers(0, 2**32)
 columns = st.sampled_from([1, 2, 5, 40, 1500])
-least = st.sampled_from([1, 2, 7])
 
 
 @pytest.mark.parametrize(
@@ -186,90 +176,6 @@ def test_both_paths_agree(processor: lk.Processor[Any], seed: int, dtype: torch.
     both_paths(processor, tied(seed, width).to(dtype))
 
 
-@given(seeds, dtypes, columns, st.sampled_from([0.1, 0.3, 0.7, 1.0, 1.3, 2.5, 77.0]))
-def test_temperature_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, t: float) -> None:
-    logits = ordinary(seed, width).to(dtype)
-    assert same_bits(both_paths(lk.Temperature(t), logits), TemperatureLogitsWarper(t)(IDS, logits.clone()))
-
-
-@given(seeds, dtypes, columns, st.sampled_from([1, 2, 5, 50, 1000, 5000]), least)
-def test_top_k_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, k: int, keep: int) -> None:
-    warper = TopKLogitsWarper(k, min_tokens_to_keep=keep)
-    for logits in (ordinary(seed, width).to(dtype), tied(seed, width).to(dtype)):
-        assert same_bits(both_paths(lk.TopK(k, keep), logits), warper(IDS, logits.clone()))
-
-
-@given(seeds, columns, st.sampled_from([0.0, 0.001, 0.1, 0.5, 0.9, 0.95, 0.9999]), least)
-def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
-    warper = TopPLogitsWarper(p, min_tokens_to_keep=keep)
-    logits = ordinary(seed, width)
-    assert same_bits(both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone()))
-    # Which of equal ones stay is left to torch.sort; how many do is not.
-    logits = tied(seed, width)
-    ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
-    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
-
-
-@given(seeds, columns, st.sampled_from([1e-9, 0.001, 0.05, 0.3, 0.9, 1.0]), least)
-def test_min_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
-    warper = MinPLogitsWarper(p, min_tokens_to_keep=keep)
-    logits = ordinary(seed, width)
-    assert same_bits(both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone()))
-    logits = tied(seed, width)
-    ours, theirs = both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone())
-    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
-    assert keep > 1 or same_bits(ours, theirs)
-
-
-def test_min_p_looks_closely_where_rounding_decides() -> None:
-    """Logits on either side of the cut, a few bits apart: the probabilities decide, as in transformers."""
-    warper, p = MinPLogitsWarper(0.1), 0.1
-    cut = torch.tensor(5 + math.log(p))
-    steps = torch.arange(-40, 41).float() * torch.finfo(torch.float32).eps * 4
-    logits = torch.cat([torch.tensor([5.0]), cut + steps, torch.randn(200)])[None]
-    ours = both_paths(lk.MinP(p), logits)
-    assert same_bits(ours, warper(IDS, logits.clone()))
-    assert 0 < int((ours[0, 1:82] > NEVER).sum()) < 81
-
-
-@given(seeds, columns, st.sampled_from([0.001, 0.2, 0.5, 0.95, 0.999]), least)
-def test_typical_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
-    warper = TypicalLogitsWarper(p, min_tokens_to_keep=keep)
-    logits = ordinary(seed, width)
-    assert same_bits(both_paths(lk.TypicalP(p, keep), logits), warper(IDS, logits.clone()))
-
-
-def test_a_real_width_is_that_of_transformers() -> None:
-    """131,072 columns, where partial sums are long and a softmax is summed by parts."""
-    logits = torch.randn(2, 131_072, generator=torch.Generator().manual_seed(0)) * 3
-    logits[1, ::3] = NEVER
-    for processor, warper in (
-        (lk.TopK(50), TopKLogitsWarper(50)),
-        (lk.TopK(4000), TopKLogitsWarper(4000)),
-        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
-        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
-        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
-    ):
-        assert same_bits(host(processor, logits), warper(IDS, logits.clone())), processor
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(
-    ("processor", "warper"),
-    [
-        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
-        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
-        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
-    ],
-    ids=repr,
-)
-def test_sixteen_bits_are_calculated_with_in_32(processor: Any, warper: Any, dtype: torch.dtype) -> None:
-    logits = ordinary(1, 3000).to(dtype)
-    wide = warper(IDS, logits.float())
-    ours = both_paths(processor, logits)
-    assert same_bits(ours.float().sort(1).values, wide.sort(1).values)
-
-
 def test_a_hot_row_that_has_no_room_keeps_its_order() -> None:
     logits = torch.tensor([[60000.0, 59968.0, -60000.0, NEVER]], dtype=torch.float16)
     out = both_paths(lk.Temperature(0.5), logits)
@@ -368,36 +274,3 @@ def test_a_constraint_may_not_follow_a_truncation() -> None:
         lk.chain(lk.BanTokens([1]), lk.Temperature(0.5), truncation)
         with pytest.raises(ConfigurationError, match="BanTokens after the truncation"):
             lk.chain(truncation, lk.BanTokens([1]))
-
-
-def ordinary(seed: int, width: int) -> Tensor:
-    """Three rows of logits as models give them, some at -inf."""
-    rng = torch.Generator().manual_seed(seed)
-    logits = torch.randn(3, width, generator=rng) * torch.tensor([[1.0], [4.0], [12.0]]) + 3
-    masked = torch.rand(3, width, generator=rng) < torch.tensor([[0.0], [0.2], [0.8]])
-    masked[:, seed % width] = False
-    return logits.masked_fill(masked, NEVER)
-
-
-def tied(seed: int, width: int) -> Tensor:
-    """Three rows of logits of which many are equal."""
-    rng = torch.Generator().manual_seed(seed)
-    return torch.randint(-3, 4, (3, width), generator=rng).float() / 2
-
-
-def host(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
-    context = lk.Context.of([[]] * len(logits), logits.shape[1])
-    return processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
-
-
-def by_tensors(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        return host(processor, logits)
-
-
-def both_paths(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
-    """Process the first step's logits on the host, having seen that tensors alone give the same."""
-    out = host(processor, logits)
-    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[logits.dtype.itemsize]
-    assert out.view(bits).equal(by_tensors(processor, logits).view(bits))
-    return out

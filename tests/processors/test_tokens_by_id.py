@@ -22,6 +22,7 @@ from transformers import (
 
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError, VocabularyError
+from tests.processors.both_paths import both_paths
 from tests.processors.four_logits import NEVER, after
 
 LOGITS = [1.0, -2.0, 0.5, 4.0]
@@ -154,17 +155,6 @@ def test_the_first_forced_token_is_that_of_transformers() -> None:
     ours = both_paths(lk.ForcedTokens([7]), logits)
     assert torch.equal(ours == NEVER, theirs == NEVER)
     assert torch.equal(ours[:, 7], logits[:, 7])
-
-
-def both_paths(processor: lk.Processor[Any], logits: torch.Tensor) -> torch.Tensor:
-    """Process the first step's logits on the host, having seen that tensors alone give the same."""
-    context = lk.Context.of([[]] * len(logits), logits.shape[1])
-    state = processor.init_state(context)
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        by_tensors = processor.process_logits(state, logits.clone(), context)[1]
-    by_rows = processor.process_logits(state, logits.clone(), context)[1]
-    assert torch.equal(by_rows, by_tensors)
-    return by_rows
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -1,0 +1,114 @@
+"""Processors that shape the distribution against those of transformers: the same bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import (
+    MinPLogitsWarper,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+    TypicalLogitsWarper,
+)
+
+import logitkit as lk
+from tests.batches import same_bits
+from tests.processors.both_paths import both_paths, host, ordinary, tied
+from tests.processors.four_logits import NEVER
+
+IDS: Any = torch.zeros(3, 1, dtype=torch.int64)
+
+dtypes = st.sampled_from([torch.float32, torch.float16, torch.bfloat16])
+seeds = st.integers(0, 2**32)
+columns = st.sampled_from([1, 2, 5, 40, 1500])
+least = st.sampled_from([1, 2, 7])
+
+
+@given(seeds, dtypes, columns, st.sampled_from([0.1, 0.3, 0.7, 1.0, 1.3, 2.5, 77.0]))
+def test_temperature_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, t: float) -> None:
+    logits = ordinary(seed, width).to(dtype)
+    assert same_bits(both_paths(lk.Temperature(t), logits), TemperatureLogitsWarper(t)(IDS, logits.clone()))
+
+
+@given(seeds, dtypes, columns, st.sampled_from([1, 2, 5, 50, 1000, 5000]), least)
+def test_top_k_is_that_of_transformers(seed: int, dtype: torch.dtype, width: int, k: int, keep: int) -> None:
+    warper = TopKLogitsWarper(k, min_tokens_to_keep=keep)
+    for logits in (ordinary(seed, width).to(dtype), tied(seed, width).to(dtype)):
+        assert same_bits(both_paths(lk.TopK(k, keep), logits), warper(IDS, logits.clone()))
+
+
+@given(seeds, columns, st.sampled_from([0.0, 0.001, 0.1, 0.5, 0.9, 0.95, 0.9999]), least)
+def test_top_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = TopPLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone()))
+    # Which of equal ones stay is left to torch.sort; how many do is not.
+    logits = tied(seed, width)
+    ours, theirs = both_paths(lk.TopP(p, keep), logits), warper(IDS, logits.clone())
+    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+
+
+@given(seeds, columns, st.sampled_from([1e-9, 0.001, 0.05, 0.3, 0.9, 1.0]), least)
+def test_min_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = MinPLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone()))
+    logits = tied(seed, width)
+    ours, theirs = both_paths(lk.MinP(p, keep), logits), warper(IDS, logits.clone())
+    assert same_bits(ours.sort(1).values, theirs.sort(1).values)
+    assert keep > 1 or same_bits(ours, theirs)
+
+
+def test_min_p_looks_closely_where_rounding_decides() -> None:
+    """Logits on either side of the cut, a few bits apart: the probabilities decide, as in transformers."""
+    warper, p = MinPLogitsWarper(0.1), 0.1
+    cut = torch.tensor(5 + math.log(p))
+    steps = torch.arange(-40, 41).float() * torch.finfo(torch.float32).eps * 4
+    logits = torch.cat([torch.tensor([5.0]), cut + steps, torch.randn(200)])[None]
+    ours = both_paths(lk.MinP(p), logits)
+    assert same_bits(ours, warper(IDS, logits.clone()))
+    assert 0 < int((ours[0, 1:82] > NEVER).sum()) < 81
+
+
+@given(seeds, columns, st.sampled_from([0.001, 0.2, 0.5, 0.95, 0.999]), least)
+def test_typical_p_is_that_of_transformers(seed: int, width: int, p: float, keep: int) -> None:
+    warper = TypicalLogitsWarper(p, min_tokens_to_keep=keep)
+    logits = ordinary(seed, width)
+    assert same_bits(both_paths(lk.TypicalP(p, keep), logits), warper(IDS, logits.clone()))
+
+
+def test_a_real_width_is_that_of_transformers() -> None:
+    """131,072 columns, where partial sums are long and a softmax is summed by parts."""
+    logits = torch.randn(2, 131_072, generator=torch.Generator().manual_seed(0)) * 3
+    logits[1, ::3] = NEVER
+    for processor, warper in (
+        (lk.TopK(50), TopKLogitsWarper(50)),
+        (lk.TopK(4000), TopKLogitsWarper(4000)),
+        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
+        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
+        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
+    ):
+        assert same_bits(host(processor, logits), warper(IDS, logits.clone())), processor
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("processor", "warper"),
+    [
+        (lk.TopP(0.9), TopPLogitsWarper(0.9)),
+        (lk.MinP(0.05), MinPLogitsWarper(0.05)),
+        (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
+    ],
+    ids=repr,
+)
+def test_sixteen_bits_are_calculated_with_in_32(processor: Any, warper: Any, dtype: torch.dtype) -> None:
+    logits = ordinary(1, 3000).to(dtype)
+    wide = warper(IDS, logits.float())
+    ours = both_paths(processor, logits)
+    assert same_bits(ours.float().sort(1).values, wide.sort(1).values)

@@ -10,8 +10,8 @@ from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.ranges import expand
 from logitkit.automata.token_automaton import STAY
 
-# In place of an exception: there is none.
-NONE = -1
+# In place of an exception: there is none, or it is not known.
+NONE, UNKNOWN = -1, -2
 
 
 def may_have_dead_ends(dfa: ByteDfa, single_bytes: NDArray[np.bool_]) -> bool:
@@ -47,8 +47,14 @@ def without_dead_ends(
     """
     below = np.arange(len(accepting)) if fallback is None else fallback
     owner = np.repeat(np.arange(len(table)), table.start[1:] - table.start[:-1])
+    alive = accepting
+    if fallback is not None:
+        # What each state overrides is dear to find, and seldom needed: as a rule each is alive whatever it overrides.
+        alive = _alive(table, owner, None, accepting, below)
+        if alive[FIRST_STATE:].all():
+            return table, alive
     overridden = _overridden(table, owner, below)
-    alive = _alive(table, owner, overridden, accepting, below)
+    alive = _alive(table, owner, overridden, alive, below)
     target = np.where(alive[table.target], table.target, DEAD)
     default = np.where((table.default == STAY) | alive[table.default], table.default, DEAD)
     instead = np.where(overridden == NONE, default[owner], target[overridden]) if len(owner) else default[owner]
@@ -77,39 +83,53 @@ def _overridden(table: Behaviours, owner: Ints, below: Ints) -> Ints:
 
 
 def _alive(
-    table: Behaviours, owner: Ints, overridden: Ints, accepting: NDArray[np.bool_], below: Ints
+    table: Behaviours, owner: Ints, overridden: Ints | None, accepting: NDArray[np.bool_], below: Ints
 ) -> NDArray[np.bool_]:
     """Return the states from which an accepting one is reached: backwards from these, each exception and default looked at once.
 
     Each state counts the living targets that it lists, less those of the exceptions that it overrides; what it and all that it
     falls back to count together is how many classes keep it alive.
+
+    Args:
+        table: The behaviours.
+        owner: [E] the behaviour of each exception.
+        overridden: [E] what each exception overrides. None: that is not known, so take it to be alive; states that are alive even
+            then are returned.
+        accepting: [S] states that are alive to begin with.
+        below: [S] the state that each falls back to, itself where it does not.
     """
     states = len(accepting)
+    falls = below != np.arange(states)
     by_target, first_to = _grouped(table.target, states)
-    by_overridden, first_over = _grouped(overridden + 1, len(owner) + 1)
-    of_default = by_overridden[: first_over[1]]
-    count = np.zeros(states, np.int64)
+    lost = np.zeros(states, np.int64)
+    if overridden is None:
+        lost += np.where(falls, np.bincount(table.source, minlength=states), 0)
+        overridden = np.where(falls[table.source], UNKNOWN, NONE)
+    by_overridden, first_over = _grouped(overridden - UNKNOWN, len(owner) + 2)
+    of_default = by_overridden[first_over[1] : first_over[2]]
+    own = np.zeros(states, np.int64)
     from_defaults = 0
     alive = accepting.copy()
     fresh = np.flatnonzero(alive)
     while len(fresh):
         place, _ = expand(first_to[fresh], first_to[fresh + 1] - first_to[fresh])
         reached = by_target[place]
-        place, _ = expand(first_over[reached + 1], first_over[reached + 2] - first_over[reached + 1])
-        np.add.at(count, table.source[reached], 1)
-        np.subtract.at(count, table.source[by_overridden[place]], 1)
+        place, _ = expand(first_over[reached + 2], first_over[reached + 3] - first_over[reached + 2])
+        np.add.at(own, table.source[reached], 1)
+        np.add.at(lost, table.source[by_overridden[place]], 1)
         living = np.isin(table.default, fresh) & (table.default != DEAD)
         if living.any():
             from_defaults += int(living.sum())
-            np.subtract.at(count, table.source[of_default[living[owner[of_default]]]], 1)
+            np.add.at(lost, table.source[of_default[living[owner[of_default]]]], 1)
         waiting = FIRST_STATE + np.flatnonzero(~alive[FIRST_STATE:])
+        count = own - lost
         total = count[waiting] + from_defaults
         rows, at = np.arange(len(waiting)), waiting
         while len(rows):
-            further = below[at] != at
+            further = falls[at]
             rows, at = rows[further], below[at[further]]
             total[rows] += count[at]
-        fresh = waiting[total > 0]
+        fresh = waiting[(total > 0) | (own[waiting] > 0)]
         alive[fresh] = True
     return alive
 

@@ -114,15 +114,22 @@ class _Product:
     def _listed(self, pairs: Ints) -> _Moves:
         x, y = pairs // self.base, pairs % self.base
         (by_a, target_a), (by_b, target_b) = self._by_side(self.a, x), self._by_side(self.b, y)
-        self.count((len(by_a) + len(by_b)) // 2)
+        self.count(len(by_a) + len(by_b))
         # What one side lists and the other does not, which is all where only one falls back, has its other target looked up.
         listed = np.concatenate([by_a, by_b])
         which, symbol = listed // self.a.classes, listed % self.a.classes
         from_a, from_b = slice(0, len(by_a)), slice(len(by_a), None)
-        in_a = np.concatenate([target_a, self.a.targets(x[which[from_b]], symbol[from_b])])
-        in_b = np.concatenate([self.b.targets(y[which[from_a]], symbol[from_a]), target_b])
+        beside_a, beside_b = (
+            self.b.targets(y[which[from_a]], symbol[from_a]),
+            self.a.targets(x[which[from_b]], symbol[from_b]),
+        )
+        in_a, in_b = np.concatenate([target_a, beside_b]), np.concatenate([beside_a, target_b])
         live = (in_a >= FIRST_STATE) & (in_b >= FIRST_STATE)
         target = np.where(live, in_a * self.base + in_b, DEAD)
+        # What is dead beside it is dead in the pair below too, if the state there does not fall back.
+        falls = np.concatenate([self.b.falls(y)[which[from_a]], self.a.falls(x)[which[from_b]]])
+        told = falls | (np.concatenate([beside_a, beside_b]) >= FIRST_STATE)
+        listed, which, symbol, target = listed[told], which[told], symbol[told], target[told]
         if len(by_a) and len(by_b):
             listed, once = np.unique(listed, return_index=True)
             which, symbol, target = which[once], symbol[once], target[once]
@@ -131,7 +138,7 @@ class _Product:
     def _by_side(self, side: Side, states: Ints) -> tuple[Ints, Ints]:
         """Return what the states of one side list, as `index * classes + class`, and where that leads on this side."""
         # A state that falls back to itself lists nothing that the pair would not do there too.
-        falling = np.flatnonzero(side.below[states] != states)
+        falling = np.flatnonzero(side.falls(states))
         owner, symbol, target = side.listed(states[falling])
         return falling[owner] * np.int64(side.classes) + symbol, target
 

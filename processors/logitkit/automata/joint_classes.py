@@ -34,6 +34,11 @@ class Side:
         # [S] the state that each falls back to, itself where it does not.
         self.below = np.arange(automaton.states) if automaton.fallback is None else automaton.fallback
 
+    def falls(self, states: Ints) -> NDArray[np.bool_]:
+        """Return which of some states fall back to another."""
+        falls: NDArray[np.bool_] = self.below[states] != states
+        return falls
+
     def rows(self, states: Ints) -> NDArray[np.int32]:
         """Return [N, J] the targets of some states that fall back to nothing."""
         which, row_of = np.unique(states, return_inverse=True)

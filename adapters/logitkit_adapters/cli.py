@@ -73,21 +73,25 @@ def _demo(arguments: argparse.Namespace) -> int:
         from logitkit.errors import ConfigurationError, LogitkitError
         from logitkit.patterns.parser import parse
         from logitkit_adapters.demo.cases import own_case, shipped_cases
+        from logitkit_adapters.demo.llama_cpp_engine import LlamaCppEngine
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersEngine
     try:
         if own:
             parse(arguments.regex)  # before an engine and its model are loaded
-        engine = TransformersEngine()
-        with _ctrl_c_exits():
-            missing = engine.available()
-        if missing is not None:
-            raise ConfigurationError(missing)
         cases = shipped_cases()
         if own:
             beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
             cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
-        return 0 if run_demo([engine], cases, console) else _INVALID
+        engines = [
+            e for e in (TransformersEngine(), LlamaCppEngine()) if e.has_beams or any(c.beams == 1 for c in cases)
+        ]
+        with _ctrl_c_exits():
+            missing = [engine.available() for engine in engines]
+        usable = [engine for engine, what in zip(engines, missing, strict=True) if what is None]
+        if not usable:
+            raise ConfigurationError("; or ".join(what for what in missing if what is not None))
+        return 0 if run_demo(usable, cases, console) else _INVALID
     except LogitkitError as error:
         console.done()
         return _refuse(str(error))

@@ -79,10 +79,17 @@ def demo() -> str:
         "importing torch and transformers ...",
         "loading transformers and the demo model ...",
         *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
+        "loading llama.cpp and the demo model ...",
+        *(f"{i} of 4: {case.name} ..." for i, case in enumerate(shipped_cases()[:4], 1)),
     ]
     # On one core: what the test machine does besides does not count.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
     return out
+
+
+def parts(printed: str) -> list[str]:
+    """What is printed of each engine, in their order."""
+    return re.split(r"^(?=logitkit \S+ in )", printed, flags=re.MULTILINE)[1:]
 
 
 def texts(printed: str, case: str) -> tuple[list[str], list[str]]:
@@ -137,10 +144,15 @@ def is_price(text: str) -> bool:
     ],
 )
 def test_demo_holds_each_text_to_its_format(demo: str, case: str, count: int, check: Any) -> None:
-    without, held = texts(demo, case)
+    transformers, llama_cpp = parts(demo)
+    without, held = texts(transformers, case)
     assert [text[0] for text in without] == ["✗"] * count, "the demo should show what a constraint changes"
     assert [text[0] for text in held] == ["✓"] * count
     assert all(check(text[3:-1]) for text in held)
+    if "beams" in case:
+        assert case not in llama_cpp
+    else:
+        assert texts(llama_cpp, case) == (without, held)
 
 
 def test_demo_shows_costs_of_every_case(demo: str) -> None:
@@ -148,7 +160,8 @@ def test_demo_shows_costs_of_every_case(demo: str) -> None:
     for case in shipped_cases():
         rows = len(case.prompts) * case.beams
         row = rf"^{case.name} +{rows} +\d+{number} ms{number} ms{number} ms +\d+ us +[+-][\d.]+%$"
-        assert re.search(row, demo, re.MULTILINE), demo
+        assert len(re.findall(row, demo, re.MULTILINE)) == (2 if case.beams == 1 else 1), demo
+    assert demo.count("Medians of CPU time.") == 1
 
 
 def test_demo_fits_a_page_and_is_plain_text(demo: str) -> None:
@@ -161,7 +174,8 @@ def test_own_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     pattern = "(red|blue)( [0-9]){2}"
     assert main(["demo", "--regex", pattern, "--prompt", "Which colour\nis it? ", "--beams", "3"]) == 0
     out = capsys.readouterr().out
-    (without,), (held,) = texts(out, "your pattern")
+    (only,) = parts(out)  # llama.cpp has no beams
+    (without,), (held,) = texts(only, "your pattern")
     assert without[0] == "✗"
     assert held[0] == "✓"
     assert re.fullmatch(pattern, held[3:-1])
@@ -272,13 +286,30 @@ def test_arguments_are_read_before_anything_is_loaded() -> None:
     assert "--regex" in out
 
 
-def test_missing_transformers_is_named_with_what_installs_it() -> None:
-    process = start("demo", before="import sys; sys.modules['transformers'] = None")
+MISSING = {
+    "transformers": "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'",
+    "llama_cpp": "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'",
+}
+
+
+@pytest.mark.parametrize("arguments", [[], own("--beams", "2")])
+def test_missing_engines_are_named_with_what_installs_them(arguments: list[str]) -> None:
+    before = "import sys; sys.modules['transformers'] = sys.modules['llama_cpp'] = None"
+    process = start(*(arguments or ["demo"]), before=before)
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert err.splitlines()[1:] == [
-        "logitkit: logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'"
-    ]
+    able = ["transformers"] if arguments else list(MISSING)
+    assert err.splitlines()[1:] == [f"logitkit: {'; or '.join(MISSING[name] for name in able)}"]
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_one_engine_is_enough(name: str) -> None:
+    process = start(*own(regex="a{3}"), before=f"import sys; sys.modules[{name!r}] = None")
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    (only,) = parts(out)
+    assert name.replace("_", "-") not in only.splitlines()[0]
+    assert "✓ 'aaa'" in only
 
 
 @pytest.mark.parametrize("arguments", [["--version"], own()])

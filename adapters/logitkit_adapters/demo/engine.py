@@ -32,9 +32,15 @@ class Generation:
 
 
 class Engine(Protocol):
-    """One engine with the demo model in it."""
+    """One engine with the demo model in it.
+
+    Args:
+        name: Of the engine.
+        has_beams: Whether it can search with more than one beam.
+    """
 
     name: str
+    has_beams: bool
 
     def available(self) -> str | None:
         """Return None if the engine can be used, or else one line that says what to install."""
@@ -64,7 +70,7 @@ class Engine(Protocol):
             prompts: At least one.
             processor: What changes the logits, or None for the bare engine.
             max_new_tokens: Most tokens of each text.
-            beams: Beams of each prompt; with 1, the search is greedy.
+            beams: Beams of each prompt; with 1, the search is greedy. More, only if the engine `has_beams`.
             past_eos: Write `max_new_tokens` tokens whatever they are, so as to do the work of another call.
 
         Raises:

@@ -19,10 +19,15 @@ __all__ = ["run_demo"]
 
 _TEXTS = (31, 32, 33)
 _COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
+_LEGEND = (
+    "Medians of CPU time. compile: from pattern to automaton. bare step: one step of generate alone;",
+    "with it: with the constraint, for as many tokens, in turns; the hook: what logitkit takes of that.",
+    "Its time depends on rows and vocabulary, not on the model, which here is a very small one.",
+)
 
 
 def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console) -> bool:
-    """Show every case in every engine, on one thread.
+    """Show every case in every engine that can run it, on one thread.
 
     Args:
         engines: Available ones.
@@ -35,15 +40,16 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console)
     Raises:
         LogitkitError: A case cannot be compiled, or its prompts do not fit.
     """
-    costs: list[list[Cell]] = []
     valid = True
     with _one_thread():
         for engine in engines:
+            costs: list[list[Cell]] = []
+            able = [case for case in cases if case.beams == 1 or engine.has_beams]
             console.progress(f"loading {engine.name} and the demo model")
             release = engine.load()
             console.results(_head(release, engine, console))
-            for number, case in enumerate(cases, 1):
-                console.progress(f"{number} of {len(cases)}: {case.name}")
+            for number, case in enumerate(able, 1):
+                console.progress(f"{number} of {len(able)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary, Limits())
                 free = engine.generate(case.prompts, max_new_tokens=case.max_new_tokens, beams=case.beams)
                 held = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams)
@@ -52,7 +58,8 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console)
                 console.results(_texts(case, constraint, free, held, judged, console))
                 cost = step_cost(engine, case, constraint, console.step)
                 costs.append(_cost(case, compile_seconds(case.constraint, engine.vocabulary), cost))
-    console.results(_cost_table(costs, console))
+            console.results([*_cost_table(costs, console), ""])
+    console.results(_LEGEND)
     return valid
 
 
@@ -138,8 +145,4 @@ def _cost_table(costs: Sequence[Sequence[Cell]], console: Console) -> list[str]:
         *columns(head, _COSTS, console.styled),
         "-" * WIDTH,
         *(line for row in costs for line in columns(row, _COSTS, console.styled)),
-        "",
-        "Medians of CPU time. compile: from pattern to automaton. bare step: one step of generate alone;",
-        "with it: with the constraint, for as many tokens, in turns; the hook: what logitkit takes of that.",
-        "Its time depends on rows and vocabulary, not on the model, which here is a very small one.",
     ]

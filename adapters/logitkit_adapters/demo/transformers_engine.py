@@ -31,6 +31,7 @@ class TransformersEngine:
     """
 
     name = "transformers"
+    has_beams = True
 
     def available(self) -> str | None:
         """Return None if transformers can be imported, or else one line that says what to install."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState, advance, mask
-from logitkit.automata.bank import Bank, Lease
 from logitkit.automata.byte_dfa import DEAD, FINISHED, ByteDfa
-from logitkit.automata.shared import shared_by
+from logitkit.automata.leased import Leased
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError, VocabularyError
@@ -20,7 +17,7 @@ from logitkit.vocabulary import Vocabulary
 __all__ = ["AutomatonConstraint"]
 
 
-class AutomatonConstraint:
+class AutomatonConstraint(Leased):
     """A language over tokens: the new text, which begins after the prompt, is one of the language's texts as a whole.
 
     Subclasses are frozen dataclasses that fill in `automaton` when they are made. Rows of different constraints of one vocabulary
@@ -30,11 +27,6 @@ class AutomatonConstraint:
     role = Role.CONSTRAINT
     vocabulary: Vocabulary
     automaton: TokenAutomaton
-
-    @property
-    def bank(self) -> Bank:
-        """The bank that states of this constraint refer to, whatever device they are on."""
-        return shared_by(self.vocabulary).bank
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes, made anew: what a text after or before another one is compiled from.
@@ -46,17 +38,6 @@ class AutomatonConstraint:
             f"{type(self).__name__} is a constraint over token ids, not over text, so it cannot follow or precede text; give one "
             "over text, such as Regex or Choice"
         )
-
-    def lease(self) -> Lease:
-        """Return the place of the automaton in the bank; it stays taken as long as this object lives."""
-        found: Lease | None = self.__dict__.get("_lease")
-        if found is None:
-            found = self.__dict__.setdefault("_lease", self.bank.lease(self.automaton))
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy, perhaps in another process, takes its own place in a bank.
-        return {name: value for name, value in self.__dict__.items() if name != "_lease"}
 
     def init_state(self, context: Context) -> AutomatonState:
         """Return the start state for every row: a constraint begins after the prompt."""

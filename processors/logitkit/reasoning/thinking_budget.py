@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState, check_width, mask
-from logitkit.automata.bank import NEUTRAL, Bank, Lease
+from logitkit.automata.bank import NEUTRAL
 from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.leased import Leased
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import check_has_eos
@@ -33,7 +33,7 @@ LONGEST_MARKER = 256
 
 
 @dataclass(frozen=True)
-class ThinkingBudget:
+class ThinkingBudget(Leased):
     """Force the end marker of a thinking section after so many tokens.
 
     In the section and outside of it a row is free, until the budget is spent: then only tokens are legal that spell the marker,
@@ -105,22 +105,6 @@ class ThinkingBudget:
     def reads_prompt(self) -> bool:
         """Whether tokens of the prompt count."""
         return self.start is not None
-
-    @property
-    def bank(self) -> Bank:
-        """The bank that states refer to, whatever device they are on."""
-        return shared_by(self.vocabulary).bank
-
-    def lease(self) -> Lease:
-        """Return the place of the automaton in the bank; it stays taken as long as this object lives."""
-        found: Lease | None = self.__dict__.get("_lease")
-        if found is None:
-            found = self.__dict__.setdefault("_lease", self.bank.lease(self.automaton))
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy, perhaps in another process, takes its own place in a bank.
-        return {name: value for name, value in self.__dict__.items() if name != "_lease"}
 
     def init_state(self, context: Context) -> ThinkingState:
         """Return the state of rows that have their prompt."""

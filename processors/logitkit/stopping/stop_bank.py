@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from logitkit.automata.bank import Bank, Lease
+from logitkit.automata.bank import Bank
 from logitkit.automata.bank_layout import BankLayout
 from logitkit.automata.limits import Limits
 from logitkit.automata.shared import shared_by
@@ -61,10 +61,6 @@ class StopBank(Bank):
             while len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
         return found
-
-    def lease_stops(self, automaton: StopAutomaton) -> Lease:
-        """Put an automaton into the bank, or find the equal one that is there."""
-        return self.lease(cast(TokenAutomaton, automaton))
 
     def stops(self, slot: int, generation: int) -> StopAutomaton:
         """Return the automaton that a state refers to.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState, check_width
-from logitkit.automata.bank import NEUTRAL, Lease
+from logitkit.automata.bank import NEUTRAL
 from logitkit.automata.byte_dfa import FINISHED
+from logitkit.automata.leased import Leased
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.constraints.constraint import check_has_eos
 from logitkit.context import Context
@@ -46,7 +47,7 @@ class StopPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StopStrings:
+class StopStrings(Leased):
     """Allow nothing but EOS once a stop is complete, whatever the tokens that spell it.
 
     The first stop that is complete wins; of several that end at one byte, the longest. A token without text leaves the text as it
@@ -116,17 +117,6 @@ class StopStrings:
             stops = checked_stops(self.stops, self.vocabulary)
             found = self.__dict__.setdefault("_automaton", self.bank.made(stops, self.vocabulary, self.limits))
         return found
-
-    def lease(self) -> Lease:
-        """Return the place of the automaton in the bank; it stays taken as long as this object lives."""
-        found: Lease | None = self.__dict__.get("_lease")
-        if found is None:
-            found = self.__dict__.setdefault("_lease", self.bank.lease_stops(self.automaton))
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy, perhaps in another process, takes its own place in a bank.
-        return {name: value for name, value in self.__dict__.items() if name not in ("_automaton", "_lease")}
 
     def init_state(self, context: Context) -> StopState:
         """Return the state of rows that have their prompt."""

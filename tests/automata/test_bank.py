@@ -137,6 +137,19 @@ def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     assert bank._masks_size == sum(m.nbytes for m in bank._masks.values()) <= 6000
 
 
+def test_states_that_allow_the_same_share_a_mask() -> None:
+    vocab = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
+    automaton = lk.Regex("[a-z]{1,40}[A-Z0-9]{40}", vocab).automaton
+    bank = Bank()
+    lease = bank.lease(automaton)
+    masks = [bank.mask(lease.slot, lease.generation, state) for state in range(2, automaton.states)]
+    # One letter; one letter or capital; capitals alone; the end.
+    assert len({id(m) for m in masks}) == len(automaton.masks) == 4
+    del masks, lease
+    gc.collect()
+    assert not automaton.masks
+
+
 def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
     vocab = vocabulary(7)
     calls: list[str] = []

@@ -43,7 +43,7 @@ def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
     return logits.detach().numpy(), -np.inf, 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class RowMask:
     """What one state of one automaton does to a row; exactly one of the ways below is filled in.
 
@@ -79,6 +79,17 @@ class RowMask:
             ids = np.array(sorted({*automaton.eos_ids, *pads}))
             return cls(size, ends, ids, allowed=ids)
         legal = automaton.legal_classes(state)
+        # Most states of a counter allow the same.
+        content = legal.tobytes()
+        found: RowMask | None = automaton.masks.get(content)
+        if found is None:
+            found = automaton.masks[content] = cls._allowing(automaton, legal)
+        return found
+
+    @classmethod
+    def _allowing(cls, automaton: TokenAutomaton, legal: NDArray[np.bool_]) -> RowMask:
+        size = len(automaton.class_of)
+        ends = np.array(automaton.eos_ids)
         count = automaton.count_tokens(legal)
         if count <= size * SHORT_LIST:
             ids = automaton.tokens_of(legal)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -217,20 +218,15 @@ class TokenAutomaton:
         return ids, self.class_of.take(ids)
 
     @cached_property
-    def class_sizes(self) -> NDArray[np.int64]:
-        """Number of token ids in each class."""
-        alive = self._alive
-        if alive is None:
-            return np.bincount(self.class_of, minlength=self.classes)
-        sizes = np.bincount(alive[1], minlength=self.classes)
-        sizes[0] = len(self.class_of) - len(alive[0])
-        return sizes
-
-    @cached_property
     def by_class(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """All token ids ordered by class, and where each class begins."""
         order = np.argsort(self.class_of, kind="stable").astype(np.int32)
-        return order, starts(self.class_sizes)
+        return order, np.searchsorted(self.class_of.take(order), np.arange(self.classes + 1))
+
+    @cached_property
+    def masks(self) -> WeakValueDictionary[bytes, Any]:
+        """The masks of states that are in use, by the classes that they allow: `RowMask` shares them."""
+        return WeakValueDictionary()
 
     @cached_property
     def _listings(self) -> Iterator[int]:
@@ -261,4 +257,9 @@ class TokenAutomaton:
 
     def count_tokens(self, chosen: NDArray[np.bool_]) -> int:
         """Return the number of token ids in the chosen classes ([C] bool)."""
-        return int(self.class_sizes[chosen].sum())
+        if self._alive is not None and not chosen[0]:
+            return int(np.count_nonzero(chosen.take(self._alive[1])))
+        if "by_class" not in self.__dict__:
+            return int(np.count_nonzero(self.per_token(chosen)))
+        _, begin = self.by_class
+        return int(np.diff(begin)[chosen].sum())

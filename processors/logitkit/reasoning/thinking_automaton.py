@@ -123,7 +123,7 @@ def _reached(automaton: TokenAutomaton) -> NDArray[np.bool_]:
     """Return [S] bool: the states in which a text can be after some tokens."""
     reached = np.zeros(automaton.states, bool)
     reached[automaton.start] = True
-    used = automaton.class_sizes > 0
+    used = np.bincount(automaton.class_of, minlength=automaton.classes) > 0
     waiting = [automaton.start]
     while waiting:
         state = waiting.pop()

@@ -9,11 +9,11 @@ without harm, and every call says whether it copied.
 | numpy: read-only, big-endian, misaligned, with negative or overlapping strides | copied | a new array (copied if big-endian) |
 | torch | shared, on its device | the tensor itself |
 | torch: requires grad, is expanded, or an inference tensor outside of that mode | copied | a new tensor |
-| mlx | copied, for other mlx arrays may yet be computed from it | a new array, copied: mlx takes no foreign memory |
+| mlx | copied, for other mlx arrays may yet be computed from it | the copy, as an mlx array |
 | list | copied | a new list of floats, copied |
 
-A result that is another tensor than the one given out comes back on its own memory in numpy and torch. Token ids are only read,
-so those of mlx are shared too.
+A result that is another tensor than the one given out comes back on its own memory in numpy and torch; mlx, which takes no
+foreign memory, copies. Token ids are only read, so those of mlx are shared too.
 """
 
 from __future__ import annotations
@@ -66,14 +66,16 @@ class Logits:
         tensor: [B, V] floating point.
         copied: Whether it has memory of its own, so that the engine's array stays as it is.
         given: The engine's array.
+        own: The array, of the engine's kind, on whose memory the tensor lies; None if there is none.
     """
 
     tensor: Tensor
     copied: bool
     given: Any
+    own: Any
 
     def back(self, processed: Tensor) -> Returned:
-        """Return processed logits in the container, dtype and shape that was given.
+        """Return processed logits in the container, dtype and shape that was given; the tensor must not be written to after that.
 
         Args:
             processed: The tensor itself, or another of its shape and dtype.
@@ -81,14 +83,14 @@ class Logits:
         Raises:
             ConfigurationError: The shape or the dtype is another.
         """
-        own = self.tensor
-        if processed.shape != own.shape or processed.dtype != own.dtype:
+        tensor = self.tensor
+        if processed.shape != tensor.shape or processed.dtype != tensor.dtype:
             raise ConfigurationError(
                 f"the processed logits are {list(processed.shape)} of {processed.dtype}, but those given are "
-                f"{list(own.shape)} of {own.dtype}; return the same shape and dtype"
+                f"{list(tensor.shape)} of {tensor.dtype}; return the same shape and dtype"
             )
-        if not self.copied and (processed is own or _same_memory(processed, own)):
-            return Returned(self.given, False)
+        if self.own is not None and (processed is tensor or _same_memory(processed, tensor)):
+            return Returned(self.own, False)
         return Returned(*_kind("logits", self.given).from_torch(processed, self.given))
 
 
@@ -116,10 +118,10 @@ def logits_to_torch(logits: Any) -> Logits:
         >>> logits_to_torch(scores).copied
         True
     """
-    tensor, copied = _rows("logits", logits, "[V], [1, V] or [B, V]", writing=True)
+    tensor, copied, own = _rows("logits", logits, "[V], [1, V] or [B, V]", writing=True)
     if tensor.dtype not in FLOATS:
         raise ConfigurationError(f"logits are {_described(logits)}; they need floating point of 16, 32 or 64 bits")
-    return Logits(tensor, copied, logits)
+    return Logits(tensor, copied, logits, own)
 
 
 def ids_to_torch(ids: Any) -> Ids:
@@ -138,7 +140,7 @@ def ids_to_torch(ids: Any) -> Ids:
         >>> ids_to_torch([[5, 6], [7, 8]]).tensor.tolist()
         [[5, 6], [7, 8]]
     """
-    tensor, copied = _rows("ids", ids, "[L], [1, L] or [B, L]", writing=False)
+    tensor, copied, _ = _rows("ids", ids, "[L], [1, L] or [B, L]", writing=False)
     if tensor.dtype not in (torch.int32, torch.int64):
         if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise ConfigurationError(f"ids are {_described(ids)} with {tensor.dtype}; they need integers")
@@ -175,12 +177,12 @@ def call_to_torch(ids: Any, logits: Any) -> tuple[Ids, Logits]:
     return shown, taken
 
 
-def _rows(name: str, array: Any, allowed: str, *, writing: bool) -> tuple[Tensor, bool]:
+def _rows(name: str, array: Any, allowed: str, *, writing: bool) -> tuple[Tensor, bool, Any]:
     kind = _kind(name, array)
     if len(_shape(array)) not in (1, 2):
         raise ConfigurationError(f"{name} are {_described(array)}; allowed are {allowed}")
-    tensor, copied = kind.to_torch(array, writing=writing)
-    return tensor if tensor.dim() == 2 else tensor[None], copied
+    tensor, copied, own = kind.to_torch(array, writing=writing)
+    return tensor if tensor.dim() == 2 else tensor[None], copied, own
 
 
 def _kind(name: str, array: Any) -> Any:

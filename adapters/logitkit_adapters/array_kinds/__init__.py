@@ -1,4 +1,5 @@
 """One module a container of numbers, each with `to_torch(array, *, writing)` and `from_torch(tensor, like)`.
 
-Both say whether they copied. `to_torch` keeps the shape; where `writing` is meant, it copies whatever must not be written to.
+`to_torch` returns a tensor of the same shape, whether it is a copy, and the array of this container on whose memory it lies, or
+None; where `writing` is meant, it copies whatever must not be written to. `from_torch` says whether it copied.
 """

@@ -12,8 +12,8 @@ from logitkit.errors import ConfigurationError
 __all__ = ["from_torch", "shape_of", "to_torch"]
 
 
-def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool]:
-    """Return a tensor of a list's numbers, and True: it is a copy.
+def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
+    """Return a tensor of a list's numbers, True for a copy, and None.
 
     Args:
         array: Rows of equal lengths, or one.
@@ -28,7 +28,7 @@ def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool]:
         raise ConfigurationError(
             f"a list of shape {list(shape_of(array))} holds something else than numbers in rows of equal lengths: {error}"
         ) from error
-    return found if found.numel() or writing else found.long(), True
+    return found if found.numel() or writing else found.long(), True, None
 
 
 def from_torch(tensor: Tensor, like: list[Any]) -> tuple[list[Any], bool]:

@@ -29,12 +29,11 @@ DTYPES = {
 }
 
 
-def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool]:
-    """Return a tensor on the memory of an mlx array, or on a copy where it will be written to, and whether it is a copy.
+def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool, Any]:
+    """Return a tensor on the memory of an mlx array, whether that is a copy, and the array.
 
-    mlx computes the array for this; what it has yet to compute of other arrays from the same memory must not change. The buffer
-    protocol is used, and not dlpack: the CPU sees the memory of every device of mlx through it, and it tells the strides before
-    torch sees them, whose reader of dlpack aborts the interpreter at negative ones.
+    mlx computes the array for this. What it has yet to compute of other arrays from the same memory must not change, so that a
+    tensor to be written to lies on a copy; that is an array of mlx from the start, and goes back as it is.
 
     Raises:
         ConfigurationError: It is of complex numbers.
@@ -43,14 +42,29 @@ def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool]:
     if dtype is None:
         raise ConfigurationError(f"an mlx array {list(array.shape)} holds {array.dtype}; give real numbers")
     if not array.size:
-        return torch.empty(array.shape, dtype=dtype), False
+        return torch.empty(array.shape, dtype=dtype), False, array
+    tensor, own = _on_its_memory(array, dtype)
+    if writing and own is array:
+        shared, own = tensor, mx.array(tensor, dtype=array.dtype)
+        tensor, _ = _on_its_memory(own, dtype)
+        if tensor.data_ptr() == shared.data_ptr():
+            # This version of mlx takes foreign memory, and so needs some that is nobody else's.
+            own = mx.array(shared.clone(), dtype=array.dtype)
+            tensor, _ = _on_its_memory(own, dtype)
+    return tensor, own is not array, own
+
+
+def _on_its_memory(array: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
+    """Return a tensor, and the array on whose memory it lies: the one given, or a copy of it that is laid out row by row.
+
+    The buffer protocol is used, and not dlpack: the CPU sees the memory of every device of mlx through it, and it tells the
+    strides before torch sees them, whose reader of dlpack aborts the interpreter at negative ones.
+    """
     memory = memoryview(array)
-    copied = not memory.c_contiguous
-    if copied:
-        contiguous: Any = mx.contiguous(array)
-        memory = memoryview(contiguous)
-    tensor = torch.frombuffer(memory, dtype=dtype).view(array.shape)
-    return (tensor.clone(), True) if writing and not copied else (tensor, copied)
+    if not memory.c_contiguous:
+        array = mx.contiguous(array)
+        memory = memoryview(array)
+    return torch.frombuffer(memory, dtype=dtype).view(array.shape), array
 
 
 def from_torch(tensor: Tensor, like: Any) -> tuple[Any, bool]:

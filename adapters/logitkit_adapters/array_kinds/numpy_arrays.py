@@ -15,8 +15,8 @@ from logitkit_adapters.array_kinds.overlap import overlaps
 __all__ = ["from_torch", "to_torch"]
 
 
-def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool]:
-    """Return a tensor on an array's memory, or on a copy where torch cannot use it or must not, and whether it is a copy.
+def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArray[Any] | None]:
+    """Return a tensor on an array's memory, or on a copy where torch cannot use it or must not; whether it is a copy; the array.
 
     Raises:
         ConfigurationError: It is a subclass with rules of its own, or torch has no such dtype.
@@ -34,10 +34,11 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool]:
         and all(stride >= 0 and stride % size == 0 for stride in strides)
         and not (writing and overlaps(array.shape, strides, size))
     )
+    swapped = not array.dtype.isnative
     if copied:
         array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
     try:
-        return torch.from_numpy(array), copied
+        return torch.from_numpy(array), copied, None if swapped else array
     except TypeError as error:
         raise ConfigurationError(
             f"torch knows no numpy arrays of {array.dtype}, as {list(array.shape)} is; convert it before"

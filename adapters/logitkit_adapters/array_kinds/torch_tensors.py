@@ -11,8 +11,8 @@ from logitkit_adapters.array_kinds.overlap import overlaps
 __all__ = ["from_torch", "to_torch"]
 
 
-def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool]:
-    """Return a tensor that needs no gradient and may be written to, and whether it is a copy.
+def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
+    """Return a tensor that needs no gradient and may be written to, whether it is a copy, and itself.
 
     Raises:
         ConfigurationError: It is sparse, nested, quantized, or on the device `meta`.
@@ -29,8 +29,9 @@ def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool]:
         or overlaps(array.shape, array.stride(), 1)
     )
     if not unsafe:
-        return array.detach() if array.requires_grad else array, False
-    return torch.empty(array.shape, dtype=array.dtype, device=array.device).copy_(array.detach()), True
+        return array.detach() if array.requires_grad else array, False, array
+    own = torch.empty(array.shape, dtype=array.dtype, device=array.device).copy_(array.detach())
+    return own, True, own
 
 
 def from_torch(tensor: Tensor, like: Tensor) -> tuple[Tensor, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -24,19 +24,25 @@ class _Run:
         hidden: How many of its first tokens are not shown.
     """
 
-    __slots__ = ("hidden", "prompt", "reach", "tail")
+    __slots__ = ("hidden", "length", "prompt", "reach", "tail", "tip")
 
     def __init__(self, prompt: int, ids: Integers, hidden: int) -> None:
         self.prompt, self.hidden, self.tail = prompt, ids[:hidden], ids[hidden:]
+        self.length = len(self.tail)
+        # One comparison tells most prompts apart.
+        self.tip = int(ids[-1]) if len(ids) else None
         self.reach = 0  # tokens of the longest sequence shown
 
     def begins(self, shown: Integers) -> bool:
         """Whether this run could show these ids."""
-        return np.array_equal(shown[: len(self.tail)], self.tail)
+        length = self.length
+        if length > len(shown) or (length and shown[length - 1] != self.tip):
+            return False
+        return np.array_equal(shown[:length], self.tail)
 
     def is_begun_by(self, shown: Integers) -> bool:
         """Whether these ids are the beginning, and not all, of what this run shows of its prompt."""
-        return len(shown) < len(self.tail) and np.array_equal(self.tail[: len(shown)], shown)
+        return len(shown) < self.length and np.array_equal(self.tail[: len(shown)], shown)
 
 
 class HiddenPrompt:
@@ -65,6 +71,7 @@ class HiddenPrompt:
         self._prompts = {i: np.array(ids, np.int64) for ids, i in {tuple(p): i for i, p in enumerate(prompts)}.items()}
         self._distinct = distinct
         self._runs: list[_Run] = []
+        self._last = 0  # which run was continued last
         # Sorted, a beginning of another stands right before one that it begins.
         for one, other in pairwise(sorted({tuple(p) for p in prompts})):
             if other[: len(one)] == one:
@@ -76,6 +83,7 @@ class HiddenPrompt:
     def new_generation(self) -> None:
         """Forget how much of which prompt was hidden."""
         self._runs.clear()
+        self._last = 0
 
     def complete(self, shown: Integers) -> tuple[int, Integers]:
         """Return the index of a sequence's prompt, and all its token ids.
@@ -97,10 +105,14 @@ class HiddenPrompt:
         return run.prompt, np.concatenate((run.hidden, shown)) if len(run.hidden) else shown
 
     def _continued(self, shown: Integers) -> _Run | None:
-        for run in self._runs:
-            if len(run.tail) <= len(shown) <= run.reach + 1 and run.begins(shown):
-                if len(run.hidden) and len(shown) > len(run.tail):
+        # Sequences that take turns do so in the order in which they began.
+        runs, last = self._runs, self._last
+        for place in chain(range(last, len(runs)), range(last)):
+            run = runs[place]
+            if len(shown) <= run.reach + 1 and run.begins(shown):
+                if len(run.hidden) and len(shown) > run.length:
                     self._check_apart(shown, [i for i in self._ending_with(shown) if i != run.prompt])
+                self._last = place
                 return run
         return None
 

@@ -55,7 +55,7 @@ class Parents(NamedTuple):
 
 
 class HistoryRows(ABC):
-    """The token ids of R rows; appending writes one column, moving writes only what changed.
+    """The token ids of R rows, `count`; appending writes one column, moving writes only what changed.
 
     Args:
         shown: The rows to copy.
@@ -63,15 +63,11 @@ class HistoryRows(ABC):
 
     def __init__(self, shown: Shown) -> None:
         self.length = 0
+        self.count = shown.rows
         # The newest id of the first row, where the host has it: most histories are told apart by it.
         self.tip: int | None = None
         self.tokens = self._empty(shown.ids, _room(shown.length))
         self.append(shown)
-
-    @property
-    def count(self) -> int:
-        """Number of rows."""
-        return self.tokens.shape[0]
 
     @staticmethod
     def _empty(like: Tensor, capacity: int) -> Tensor:

@@ -97,6 +97,16 @@ class TestSeveral:
         ] == calls
         assert whole(HiddenPrompt(prompts), *prompts) == prompts
 
+    def test_new_generation_forgets_who_had_the_last_turn(self) -> None:
+        prompts = [[1, 2], [3, 4], [5, 6]]
+        hidden = HiddenPrompt(prompts)
+        for _ in range(2):
+            assert whole(hidden, *prompts, *([*prompt, 9] for prompt in prompts)) == [
+                *prompts,
+                *([*p, 9] for p in prompts),
+            ]
+            hidden.new_generation()
+
     def test_an_end_that_begins_another_is_refused(self) -> None:
         for distinct in (True, False):
             prompts = [[1, 8], [2, 8, 9]]

@@ -9,6 +9,12 @@ from functools import lru_cache
 from logitkit.automata.limits import Limits
 from logitkit.automata.positions import Positions
 
+# Loops at the end of a pattern are looked at if there are at most so many of them, and if what they lead to is settled in so many
+# passes over so many moves: more cost more than they save.
+MOST_LOOPS = 8
+MOST_PASSES = 4
+MOST_MOVES = 100_000
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SymbolDfa:
@@ -47,7 +53,11 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     ends = {p for p, may_end in enumerate(final) if may_end}
     work = 0
 
+    absorbing = _absorbing(positions, masks)
+
     def state(future: tuple[int, ...], accepts: bool) -> int:
+        if not absorbing.keys().isdisjoint(future):
+            future = _without_absorbed(future, absorbing)
         found = number.setdefault((future, accepts), len(futures))
         if found == len(futures):
             limits.check_states(found)
@@ -93,6 +103,38 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
         limits.check_work(4 * work)
         moves.append(row)
     return SymbolDfa(moves, accepting)
+
+
+def _absorbing(positions: Positions, masks: list[int]) -> dict[int, frozenset[int]]:
+    """Find the positions that read all that comes, as in a tail of `.*`, and which other positions each makes superfluous.
+
+    A position that may follow itself and end the text matches every text over its symbols; so it does in place of one from which
+    only some of these symbols can be read.
+    """
+    follow, final = positions.follow, positions.final
+    loops = [p for p, may_end in enumerate(final) if may_end and p in follow[p]]
+    if not loops or len(loops) > MOST_LOOPS or sum(map(len, follow)) > MOST_MOVES:
+        return {}
+    # The symbols that can be read from each position on. Backwards, most are known before they are asked for.
+    ahead = masks[:]
+    for _ in range(MOST_PASSES):
+        changed = False
+        for p in range(len(follow) - 1, -1, -1):
+            reached = ahead[p]
+            for q in follow[p]:
+                reached |= ahead[q]
+            changed |= reached != ahead[p]
+            ahead[p] = reached
+        if not changed:
+            return {p: frozenset(q for q, mask in enumerate(ahead) if q != p and not mask & ~masks[p]) for p in loops}
+    return {}
+
+
+def _without_absorbed(future: tuple[int, ...], absorbing: dict[int, frozenset[int]]) -> tuple[int, ...]:
+    for p in future:
+        if p in absorbing and p in future:
+            future = tuple(q for q in future if q not in absorbing[p])
+    return future
 
 
 @lru_cache(maxsize=4096)

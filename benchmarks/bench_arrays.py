@@ -1,7 +1,7 @@
-"""What it costs to take an engine's logits as a tensor and to give them back, beside a bare `torch.from_dlpack` and a copy by torch.
+"""What it costs to take an engine's logits as a tensor and to give them back, beside a bare `from_dlpack` and a copy by torch.
 
-All but mlx share their memory, so that their time does not depend on the width; mlx copies once. The third column has the whole call
-of a hook: ids and logits taken, logits given back. Run `pytest benchmarks/bench_arrays.py --benchmark-json=FILE`, or
+All but mlx share their memory, so that their time does not depend on the width; mlx copies once. The third column has the whole
+call of a hook: ids and logits taken, logits given back. Run `pytest benchmarks/bench_arrays.py --benchmark-json=FILE`, or
 `python -m benchmarks.bench_arrays`.
 """
 

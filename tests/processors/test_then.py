@@ -170,6 +170,16 @@ def test_sections_in_sections() -> None:
         assert (three.next(state, 12) == FINISHED) == expected, text
 
 
+def test_several_constraints_in_a_section() -> None:
+    both = lk.Intersection((lk.Regex("[abc]+", SPLIT), lk.BannedStrings(["ab", "c"], SPLIT)))
+    behind = lk.then(None, both, "c").automaton
+    for text, expected in (("ca", True), ("cba", True), ("cab", False), ("cc", False), ("c", False), ("abcaa", True)):
+        state = behind.start
+        for byte in text.encode():
+            state = behind.next(state, SPLIT.tokens.index(bytes([byte])))
+        assert (behind.next(state, 12) == FINISHED) == expected, text
+
+
 def test_what_is_no_section_or_marker() -> None:
     regex = lk.Regex("a", AB)
     with pytest.raises(ConfigurationError, match="first and second are both None"):

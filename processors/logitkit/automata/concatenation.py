@@ -35,7 +35,7 @@ def after_text(text: bytes, rest: ByteDfa, limits: Limits) -> ByteDfa:
     """
     first = len(rest.step)
     limits.check_states(first + len(text))
-    byte_class, (columns,) = _joint_classes([rest.byte_class], text)
+    byte_class, (columns,) = joint_byte_classes([rest.byte_class], text)
     step = np.zeros((first + len(text), len(columns)), np.int32)
     step[:first] = rest.step[:, columns]
     begin = np.arange(first, first + len(text))
@@ -63,7 +63,7 @@ def until_marker(first: ByteDfa, marker: bytes, second: ByteDfa, limits: Limits)
         PatternTooLarge: A limit is exceeded.
     """
     count, length = len(first.step), len(marker)
-    byte_class, (own, others) = _joint_classes([first.byte_class, second.byte_class], marker)
+    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], marker)
     states = count * length + len(second.step)
     limits.check_work(states * len(own) // 4)
     symbols = byte_class[np.frombuffer(marker, np.uint8)]
@@ -88,7 +88,7 @@ def until_marker(first: ByteDfa, marker: bytes, second: ByteDfa, limits: Limits)
             rows[:, symbol] = np.where(target == DEAD, DEAD, base + kept * count + target)
         rows[:FIRST_STATE] = DEAD
     accepting = np.concatenate([second.accepting, np.zeros(count * length, bool)])
-    free = np.concatenate([_free(second), *[_free(first)] * length])
+    free = np.concatenate([free_states(second), *[free_states(first)] * length])
     return trimmed(ByteDfa(step, byte_class, accepting, base + first.start, free=free), limits)
 
 
@@ -119,7 +119,7 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
     step[:FIRST_STATE] = DEAD
     accepting = dfa.accepting[rows]
     accepting[:FIRST_STATE] = False
-    return ByteDfa(step, dfa.byte_class, accepting, int(number[dfa.start]), free=_free(dfa)[rows])
+    return ByteDfa(step, dfa.byte_class, accepting, int(number[dfa.start]), free=free_states(dfa)[rows])
 
 
 def _reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[np.bool_]:
@@ -137,11 +137,12 @@ def _reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[
     return reached
 
 
-def _free(dfa: ByteDfa) -> NDArray[np.bool_]:
+def free_states(dfa: ByteDfa) -> NDArray[np.bool_]:
+    """Return in which states ids without text are free."""
     return np.zeros(len(dfa.step), bool) if dfa.free is None else dfa.free
 
 
-def _joint_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
+def joint_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Bytes]]:
     """Return classes of bytes that tell apart what all parts do and each byte of a text, and each one's class in the parts."""
     told = np.zeros(256, np.int64)
     letters = sorted(set(text))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import reduce
 
+from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.byte_intersection import intersect_bytes
 from logitkit.automata.intersection import intersect
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
@@ -57,6 +59,14 @@ class Intersection(AutomatonConstraint):
         automata = [part.automaton for part in self.parts]
         key = (Intersection, tuple(a.content_key for a in automata), self.limits)
         object.__setattr__(self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata)))
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes.
+
+        Raises:
+            ConfigurationError: A part is a constraint over token ids.
+        """
+        return reduce(lambda a, b: intersect_bytes(a, b, self.limits), (part.byte_dfa() for part in self.parts))
 
     def _product(self, automata: list[TokenAutomaton]) -> TokenAutomaton:
         def product(a: TokenAutomaton, b: TokenAutomaton) -> TokenAutomaton:

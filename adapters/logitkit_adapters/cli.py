@@ -74,6 +74,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         from logitkit.patterns.parser import parse
         from logitkit_adapters.demo.cases import own_case, shipped_cases
         from logitkit_adapters.demo.llama_cpp_engine import LlamaCppEngine
+        from logitkit_adapters.demo.mlx_lm_engine import MlxLmEngine
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersEngine
     try:
@@ -83,9 +84,8 @@ def _demo(arguments: argparse.Namespace) -> int:
         if own:
             beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
             cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
-        engines = [
-            e for e in (TransformersEngine(), LlamaCppEngine()) if e.has_beams or any(c.beams == 1 for c in cases)
-        ]
+        known = (TransformersEngine(), MlxLmEngine(), LlamaCppEngine())
+        engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
         with _ctrl_c_exits():
             missing = [engine.available() for engine in engines]
         usable = [engine for engine, what in zip(engines, missing, strict=True) if what is None]

@@ -272,16 +272,19 @@ class TestMlx:
         taken.tensor.zero_()
         assert base.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
-    def test_memory_that_mlx_takes_over_is_not_that_of_what_was_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16], ids=str)
+    def test_memory_that_mlx_takes_over_is_not_that_of_what_was_given(
+        self, dtype: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         # As `mx.array` may do in another version: the first answer is the array whose memory was offered.
-        given = mx.array([[1.0, 2.0]], mx.bfloat16)
+        given = mx.array([[1.0, 2.0]], dtype)
         offered: list[Any] = []
 
-        def array(tensor: Tensor, dtype: Any) -> Any:
-            offered.append(tensor)
-            return given if len(offered) == 1 else mx.array(tensor, dtype)
+        def array(values: Any, dtype: Any) -> Any:
+            offered.append(values)
+            return given if len(offered) == 1 else mx.array(values, dtype)
 
-        monkeypatch.setattr(mlx_arrays, "mx", SimpleNamespace(array=array))
+        monkeypatch.setattr(mlx_arrays, "mx", SimpleNamespace(array=array, bfloat16=mx.bfloat16))
         taken = logits_to_torch(given)
         assert taken.tensor.tolist() == [[1, 2]]
         assert taken.back(taken.tensor.zero_()).array.tolist() == [[0, 0]]

@@ -79,6 +79,8 @@ def demo() -> str:
         "importing torch and transformers ...",
         "loading transformers and the demo model ...",
         *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
+        "loading mlx-lm and the demo model ...",
+        *(f"{i} of 4: {case.name} ..." for i, case in enumerate(shipped_cases()[:4], 1)),
         "loading llama.cpp and the demo model ...",
         *(f"{i} of 4: {case.name} ..." for i, case in enumerate(shipped_cases()[:4], 1)),
     ]
@@ -144,15 +146,16 @@ def is_price(text: str) -> bool:
     ],
 )
 def test_demo_holds_each_text_to_its_format(demo: str, case: str, count: int, check: Any) -> None:
-    transformers, llama_cpp = parts(demo)
+    transformers, *others = parts(demo)
+    assert len(others) == 2
     without, held = texts(transformers, case)
     assert [text[0] for text in without] == ["✗"] * count, "the demo should show what a constraint changes"
     assert [text[0] for text in held] == ["✓"] * count
     assert all(check(text[3:-1]) for text in held)
     if "beams" in case:
-        assert case not in llama_cpp
+        assert not any(case in other for other in others)
     else:
-        assert texts(llama_cpp, case) == (without, held)
+        assert [texts(other, case) for other in others] == [(without, held)] * 2
 
 
 def test_demo_shows_costs_of_every_case(demo: str) -> None:
@@ -160,7 +163,7 @@ def test_demo_shows_costs_of_every_case(demo: str) -> None:
     for case in shipped_cases():
         rows = len(case.prompts) * case.beams
         row = rf"^{case.name} +{rows} +\d+{number} ms{number} ms{number} ms +\d+ us +[+-][\d.]+%$"
-        assert len(re.findall(row, demo, re.MULTILINE)) == (2 if case.beams == 1 else 1), demo
+        assert len(re.findall(row, demo, re.MULTILINE)) == (3 if case.beams == 1 else 1), demo
     assert demo.count("Medians of CPU time.") == 1
 
 
@@ -174,7 +177,7 @@ def test_own_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     pattern = "(red|blue)( [0-9]){2}"
     assert main(["demo", "--regex", pattern, "--prompt", "Which colour\nis it? ", "--beams", "3"]) == 0
     out = capsys.readouterr().out
-    (only,) = parts(out)  # llama.cpp has no beams
+    (only,) = parts(out)  # mlx-lm and llama.cpp have no beams
     (without,), (held,) = texts(only, "your pattern")
     assert without[0] == "✗"
     assert held[0] == "✓"
@@ -288,13 +291,14 @@ def test_arguments_are_read_before_anything_is_loaded() -> None:
 
 MISSING = {
     "transformers": "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'",
+    "mlx_lm": "logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'",
     "llama_cpp": "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'",
 }
 
 
 @pytest.mark.parametrize("arguments", [[], own("--beams", "2")])
 def test_missing_engines_are_named_with_what_installs_them(arguments: list[str]) -> None:
-    before = "import sys; sys.modules['transformers'] = sys.modules['llama_cpp'] = None"
+    before = f"import sys; sys.modules.update(dict.fromkeys({list(MISSING)}))"
     process = start(*(arguments or ["demo"]), before=before)
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
@@ -302,14 +306,20 @@ def test_missing_engines_are_named_with_what_installs_them(arguments: list[str])
     assert err.splitlines()[1:] == [f"logitkit: {'; or '.join(MISSING[name] for name in able)}"]
 
 
-@pytest.mark.parametrize("name", MISSING)
-def test_one_engine_is_enough(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("transformers", ["llama-cpp-python"]),  # which mlx-lm needs itself
+        ("mlx_lm", ["transformers", "llama-cpp-python"]),
+        ("llama_cpp", ["transformers", "mlx-lm"]),
+    ],
+)
+def test_an_engine_may_be_missing(name: str, left: list[str]) -> None:
     process = start(*own(regex="a{3}"), before=f"import sys; sys.modules[{name!r}] = None")
     out, err = process.communicate()
     assert process.returncode == 0, err
-    (only,) = parts(out)
-    assert name.replace("_", "-") not in only.splitlines()[0]
-    assert "✓ 'aaa'" in only
+    assert re.findall(r"^logitkit \S+ in (\S+)", out, re.MULTILINE) == left
+    assert out.count("✓ 'aaa'") == len(left)
 
 
 @pytest.mark.parametrize("arguments", [["--version"], own()])

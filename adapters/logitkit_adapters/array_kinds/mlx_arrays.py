@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -43,31 +44,38 @@ def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool, Any]:
         raise ConfigurationError(f"an mlx array {list(array.shape)} holds {array.dtype}; give real numbers")
     if not array.size:
         return torch.empty(array.shape, dtype=dtype), False, array
-    tensor, own = _on_its_memory(array, dtype)
-    if writing and own is array:
-        shared, own = tensor, mx.array(tensor, dtype=array.dtype)
-        tensor, _ = _on_its_memory(own, dtype)
-        if tensor.data_ptr() == shared.data_ptr():
-            # This version of mlx takes foreign memory, and so needs some that is nobody else's.
-            own = mx.array(shared.clone(), dtype=array.dtype)
-            tensor, _ = _on_its_memory(own, dtype)
-    return tensor, own is not array, own
+    memory = memoryview(array)
+    if not memory.c_contiguous:
+        own: Any = mx.contiguous(array)
+        return _on_memory(memoryview(own), own.shape, dtype), True, own
+    shared = _on_memory(memory, array.shape, dtype)
+    if not writing:
+        return shared, False, array
+    own = _copy(memory, shared, array.dtype)
+    tensor = _on_memory(memoryview(own), array.shape, dtype)
+    if tensor.data_ptr() == shared.data_ptr():
+        # This version of mlx takes foreign memory, and so needs some that is nobody else's.
+        own = mx.array(shared.clone(), dtype=array.dtype)
+        tensor = _on_memory(memoryview(own), array.shape, dtype)
+    return tensor, True, own
 
 
-def _on_its_memory(array: Any, dtype: torch.dtype) -> tuple[Tensor, Any]:
-    """Return a tensor, and the array on whose memory it lies: the one given, or a copy of it that is laid out row by row.
+def _copy(memory: memoryview, shared: Tensor, dtype: Any) -> Any:
+    """Return an mlx array with the values of a buffer, on which a tensor lies too."""
+    # Without a dtype, mlx would make float32 of float64. The buffer is the quicker way, but it has no name for bfloat16.
+    source: Any = shared if dtype == mx.bfloat16 else memory
+    return mx.array(source, dtype=dtype)
+
+
+def _on_memory(memory: memoryview, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Return a tensor on a buffer that is laid out row by row.
 
     The buffer protocol is used, and not dlpack: the CPU sees the memory of every device of mlx through it, and it tells the
     strides before torch sees them, whose reader of dlpack aborts the interpreter at negative ones.
     """
-    memory = memoryview(array)
-    if not memory.c_contiguous:
-        array = mx.contiguous(array)
-        memory = memoryview(array)
-    return torch.frombuffer(memory, dtype=dtype).view(array.shape), array
+    return torch.frombuffer(memory, dtype=dtype).view(shape)
 
 
 def from_torch(tensor: Tensor, like: Any) -> tuple[Any, bool]:
     """Return an mlx array of another's shape and dtype, and True: mlx takes no foreign memory."""
-    # Without a dtype, mlx would make float32 of float64.
     return mx.array(tensor.detach().cpu().reshape(like.shape), dtype=like.dtype), True

@@ -1,0 +1,80 @@
+"""The processors of the comparison: all of the registry over the shipped model's vocabulary, and chains as people use them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+
+import logitkit as lk
+from tests.adapters.demo import model, tokenizer, vocabulary
+from tests.registry import ROWS
+
+PROMPTS = 20
+STEPS = 64
+
+RECORD = (
+    r'\{"name": "[A-Z][a-z]{1,9}( [A-Z][a-z]{1,9})?", "age": [1-9][0-9]?'
+    r'(, "tags": \[("[a-z]{1,7}"(, "[a-z]{1,7}"){0,3})?\])?\}'
+)
+
+
+def _chains() -> dict[str, lk.Processor[Any]]:
+    v = vocabulary()
+    return {
+        "record, told not to repeat itself": lk.chain(
+            lk.RepetitionPenalty(1.3, window=32), lk.FrequencyPenalty(0.2), lk.Regex(RECORD, v)
+        ),
+        "list without words": lk.chain(
+            lk.Regex(r"(- [^\n]{5,40}\n){3,9}", v), lk.BannedStrings(["the", "is ", "a"], v, ignore_case=True)
+        ),
+        "text, stopped": lk.chain(
+            lk.NoRepeatNGram(3), lk.StopStrings([". ", "\n", " and"], v), lk.MinNewTokens(5, v.eos_ids)
+        ),
+        "thought, then date": lk.chain(
+            lk.ThinkingBudget(9, "=>", v), lk.then(None, lk.Regex(r" \d{4}-\d\d-\d\d", v), "=>")
+        ),
+        "healed, shaped": lk.chain(
+            lk.LogitBias({5: 2.0, 300: -3.0}),
+            lk.Dry(0.8, vocabulary=v),
+            lk.ForcedPrefix("The ", v, then=lk.Regex(r"[a-zA-Z ,]{20,80}\.", v)),
+            lk.Temperature(0.7),
+            lk.TopK(40),
+            lk.TopP(0.9),
+            lk.MinP(0.02),
+        ),
+    }
+
+
+@cache
+def processors() -> dict[str, lk.Processor[Any]]:
+    """Return all processors by name; those that are for one certain number of rows are left out."""
+    of_rows = {row.name: row.make(vocabulary()) for row in ROWS}
+    return {n: p for n, p in (of_rows | _chains()).items() if getattr(p, "batch_size", None) is None}
+
+
+@cache
+def _pool() -> tuple[list[list[int]], torch.Tensor]:
+    """Random prompts, and the model's own logits behind each."""
+    chance = torch.Generator().manual_seed(17)
+    first_text_id = max(tokenizer().all_special_ids) + 1
+    prompts = [
+        torch.randint(first_text_id, len(tokenizer()), (int(length),), generator=chance).tolist()
+        for length in torch.randint(3, 14, (6 * PROMPTS,), generator=chance)
+    ]
+    with torch.no_grad():
+        logits = torch.cat([model()(torch.tensor([p])).logits[:, -1] for p in prompts])
+    return prompts, logits
+
+
+@cache
+def prompts(name: str) -> tuple[list[list[int]], int]:
+    """Return prompts, those first whose bare output would begin with a token that the processor masks, and how many these are."""
+    pool, logits = _pool()
+    processor = processors()[name]
+    context = lk.Context.of(pool, logits.shape[1])
+    masked = processor.process_logits(processor.init_state(context), logits.clone(), context)[1]
+    leaves = masked.gather(1, logits.argmax(1, keepdim=True))[:, 0] == -torch.inf
+    order = [*leaves.nonzero()[:, 0].tolist(), *(~leaves).nonzero()[:, 0].tolist()][:PROMPTS]
+    return [pool[i] for i in order], int(leaves[order].sum())

@@ -45,9 +45,9 @@ class HostLogits:
         Raises:
             VocabularyError: A token is none of the columns.
         """
-        line = self.array[row]
         try:
-            said = line.take(ids)
+            # `take` would copy the whole of a row that is no block of memory, such as one of llama.cpp.
+            said = self.array[row][ids]
         except IndexError:
             raise self._stranger(row, ids) from None
         wide: NDArray[Any] = torch.from_numpy(said).view(self.dtype).float().numpy() if self._narrow else said

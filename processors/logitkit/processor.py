@@ -138,6 +138,12 @@ def check_tokens(name: str, rows: int, tokens: Tensor) -> None:
         raise BatchMismatch(f"{name} got {tokens.shape[0]} rows of tokens for a state of {rows} rows; they must agree")
 
 
+def count_tokens(tokens: Tensor) -> Tensor:
+    """Return how many of the committed tokens of each row are real: [B] int64, of [B] or [B, T]; there may be no rows."""
+    real = (tokens >= 0).to(torch.int64)
+    return real.sum(1) if real.dim() == 2 else real
+
+
 def role_of(processor: Processor[Any]) -> Role | None:
     """Return the declared role of a processor, or None."""
     role = getattr(processor, "role", None)

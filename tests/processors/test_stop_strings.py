@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, StaleAutomaton, StateFileError, VocabularyError
+from logitkit.stopping.stop_automaton import StopAutomaton
+from logitkit.stopping.stop_bank import stop_bank
 from logitkit.stopping.stop_state import StopState
 from tests.processors import four_logits
 from tests.processors.four_logits import NEVER
@@ -269,6 +271,17 @@ def test_a_table_over_tokens_is_made_only_for_tensors() -> None:
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
         begun(stops, [0, 1])
     assert "table" in stops.automaton.__dict__
+
+
+def test_stops_that_are_gone_take_no_room_in_the_bank() -> None:
+    """Though their tables over tokens were made after they came."""
+    fresh = lk.Vocabulary([b"a", b"b", b"abb", b"bb", None], eos_ids=[4])
+    bank, made = stop_bank(fresh), lk.Limits(states=100)
+    lease = bank.lease(StopAutomaton((b"abab",), fresh, made))
+    taken = bank.nbytes()
+    assert lease.automaton.table.states > 0
+    del lease
+    assert taken > bank.nbytes() == 0
 
 
 def test_rows_with_other_stops_share_a_batch() -> None:

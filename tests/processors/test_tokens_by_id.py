@@ -78,6 +78,16 @@ def test_eos_inside_forced_tokens_does_not_finish_the_row() -> None:
     assert after(lk.ForcedTokens([3, 3, 1]), [3, 3], LOGITS) == [NEVER, -2.0, NEVER, NEVER]
 
 
+@pytest.mark.parametrize(
+    "processor", [lk.MinNewTokens(2, [3]), lk.ForcedTokens([3, 0])], ids=lambda p: type(p).__name__
+)
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (0, 0)])
+def test_a_batch_of_no_rows_goes_on(processor: Any, shape: tuple[int, ...]) -> None:
+    state = processor.init_state(lk.Context.of([], vocabulary_size=4))
+    after_none = processor.advance(state, torch.zeros(shape, dtype=torch.int64))
+    assert [field.shape for field in after_none] == [field.shape for field in state]
+
+
 def test_forced_lists_of_uneven_lengths() -> None:
     forced = lk.ForcedTokens([[1, 0], [3], []])
     context = lk.Context.of([[0], [], [2]], 4)

@@ -145,10 +145,8 @@ class StopAutomaton:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all tables made so far."""
-        table = self.__dict__.get("table")
-        own = self._jump.nbytes + self._found.step.nbytes
-        return own if table is None else own + table.nbytes + table.class_of.nbytes
+        """Bytes of the tables over bytes. A bank asks when the automaton comes and when it goes, and a table may be made meanwhile."""
+        return self._jump.nbytes + self._found.step.nbytes
 
 
 def stop_key(stops: tuple[bytes | int, ...], vocabulary: Vocabulary) -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from logitkit.automata.row_mask import as_array, constant_row
 from logitkit.context import Context
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.processor import Role, check_tokens, count_tokens, own_rows
 from logitkit.state import Fill
 from logitkit.tensor_path import by_tensors
 from logitkit.tokens.id_lists import checked_ids, id_tensor, outside
@@ -105,8 +105,7 @@ class ForcedTokens:
     def advance(self, state: ForcedState, tokens: Tensor) -> ForcedState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("ForcedTokens", state.position.shape[0], tokens)
-        said = (tokens >= 0).reshape(tokens.shape[0], -1).sum(1)
-        return state._replace(position=state.position + said)
+        return state._replace(position=state.position + count_tokens(tokens))
 
     def process_logits(self, state: ForcedState, logits: Tensor, context: Context) -> tuple[ForcedState, Tensor]:
         """Leave rows that are not through nothing but the next of their ids.

@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
 from logitkit.integers import as_integer
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.processor import Role, check_tokens, count_tokens, own_rows
 from logitkit.state import Fill
 from logitkit.tokens.id_lists import ban, checked_ids, id_tensor, problem_of, rising
 
@@ -90,8 +90,7 @@ class MinNewTokens:
     def advance(self, state: MinNewState, tokens: Tensor) -> MinNewState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("MinNewTokens", state.left.shape[0], tokens)
-        said = (tokens >= 0).reshape(tokens.shape[0], -1).sum(1)
-        return state._replace(left=(state.left - said).clamp(min=0))
+        return state._replace(left=(state.left - count_tokens(tokens)).clamp(min=0))
 
     def process_logits(self, state: MinNewState, logits: Tensor, context: Context) -> tuple[MinNewState, Tensor]:
         """Set the logits of EOS to -inf, in place, in rows that may not end yet.

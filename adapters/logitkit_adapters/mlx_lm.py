@@ -12,6 +12,7 @@
   ids cannot tell a new prompt from the same text going on where the prompt is (a beginning of) a prompt and its output from
   before, or that and one token: call `new_generation` in between.
 - *To go on in the middle of a constrained text* show all of it: `prompt=` the ids before it, and no cache.
+- *`input_embeddings` without tokens*: mlx-lm calls no processor for the first token. Give it the tokens too.
 - mlx-lm's server takes no processors. Its text of an output lacks the space that the output may begin with.
 """
 
@@ -56,9 +57,8 @@ class MlxLmLogitsProcessor:
         self.state: Any = None
         self._left_pads = left_pads
         self._told = prompt is not None
-        self._watched = prompt is None and reads_prompt(processor)
         if prompt is None:
-            self._resolver = SequenceResolver(processor, skip=self._skip)
+            self._resolver = SequenceResolver(processor, skip=_Beginning(processor, left_pads))
         else:
             lengths = (left_pads.without(prompt) >= 0).sum(1).tolist()
             rows = prompt.tolist() if isinstance(prompt, Tensor) else prompt
@@ -97,17 +97,24 @@ class MlxLmLogitsProcessor:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
 
-    def _skip(self, ids: Tensor) -> Tensor:
-        """Count the left pads of a sequence that begins, and warn, once, if mlx-lm hides what is before it."""
-        if self._watched:
+
+class _Beginning:
+    """Count the left pads of a sequence that begins, and warn, once, if mlx-lm hides what is before it."""
+
+    def __init__(self, processor: Processor[Any], left_pads: LeftPads) -> None:
+        self._watched = name_of(processor) if reads_prompt(processor) else None
+        self._left_pads = left_pads
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        if self._watched is not None:
             shown, cached = ids.shape[1], cached_tokens()
             if cached is not None and cached > shown:
                 warnings.warn(
-                    f"{name_of(self.processor)} reads the prompt, of which mlx-lm shows the last {shown} of {cached} tokens "
-                    "only; the others do not count unless prompt=... tells them",
+                    f"{self._watched} reads the prompt, of which mlx-lm shows the last {shown} of {cached} tokens only; the "
+                    "others do not count unless prompt=... tells them",
                     stacklevel=2,
                 )
-                self._watched = False
+                self._watched = None
         skip = self._left_pads.skip
         return skip(ids) if callable(skip) else skip
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,6 +191,18 @@ def test_an_error_of_a_processor_reaches_the_caller_and_leaves_the_hook_usable(m
         generate()
     failing.clear()
     assert generate() == plain(ids, [logits_processor(lk.Regex(pattern, vocabulary(tokenizer())))])
+
+
+def test_a_hook_is_gone_when_nobody_has_it() -> None:
+    hook = logits_processor(lk.RepetitionPenalty(2.0))
+    hook(mx.array([1]), mx.zeros((1, 5)))
+    seen = weakref.ref(hook)
+    gc.disable()
+    try:
+        del hook
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_processor_that_breaks_the_protocol_is_named() -> None:

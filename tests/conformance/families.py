@@ -1,0 +1,43 @@
+"""A processor for each family, and how to see that a text came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import logitkit as lk
+from tests.adapters.demo import vocabulary
+from tests.conformance.cases import RECORD, processors
+
+FAMILIES = ("languages", "texts", "stops", "token ids", "repetition", "distribution", "reasoning", "chains")
+
+
+@cache
+def family(name: str) -> lk.Processor[Any]:
+    """Return the processor that stands for a family."""
+    v = vocabulary()
+    make: dict[str, Callable[[], lk.Processor[Any]]] = {
+        "languages": lambda: lk.Regex(RECORD, v),
+        "texts": lambda: lk.chain(lk.ForcedPrefix("The ", v), lk.BannedStrings(["the ", "a", "."], v)),
+        "stops": lambda: lk.StopStrings([". ", "\n", " and", "e"], v),
+        "token ids": lambda: lk.chain(
+            lk.LogitBias({5: 2.0, 300: -3.0}),
+            lk.BanTokens(range(300, 400)),
+            lk.MinNewTokens(20, v.eos_ids),
+            lk.ForcedTokens([40, 0, 41]),
+        ),
+        "repetition": lambda: lk.chain(
+            lk.RepetitionPenalty(1.3, window=32),
+            lk.FrequencyPenalty(0.2),
+            lk.PresencePenalty(0.3, include_prompt=True),
+            lk.Dry(0.8, vocabulary=v),
+            lk.NoRepeatNGram(3),
+        ),
+        "distribution": lambda: lk.chain(
+            lk.Temperature(0.7), lk.TopK(40), lk.TopNSigma(3.0), lk.TypicalP(0.97), lk.TopP(0.9), lk.MinP(0.02)
+        ),
+        "reasoning": lambda: processors()["thought, then date"],
+        "chains": lambda: processors()["record, told not to repeat itself"],
+    }
+    return make[name]()

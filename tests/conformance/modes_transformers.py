@@ -1,0 +1,84 @@
+"""The decode modes of transformers."""
+
+from __future__ import annotations
+
+from threading import Thread
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import TextIteratorStreamer
+
+import logitkit as lk
+from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import model, tokenizer
+from tests.conformance.engines import Transformers, until_eos
+from tests.conformance.replay import Replay
+
+STEPS = 32
+
+
+def _generate(prompt: list[int], hooks: list[Any], **options: Any) -> Tensor:
+    settings = {"max_new_tokens": STEPS, "do_sample": False, **options}
+    ids = torch.tensor([prompt])
+    written: Tensor = model().generate(ids, attention_mask=torch.ones_like(ids), logits_processor=hooks, **settings)
+    return written[:, len(prompt) :]
+
+
+def _replayed(prompt: list[int], processor: lk.Processor[Any], **options: Any) -> None:
+    replay = Replay(processor, prompt)
+
+    def before(_: Tensor, scores: Tensor) -> Tensor:
+        replay.before(scores)
+        return scores
+
+    def behind(ids: Tensor, scores: Tensor) -> Tensor:
+        replay.behind(ids.tolist(), scores)
+        return scores
+
+    _generate(prompt, [before, logits_processor(processor), behind], **options)
+    assert replay.calls
+
+
+def greedy(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
+    return until_eos(_generate(prompt, [logits_processor(processor)])[0].tolist())
+
+
+def sampled(prompt: list[int], processor: lk.Processor[Any]) -> None:
+    torch.manual_seed(0)
+    _replayed(prompt, processor, do_sample=True, num_return_sequences=3)
+
+
+def batched(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
+    # Between a shorter one and a longer one, so that it has pads and another has none.
+    return Transformers().generate([prompt[1:], prompt, [*prompt, *prompt]], processor, STEPS)[1]
+
+
+def beams(prompt: list[int], processor: lk.Processor[Any]) -> None:
+    _replayed(prompt, processor, num_beams=4)
+
+
+def speculative(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
+    drafted = _generate(prompt, [logits_processor(processor)], assistant_model=model())
+    looked_up = _generate(prompt, [logits_processor(processor)], prompt_lookup_num_tokens=3)
+    assert drafted.tolist() == looked_up.tolist()
+    return until_eos(drafted[0].tolist())
+
+
+def streamed(prompt: list[int], processor: lk.Processor[Any]) -> str:
+    streamer = TextIteratorStreamer(tokenizer(), skip_prompt=True, timeout=60)
+    options = {"streamer": streamer}
+    thread = Thread(target=_generate, args=(prompt, [logits_processor(processor)]), kwargs=options)
+    thread.start()
+    text = "".join(streamer)
+    thread.join()
+    return text
+
+
+def resumed(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
+    first = until_eos(_generate(prompt, [logits_processor(processor)], max_new_tokens=9)[0].tolist())
+    if len(first) < 9:
+        return first
+    hook = logits_processor(processor, prompt=[prompt])
+    rest = _generate([*prompt, *first], [hook], max_new_tokens=STEPS - 9)
+    return [*first, *until_eos(rest[0].tolist())]

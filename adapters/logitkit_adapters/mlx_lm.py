@@ -3,8 +3,8 @@
 - *`generate`, `stream_generate`, `generate_step`, with or without a `draft_model`*: pass the hook. It finds the state of a
   sequence by its token ids, however often it is called, and whatever drafts it is shown.
 - *`BatchGenerator.insert`*: give each sequence a hook of its own, `logits_processors=[[one], [other]]`.
-- *`batch_generate`* shares one hook among all sequences, which are told apart by their ids. A prompt that is another one and one
-  token more would be taken for that one going on: use `BatchGenerator` there.
+- *`batch_generate`* shares one hook among all sequences, which are told apart by their ids, and where these are the beginnings of
+  others, by what mlx-lm calls them.
 - *Prompt caches and `draft_model`* hide tokens: a hook sees those behind the cache only, or the last token of the prompt. A
   constraint begins after the prompt and does not care; a penalty that counts the prompt needs `prompt=`, the whole prompt, or
   else counts what it sees, and warns.
@@ -33,7 +33,7 @@ from logitkit.left_pads import LeftPads
 from logitkit.processor import Processor, name_of, process_checked, reads_prompt
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
-from logitkit_adapters.mlx_lm_cache import cached_tokens
+from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens
 
 try:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -89,7 +89,10 @@ class MlxLmLogitsProcessor:
         if not self._told:
             self._left_pads.check(ids.tensor)
         columns, device = taken.tensor.shape[1], taken.tensor.device
-        state, context = self._resolver.resolve(ids.tensor, vocabulary_size=columns, device=device)
+        name, begins = batch_sequence()
+        state, context = self._resolver.resolve(
+            ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins
+        )
         self.state, processed = process_checked(self.processor, state, taken.tensor, context)
         return taken.back(processed).array
 

@@ -200,13 +200,16 @@ def test_sequences_with_processors_of_their_own() -> None:
     assert found[-1] == plain(free, [])
 
 
-def test_a_sequence_that_says_the_prompt_of_another() -> None:
+@pytest.mark.parametrize("more", [1, 2, 4])
+def test_a_sequence_that_says_the_prompt_of_another(more: int) -> None:
     short, new = prompts(COLOURS)[0], expected(COLOURS)[0]
-    long = [*short, *new[:4]]
+    long = [*short, *new[:more]]
+    both = [new, plain(long, [logits_processor(regex(COLOURS))])]
+    check(COLOURS, both[1])
     hook = logits_processor(regex(COLOURS))
-    found = batch([short, long], [[hook], [hook]])
-    assert found == [new, plain(long, [logits_processor(regex(COLOURS))])]
-    check(COLOURS, found[1])
+    assert batch([short, long], [[hook], [hook]]) == both
+    hook = logits_processor(regex(COLOURS))
+    assert batch([long, short], [[hook], [hook]], prefill_batch_size=1) == both[::-1]
 
 
 def test_the_lookahead_sees_the_whole_text() -> None:

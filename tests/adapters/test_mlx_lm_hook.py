@@ -21,7 +21,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, LogitkitError, ProcessorError, VocabularyError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
-from logitkit_adapters.mlx_lm_cache import cached_tokens
+from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens
 from tests.adapters import demo
 from tests.adapters.demo_mlx_lm import batch, loaded, model, plain, speculative, tokenizer
 
@@ -216,16 +216,22 @@ def test_a_result_in_other_memory_is_given_back() -> None:
     assert hook(mx.array([1]), mx.array([[1.0, 2.0, 3.0]])).tolist() == [[3, 2, 1]]
 
 
-def test_nobody_but_mlx_lm_says_what_is_cached() -> None:
+def test_nobody_but_mlx_lm_says_what_it_knows() -> None:
     assert cached_tokens() is None
+    assert batch_sequence() == (None, False)
     found = []
 
     def watch(tokens: Any, logits: Any) -> Any:
-        found.append((cached_tokens(), len(tokens)))
+        found.append((cached_tokens(), len(tokens), *batch_sequence()))
         return logits
 
     plain([5, 6, 7], [watch], max_tokens=2)
-    assert found == [(3, 3), (4, 4), (5, 5)]
+    assert found == [(n, n, None, False) for n in (3, 4, 5)]
+    found.clear()
+    batch([[5, 6, 7], [8, 9]], [[watch], [watch]], max_tokens=2)
+    assert found == [
+        (3 + n, 3 + n, 0, n == 0) if i == 0 else (2 + n, 2 + n, 1, n == 0) for n in range(3) for i in range(2)
+    ]
 
 
 class TestVocabulary:

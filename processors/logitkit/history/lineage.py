@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class Lineage:
         self.generation, self.origin, self.rows, self.keys = generation, origin, rows, keys
         self.starts = generation.starts if origin is None else generation.starts[origin]
         self.first, self.last = int(self.starts.min()), int(self.starts.max())
+        # What the engine calls these rows, if it says.
+        self.sequence: Hashable = None
         self.trails: dict[Port, Trail] = {}
         self._contexts: dict[Port, tuple[Context, Tensor]] = {}
         self._family: Integers | None = None

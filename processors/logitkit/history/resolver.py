@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -107,7 +108,13 @@ class HistoryResolver(Generic[S]):
         self._lineages.clear()
 
     def resolve(
-        self, ids: Tensor, *, vocabulary_size: int, device: torch.device | str | None = None
+        self,
+        ids: Tensor,
+        *,
+        vocabulary_size: int,
+        device: torch.device | str | None = None,
+        sequence: Hashable = None,
+        begins: bool = False,
     ) -> tuple[S, Context]:
         """Return the states and the context of the rows of a call.
 
@@ -117,6 +124,8 @@ class HistoryResolver(Generic[S]):
             vocabulary_size: Columns of the logits. States are kept apart for logits of another size or
                 device.
             device: Where the logits are, and so the states; None is where the ids are.
+            sequence: What the engine calls these rows, where it says: of equal histories, that of the same name is continued.
+            begins: Whether the engine says that these ids are a prompt.
 
         Returns:
             The state of the R rows after their last token, and their context.
@@ -128,7 +137,7 @@ class HistoryResolver(Generic[S]):
         shown = self._shown(ids)
         port = Port(vocabulary_size, torch.device(device) if device is not None else ids.device)
         keys = self._layout.keys(shown.rows)
-        found = self._find(shown, keys)
+        found = None if begins else self._find(shown, keys, sequence)
         if found is None:
             generation = Generation(shown, *self._begin(shown, keys), self._max_length)
             lineage = Lineage(generation, None, keep_rows(shown), keys)
@@ -143,6 +152,7 @@ class HistoryResolver(Generic[S]):
             # Only now, when no processor can fail any more, does anything change.
             lineage = lineage.extended(shown, seen, parents)
             lineage.keep(port, shown.length, state)
+        lineage.sequence = sequence
         self._use(lineage)
         return state, lineage.context(self._processor, port, shown.length)
 
@@ -164,14 +174,18 @@ class HistoryResolver(Generic[S]):
             )
         return shown
 
-    def _find(self, shown: Shown, keys: Integers | None) -> tuple[Lineage, int, Parents | None] | None:
+    def _find(
+        self, shown: Shown, keys: Integers | None, sequence: Hashable
+    ) -> tuple[Lineage, int, Parents | None] | None:
         """Return a lineage that all rows continue, how many columns it has of theirs, and their parents."""
         before = shown.length - 1
         tip = int(shown.array[0, before - 1]) if shown.array is not None and before > 0 else None
         # First the lineages that are one token shorter: where a prompt is what another sequence says, each goes on with its own.
-        for lineage in self._lineages:
-            rows = lineage.rows
-            if rows.length == before and (rows.tip is None or rows.tip == tip):
+        shorter = [lineage for lineage in self._lineages if lineage.rows.length == before]
+        if sequence is not None:
+            shorter.sort(key=lambda lineage: lineage.sequence != sequence)
+        for lineage in shorter:
+            if lineage.rows.tip is None or lineage.rows.tip == tip:
                 seen = lineage.follow(shown, self._layout.explicit)
                 if seen is not None:
                     return lineage, seen, None

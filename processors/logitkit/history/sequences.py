@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 import torch
@@ -74,7 +74,13 @@ class SequenceResolver(Generic[S]):
             self._hidden.new_generation()
 
     def resolve(
-        self, ids: Tensor, *, vocabulary_size: int, device: torch.device | str | None = None
+        self,
+        ids: Tensor,
+        *,
+        vocabulary_size: int,
+        device: torch.device | str | None = None,
+        sequence: Hashable = None,
+        begins: bool = False,
     ) -> tuple[S, Context]:
         """Return the state and the context of a sequence.
 
@@ -82,6 +88,8 @@ class SequenceResolver(Generic[S]):
             ids: [1, L] int32 or int64, what the engine shows.
             vocabulary_size: Columns of the logits.
             device: Where the logits are; None is where the ids are.
+            sequence: What the engine calls the sequence, where it says.
+            begins: Whether the engine says that it begins.
 
         Raises:
             ConfigurationError: The ids are none, or do not belong to any of the prompts, or to more than one.
@@ -92,4 +100,7 @@ class SequenceResolver(Generic[S]):
             index, whole = self._hidden.complete(ids[0].cpu().numpy())
             if len(whole) != ids.shape[1]:
                 ids = torch.from_numpy(whole)[None].to(home)
-        return self._resolvers[index].resolve(ids, vocabulary_size=vocabulary_size, device=device)
+            begins = False  # the prompt is known
+        return self._resolvers[index].resolve(
+            ids, vocabulary_size=vocabulary_size, device=device, sequence=sequence, begins=begins
+        )

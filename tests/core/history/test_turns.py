@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from tests.core.history.hook import Hook
+from tests.core.ledger import rows_of
 
 
 class TestTurns:
@@ -27,6 +28,27 @@ class TestTurns:
         for says in ([2], [2, 3], [2, 3, 4], [2, 3, 4, 5], [2, 3, 4, 5, 5]):
             assert hook([*short, *says]) == [([1], says)]
             assert hook([*long, *[5] * len(says)]) == [([1, 2, 3, 4], [5] * len(says))]
+
+    def test_an_engine_that_says_which_it_is_tells_apart_what_ids_cannot(self) -> None:
+        hook = Hook()
+
+        def named(name: str, history: list[int], begins: bool = False) -> list[tuple[list[int], list[int]]]:
+            ids = torch.tensor([history])
+            return rows_of(hook.resolver.resolve(ids, vocabulary_size=50, sequence=name, begins=begins)[0])
+
+        # The second prompt is the first one and a token, which the first then says.
+        assert named("a", [1], begins=True) == [([1], [])]
+        assert named("b", [1, 2], begins=True) == [([1, 2], [])]
+        for n in range(1, 9):
+            said = [2, 3, 3, 3, 3, 3, 3, 3, 3]
+            assert named("a", [1, *said[:n]]) == [([1], said[:n])]
+            assert named("b", [1, 2, *said[1 : n + 1]]) == [([1, 2], said[1 : n + 1])]
+
+    def test_a_name_is_no_more_than_a_hint(self) -> None:
+        hook = Hook()
+        for step, name in enumerate(["a", "b", None, "a", "c"]):
+            ids = torch.tensor([[7, *range(step)]])
+            assert rows_of(hook.resolver.resolve(ids, vocabulary_size=50, sequence=name)[0]) == [([7], [*range(step)])]
 
     def test_two_sequences_of_one_prompt(self) -> None:
         hook = Hook()

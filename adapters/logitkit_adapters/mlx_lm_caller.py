@@ -1,0 +1,70 @@
+"""What mlx-lm knows, and tells no hook: which sequence of a batch it is, and how much of it is in the cache.
+
+mlx-lm gives a hook nothing but ids. So this looks at the variables of the function that called it, and says nothing where they
+are not as expected. Nothing may depend on it but a warning, and a choice between sequences that ids cannot tell apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Mapping
+from types import FrameType
+from typing import Any
+
+__all__ = ["batch_sequence", "cached_tokens"]
+
+# Functions of this module call hooks.
+MODULE = "mlx_lm.generate"
+
+# Calls between such a function and one here, with room to spare.
+DEPTH = 24
+
+
+def cached_tokens() -> int | None:
+    """Return how many tokens of the sequence in question are in the cache, or None if nobody says."""
+    frame = _caller(sys._getframe())  # noqa: SLF001 - the public way, inspect.stack, reads source files
+    while frame is not None:
+        found = _cached(frame.f_locals)
+        if found is not None:
+            return found
+        frame = _caller(frame)
+    return None
+
+
+def batch_sequence() -> tuple[Hashable, bool]:
+    """Return the id of the sequence in question, and whether it begins; None and False if nobody says."""
+    frame = _caller(sys._getframe())  # noqa: SLF001
+    if frame is None or "e" not in frame.f_code.co_varnames:
+        return None, False
+    row, batch = frame.f_locals.get("e"), frame.f_locals.get("self")
+    names = getattr(batch, "uids", None)
+    if not isinstance(row, int) or not isinstance(names, list) or row >= len(names):
+        return None, False
+    # A batch makes its first step when it is made, of prompts.
+    return names[row], frame.f_back is not None and frame.f_back.f_code.co_name == "__init__"
+
+
+def _caller(frame: FrameType) -> FrameType | None:
+    """Return the next function of mlx-lm that a call comes from."""
+    for _ in range(DEPTH):
+        if frame.f_back is None:
+            return None
+        frame = frame.f_back
+        if frame.f_globals.get("__name__") == MODULE:
+            return frame
+    return None
+
+
+def _cached(variables: Mapping[str, Any]) -> int | None:
+    row = variables.get("e")
+    layers = variables.get("cache") or variables.get("prompt_cache")
+    if layers is None:
+        layers = getattr(variables.get("self"), "prompt_cache", None)
+    for layer in layers or ():
+        offset: Any = getattr(layer, "offset", None)
+        if isinstance(offset, int):
+            return offset
+        # The cache of a batch has one for each row.
+        if isinstance(row, int) and getattr(offset, "ndim", 0) == 1:
+            return int(offset[row])
+    return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.conflicts import conflicts, eos_ids_of
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.constraints.intersection import Intersection
@@ -26,6 +28,7 @@ from logitkit.processor import (
     reads_prompt,
     role_of,
 )
+from logitkit.tokens.id_lists import checked_ids
 
 __all__ = ["Chain", "chain"]
 
@@ -38,6 +41,7 @@ class Chain:
     """
 
     processors: tuple[Processor[Any], ...]
+    eos_ids: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def reads_prompt(self) -> bool:
@@ -78,18 +82,22 @@ class Chain:
                 logits = _end_empty_rows(own_rows("chain", len(logits), logits), self._eos_ids)
         return tuple(after), logits
 
-    def conflicts(self, state: tuple[Any, ...]) -> Tensor:
+    def conflicts(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
         """Return the rows that can only end, or have ended, against what the constraints ask for.
 
         A row whose text a stop has ended is none of them.
 
         Args:
             state: The state of B rows.
+            columns: Columns of the logits, where they are more than a vocabulary has ids, or there is none.
 
         Returns:
             [B] bool: the row has left the language of a constraint, or together they leave it nothing to say.
+
+        Raises:
+            ConfigurationError: No constraint has a vocabulary, and no columns are given.
         """
-        return conflicts(self.processors, state)
+        return conflicts(self.processors, state, columns)
 
     @cached_property
     def _ending(self) -> int | None:
@@ -101,7 +109,9 @@ class Chain:
 
     @cached_property
     def _eos_ids(self) -> tuple[int, ...]:
-        return next((found for p in self.processors if (found := eos_ids_of(p))), ())
+        # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.
+        known = sorted(self.processors, key=lambda p: not hasattr(p, "vocabulary"))
+        return self.eos_ids or next((found for p in known if (found := eos_ids_of(p))), ())
 
 
 def _end_empty_rows(logits: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
@@ -109,16 +119,20 @@ def _end_empty_rows(logits: Tensor, eos_ids: tuple[int, ...]) -> Tensor:
     empty = logits.amax(1, keepdim=True) == never
     ends = torch.tensor(eos_ids, device=logits.device)
     kept = logits.index_select(1, ends)
-    return logits.index_copy_(1, ends, torch.where(empty, torch.zeros_like(kept), kept))
+    # Logits that want gradients may not be written as they are.
+    logits.detach().index_copy_(1, ends, torch.where(empty, torch.zeros_like(kept), kept).detach())
+    return logits
 
 
-def chain(*processors: Processor[Any]) -> Chain:
+def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids: Iterable[int] = ()) -> Chain:
     """Make one processor of several; they run from left to right, and chains inside are flattened.
 
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must stand before every truncation (`TopK`, ...):
             all that a truncation keeps might be illegal. Finite automata among neighbouring constraints become one, their
             `Intersection`, so that together they have no dead end.
+        limits: Bounds on each such intersection.
+        eos_ids: What ends a row that the constraints leave nothing; needed only where none of them has a vocabulary.
 
     Returns:
         A processor whose state is the tuple of their states.
@@ -135,10 +149,13 @@ def chain(*processors: Processor[Any]) -> Chain:
         >>> [type(p).__name__ for p in both.processors]
         ['RepetitionPenalty', 'Regex']
     """
+    check_limits(limits)
+    ends = checked_ids("eos_ids", eos_ids)
     flat: list[Processor[Any]] = []
     for i, processor in enumerate(processors):
         if isinstance(processor, Chain):
             flat.extend(processor.processors)
+            ends = ends or processor.eos_ids
         elif isinstance(processor, type) or not isinstance(processor, Processor):
             given = (
                 f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
@@ -150,10 +167,10 @@ def chain(*processors: Processor[Any]) -> Chain:
         else:
             flat.append(processor)
     _check_order(flat)
-    return Chain(tuple(_joined(flat)))
+    return Chain(tuple(_joined(flat, limits)), ends)
 
 
-def _joined(processors: list[Processor[Any]]) -> list[Processor[Any]]:
+def _joined(processors: list[Processor[Any]], limits: Limits) -> list[Processor[Any]]:
     """Replace the automata of each run of constraints by their intersection, which stands where the first of them stood."""
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, lambda p: role_of(p) is Role.CONSTRAINT):
@@ -163,7 +180,7 @@ def _joined(processors: list[Processor[Any]]) -> list[Processor[Any]]:
             joined.extend(members)
             continue
         parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
-        both = Intersection(tuple(parts))
+        both = Intersection(tuple(parts), limits=limits)
         # Constraints only mask, so what stands between two of them need not stay there.
         joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
     return joined

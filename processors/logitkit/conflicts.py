@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from logitkit.context import Context
+from logitkit.errors import ConfigurationError
+from logitkit.integers import checked_integer
 from logitkit.processor import Processor, Role, role_of
 from logitkit.state import leaves
 
@@ -23,7 +25,7 @@ def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
     return tuple(getattr(processor if vocabulary is None else vocabulary, "eos_ids", ()))
 
 
-def conflicts(processors: Sequence[Processor[Any]], states: Sequence[Any]) -> Tensor:
+def conflicts(processors: Sequence[Processor[Any]], states: Sequence[Any], columns: int | None = None) -> Tensor:
     """Return the rows that broke a constraint, or that constraints leave nothing; but not those that a stop has ended.
 
     A constraint says by `is_dead(state)` which rows broke it, and a stop by `fired(state)` which it has ended. What is
@@ -32,9 +34,13 @@ def conflicts(processors: Sequence[Processor[Any]], states: Sequence[Any]) -> Te
     Args:
         processors: Those of a chain.
         states: Their states, of B rows.
+        columns: Columns of the logits; None: as many as a vocabulary has ids.
 
     Returns:
         [B] bool.
+
+    Raises:
+        ConfigurationError: No constraint has a vocabulary, and no columns are given.
     """
     constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
     tensors = leaves(tuple(states))
@@ -43,15 +49,20 @@ def conflicts(processors: Sequence[Processor[Any]], states: Sequence[Any]) -> Te
     none = torch.zeros(len(tensors[0]), dtype=torch.bool, device=tensors[0].device)
     broken = [p.is_dead(s) for p, s in constraints if hasattr(p, "is_dead")]
     stopped = [p.fired(s) for p, s in constraints if hasattr(p, "fired")]
-    return (reduce(or_, broken, none) | _nothing_left(constraints, none)) & ~reduce(or_, stopped, none)
+    return (reduce(or_, broken, none) | _nothing_left(constraints, none, columns)) & ~reduce(or_, stopped, none)
 
 
-def _nothing_left(constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor) -> Tensor:
-    sizes = [p.vocabulary.size for p, _ in constraints if hasattr(p, "vocabulary")]
-    if not sizes:
+def _nothing_left(constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor, columns: int | None) -> Tensor:
+    if not constraints:
         return none
-    context = Context.of([[]] * len(none), max(sizes), none.device)
-    legal = torch.ones(len(none), max(sizes), dtype=torch.bool, device=none.device)
+    sizes = [p.vocabulary.size for p, _ in constraints if hasattr(p, "vocabulary")]
+    if columns is None and not sizes:
+        raise ConfigurationError(
+            "no constraint of the chain has a vocabulary; give the columns of the logits: columns=..."
+        )
+    size = max(sizes) if columns is None else checked_integer("columns", columns, 1, 2**31 - 1)
+    context = Context.of([[]] * len(none), size, none.device)
+    legal = torch.ones(len(none), size, dtype=torch.bool, device=none.device)
     for processor, state in constraints:
         zeros = torch.zeros(legal.shape, device=none.device)
         legal &= processor.process_logits(state, zeros, context)[1] > -torch.inf

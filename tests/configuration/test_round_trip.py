@@ -14,7 +14,7 @@ from logitkit.configuration.kinds import KINDS
 from logitkit.errors import ConfigurationError
 from tests.batches import run, same_result
 from tests.continue_saved import batch
-from tests.registry import ROWS, Row, vocabulary
+from tests.registry import EOS, ROWS, Row, vocabulary
 
 SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 
@@ -102,3 +102,11 @@ def test_the_result_works() -> None:
     context = lk.Context.of([[]], 72)
     masked = made.process_logits(made.init_state(context), torch.zeros(1, 72), context)[1]
     assert (masked[0] == 0).sum() == 2
+
+
+def test_a_row_that_is_left_nothing_ends_as_the_vocabulary_says() -> None:
+    made = lk.from_config({"allow_tokens": [5], "ban_tokens": [5]}, vocabulary())
+    context = lk.Context.of([[]], 72)
+    masked = made.process_logits(made.init_state(context), torch.ones(1, 72), context)[1]
+    assert masked[0, EOS] == 0
+    assert masked.isneginf().sum() == 71

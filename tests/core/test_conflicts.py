@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pytest
 import torch
 from torch import Tensor
 
 import logitkit as lk
+from logitkit.errors import ConfigurationError
 from logitkit.processor import Role
 
 A, B, EOS = 0, 1, 2
@@ -103,3 +105,33 @@ def test_without_constraints_nothing_is_in_conflict() -> None:
     assert lk.chain().conflicts(()).tolist() == []
     penalty = lk.chain(lk.RepetitionPenalty(2.0))
     assert penalty.conflicts(penalty.init_state(context())).tolist() == [False]
+
+
+def test_a_chain_without_a_vocabulary_is_told_what_ends_a_row_and_how_wide_logits_are() -> None:
+    both = lk.chain(lk.AllowTokens([A]), Without(A), eos_ids=[EOS])
+    for links in (both, lk.chain(both, lk.Temperature(2.0))):
+        state, logits = run(links)
+        assert logits == [NEVER, NEVER, 0]
+        assert links.conflicts(state, columns=3).tolist() == [True]
+    with pytest.raises(ConfigurationError, match="no constraint of the chain has a vocabulary; give the columns"):
+        both.conflicts(both.init_state(context()))
+    with pytest.raises(ConfigurationError, match="eos_ids has -1"):
+        lk.chain(eos_ids=[-1])
+
+
+def test_ids_behind_the_vocabulary_are_columns_too() -> None:
+    both = lk.chain(lk.StopStrings(["ab"], VOCABULARY), lk.BanTokens([4]))
+    state = both.init_state(context())
+    assert both.conflicts(state, columns=6).tolist() == [False]
+
+
+def test_what_a_vocabulary_says_ends_a_row_rather_than_what_is_held_back() -> None:
+    held = lk.chain(lk.MinNewTokens(1, [B]), lk.Regex("a", VOCABULARY), Without(EOS))
+    _, logits = run(held, A)
+    assert logits == [NEVER, NEVER, 0]
+
+
+def test_logits_that_want_gradients_may_end() -> None:
+    both = lk.chain(lk.AllowTokens([A]), lk.AllowTokens([B]), eos_ids=[EOS])
+    out = both.process_logits(both.init_state(context()), torch.zeros(1, 3, requires_grad=True), context())[1]
+    assert out.tolist() == [[NEVER, NEVER, 0]]

@@ -28,7 +28,8 @@ def from_config(
     keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and
     allows a kind twice.
 
-    Nothing in a configuration runs code, reads files, or takes more time or memory than the limits say: it may come from anyone.
+    Nothing in a configuration runs code, reads files, or takes more time or memory than the limits allow each of its
+    processors, of which there may be 64: it may come from anyone.
 
     Args:
         config: What `json.loads` gives. The format is published as a JSON Schema, see `config_schema`.
@@ -86,6 +87,6 @@ def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:
 
 def _joined(processors: list[Processor[Any]], place: Place) -> Processor[Any]:
     try:
-        return chain(*processors)
+        return chain(*processors, limits=place.limits, eos_ids=place.vocabulary.eos_ids)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{place.path}: {error}") from None
+        raise place.refused(error) from None

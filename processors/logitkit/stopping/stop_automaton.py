@@ -145,7 +145,7 @@ class StopAutomaton:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables over bytes. A bank asks when the automaton comes and when it goes, and a table may be made meanwhile."""
+        """Bytes of the tables over bytes: the same when the automaton comes into a bank and when it goes."""
         return self._jump.nbytes + self._found.step.nbytes
 
 

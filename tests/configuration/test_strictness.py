@@ -90,6 +90,39 @@ def test_long_values_are_not_echoed_whole() -> None:
     assert len(str(caught.value)) < 300
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"x" * 100_000: 1},
+        {10**5000: 1},
+        {"banned_strings": {"strings": [{"hex": "61" * 10_000}], "ignore_case": True}},
+        {"regex": "\ud800" * 10_000},
+    ],
+    ids=["key", "number as key", "text", "pattern"],
+)
+def test_nor_what_a_processor_itself_refuses(config: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^config.*(unknown key|\]: )") as caught:
+        lk.from_config(config, vocabulary())
+    assert len(str(caught.value)) < 800
+
+
+def test_there_are_only_so_many_processors() -> None:
+    """In all of the configuration: each may take as long as one pattern may."""
+    link = {"then": {"first": {"regex": "a"}, "second": {"regex": "b"}, "marker": "-"}}
+    chain = lk.from_config({"chain": [{"temperature": 2}, *[{"chain": [link, {"temperature": 1}]}] * 15]}, vocabulary())
+    assert len(lk.to_config(chain)["chain"]) == 31
+    with pytest.raises(
+        ConfigurationError, match=r"\['chain'\]\[16\].* is one processor too many; allowed are 64 in a config"
+    ):
+        lk.from_config({"chain": [{"chain": [link, {"temperature": 1}]}] * 17}, vocabulary())
+
+
+def test_limits_hold_for_intersections_too() -> None:
+    limits = lk.Limits(work=100_000)
+    made: Any = lk.from_config({"regex": "(ab?)*", "choice": ["ab", "a"]}, vocabulary(), limits=limits)
+    assert made.processors[0].limits == limits
+
+
 RANGES = [
     (kind.name, name, form)
     for kind in KINDS.values()

@@ -10,10 +10,13 @@ from typing import Any
 
 from logitkit.automata.limits import DEFAULT_LIMITS
 from logitkit.configuration.forms import Form
-from logitkit.configuration.place import Place
+from logitkit.configuration.place import Place, shown
 from logitkit.errors import ConfigurationError
 
 __all__ = ["Kind", "unknown_key"]
+
+# A longer one is no misspelling, and not looked at.
+LONGEST_KEY = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +59,7 @@ class Kind:
             ConfigurationError: A parameter is unknown, missing or not allowed.
             LogitkitError: What the processor itself refuses.
         """
+        place.count()
         if isinstance(value, Mapping) and not self.bare:
             arguments = self._arguments(value, place)
         elif self.main is not None:
@@ -71,7 +75,7 @@ class Kind:
         try:
             return self.make(**arguments)
         except ConfigurationError as error:
-            raise ConfigurationError(f"{place.path}: {error}") from None
+            raise place.refused(error) from None
 
     def _arguments(self, value: Mapping[Any, Any], place: Place) -> dict[str, Any]:
         for key in value:
@@ -112,6 +116,6 @@ class Kind:
 
 def unknown_key(place: Place, key: object, known: Mapping[str, Any]) -> ConfigurationError:
     """Return the error for a key that a configuration must not have."""
-    near = get_close_matches(str(key), known, n=1)
+    near = get_close_matches(key, known, n=1) if isinstance(key, str) and len(key) < LONGEST_KEY else []
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return ConfigurationError(f"{place.path} has the unknown key {key!r}{hint} Allowed are {', '.join(known)}")
+    return ConfigurationError(f"{place.path} has the unknown key {shown(key)}{hint} Allowed are {', '.join(known)}")

@@ -1,7 +1,7 @@
-"""Try the installed distribution, away from its sources: `python -I wheel_smoke.py core|transformers`.
+"""Try the installed distribution, away from its sources: `python -I wheel_smoke.py core|transformers|mlx_lm|llama_cpp`.
 
 CI runs it in a clean environment: with what the core needs alone, where no engine can be imported, and then
-with transformers.
+with each engine.
 """
 
 from __future__ import annotations
@@ -81,13 +81,40 @@ def check_transformers() -> None:
     assert all(re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) for text in texts), texts
 
 
+def check_mlx_lm() -> None:
+    from logitkit_adapters.mlx_lm import logits_processor, vocabulary
+    from mlx_lm import generate, load
+
+    model, tokenizer = load(str(model_dir()))[:2]
+    date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(tokenizer))
+    text = generate(model, tokenizer, "The invoice is dated", logits_processors=[logits_processor(date)])
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
+
+
+def check_llama_cpp() -> None:
+    import llama_cpp
+
+    from logitkit_adapters.demo import gguf_path
+    from logitkit_adapters.llama_cpp import logits_processor, vocabulary
+
+    llama: Any = llama_cpp.Llama(str(gguf_path()), verbose=False)
+    date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(llama))
+    hooks = logits_processor(date)
+    answer = llama.create_completion("The invoice is dated", max_tokens=20, logits_processor=hooks)
+    text = answer["choices"][0]["text"]
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text), text
+
+
+ENGINES = {"transformers": check_transformers, "mlx_lm": check_mlx_lm, "llama_cpp": check_llama_cpp}
+
+
 def main(part: str) -> None:
     check_files()
     if part == "core":
         check_command()
         check_core()
     else:
-        check_transformers()
+        ENGINES[part]()
     print(f"wheel: {part} works from {INSTALLED}")
 
 

@@ -82,8 +82,9 @@ def check_transformers() -> None:
 
 
 def check_mlx_lm() -> None:
-    from logitkit_adapters.mlx_lm import logits_processor, vocabulary
     from mlx_lm import generate, load
+
+    from logitkit_adapters.mlx_lm import logits_processor, vocabulary
 
     model, tokenizer = load(str(model_dir()))[:2]
     date = lk.Regex(r"\d{4}-\d{2}-\d{2}", vocabulary(tokenizer))

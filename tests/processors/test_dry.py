@@ -226,6 +226,7 @@ def test_memory_is_what_the_documentation_says() -> None:
         ({"breakers": [b"a"]}, "breakers has b'a'; allowed"),
         ({"breakers": [True]}, "breakers has True; allowed"),
         ({"breakers": range(300)}, "breakers has 300 entries; at most 256 are allowed"),
+        ({"breakers": ["x" * 40] * 52}, "breakers have 2080 bytes of text together; at most 2048 are allowed"),
         ({"breakers": ["\n"], "vocabulary": None}, "of which the tokens are not known: give vocabulary="),
         ({"vocabulary": PIECES}, "vocabulary is a tuple; give a logitkit.Vocabulary"),
         ({"encode": 1}, "encode is 1; give a function"),
@@ -236,6 +237,17 @@ def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str)
     with pytest.raises(ConfigurationError) as caught:
         lk.Dry(**{"multiplier": 0.8, "vocabulary": VOCABULARY, **arguments})
     assert message in str(caught.value)
+
+
+def test_tables_of_breakers_are_bounded() -> None:
+    """Many tokens, in which many breakers may begin at many places, would take 5 MB for each row."""
+    many = lk.Vocabulary([*(b"%d" % i + b"e" * 39 for i in range(1500)), b"e", b"x", None], eos_ids=[1502])
+    breakers = ["e" * i + "x" * (40 - i) for i in range(1, 40)]
+    with pytest.raises(
+        ConfigurationError, match=r"take 4,\d+,\d+ bytes for each row; allowed are 4,194,304: give fewer"
+    ):
+        lk.Dry(0.8, breakers=breakers, vocabulary=many)
+    lk.Dry(0.8, breakers=breakers[:9], vocabulary=many)
 
 
 def test_tokens_that_there_are_not() -> None:

@@ -25,6 +25,9 @@ MOST_TOKENS = 20
 
 Ids = NDArray[np.int64]
 
+# Bytes of the tables of one row.
+MOST_MEMORY = 4 * 2**20
+
 # What of a breaker is still to come: its bytes, in any tokens, or exactly these tokens.
 Rest = bytes | tuple[int, ...]
 
@@ -41,7 +44,7 @@ def compile_breakers(
         encode: Gives the tokens of the rest of a text that begins inside a token; without it they may be any that spell it.
 
     Raises:
-        ConfigurationError: `encode` gives something that is no token id.
+        ConfigurationError: `encode` gives something that is no token id, or the tables would be too large.
     """
     tables = _Tables(_texts_of(vocabulary), encode)
     tables.single.append(np.array(ids, np.int64))
@@ -64,6 +67,8 @@ class _Texts:
     blob: NDArray[np.uint8]
     start: Ids
     length: Ids
+    by_first: tuple[Ids, ...]
+    by_last: tuple[Ids, ...]
 
     @classmethod
     def of(cls, tokens: Sequence[bytes | None]) -> _Texts:
@@ -71,26 +76,29 @@ class _Texts:
         texts = [token for token in tokens if token]
         length = np.array([len(t) for t in texts], np.int64)
         blob = np.frombuffer(b"".join(texts), np.uint8)
-        return cls(np.array(ids, np.int64), blob, np.cumsum(length) - length, length)
+        start = np.cumsum(length) - length
+        by_first, by_last = _by_byte(blob[start]), _by_byte(blob[start + length - 1])
+        return cls(np.array(ids, np.int64), blob, start, length, by_first, by_last)
 
     def containing(self, text: bytes) -> Ids:
         """Return which tokens have the text within themselves, as indices into `ids`."""
-        places = np.arange(max(len(self.blob) - len(text) + 1, 0))
-        for i, byte in enumerate(text):
+        places = np.flatnonzero(self.blob[: max(len(self.blob) - len(text) + 1, 0)] == text[0])
+        for i, byte in enumerate(text[1:], 1):
             places = places[self.blob[places + i] == byte]
         owner = np.searchsorted(self.start, places, side="right") - 1
         return np.unique(owner[places + len(text) <= self.start[owner] + self.length[owner]])
 
     def ending_with(self, text: bytes) -> Ids:
         """Return which tokens end with the text."""
-        some = np.flatnonzero(self.length >= len(text))
+        some = self.by_last[text[-1]]
+        some = some[self.length[some] >= len(text)]
         for i, byte in enumerate(reversed(text)):
             some = some[self.blob[self.start[some] + self.length[some] - 1 - i] == byte]
         return some
 
     def going_through(self, text: bytes) -> Iterable[tuple[Ids, int]]:
         """Yield the tokens that spell the first bytes of the text, with how many; all of it, where they spell it and more."""
-        some = np.arange(len(self.ids))
+        some = self.by_first[text[0]]
         for i, byte in enumerate(text):
             some = some[self.blob[self.start[some] + i] == byte]
             whole = self.length[some] == i + 1
@@ -99,6 +107,12 @@ class _Texts:
             else:
                 yield some[whole], i + 1
                 some = some[~whole]
+
+
+def _by_byte(byte: NDArray[np.uint8]) -> tuple[Ids, ...]:
+    """Return, for each of the 256 bytes, where it stands."""
+    order = np.argsort(byte, kind="stable")
+    return tuple(np.split(order, np.cumsum(np.bincount(byte, minlength=256))[:-1]))
 
 
 @dataclass
@@ -155,6 +169,12 @@ class _Tables:
             for place in np.searchsorted(heads, tokens).tolist():
                 states[place].add(state)
         most = max(map(len, states), default=0)
+        size = 4 * len(heads) * (1 + most) + 12 * sum(len(tokens) for _, tokens, _ in self.edges)
+        if size > MOST_MEMORY:
+            raise ConfigurationError(
+                f"the tables of the breakers would take {size:,} bytes for each row; allowed are {MOST_MEMORY:,}: give fewer or "
+                "shorter breakers, or such as share less"
+            )
         starts = [[*sorted(s), *[-1] * (most - len(s))] for s in states]
         keys = np.concatenate([np.zeros(0, np.int64), *(s << 32 | tokens for s, tokens, _ in self.edges)])
         targets = np.concatenate([np.zeros(0, np.int64), *(np.full(len(t), to) for _, t, to in self.edges)])

@@ -33,6 +33,9 @@ MOST_BREAKERS = 256
 # llama.cpp warns, and cuts a breaker off there.
 MOST_BYTES = 40
 
+# Of all texts together: where each may begin and end inside tokens is looked for byte by byte.
+MOST_TEXT = 2048
+
 # llama.cpp lets penalties grow up to about the greatest number of 32 bits, and this logarithm of it says when that is.
 GREATEST_LOG = 88.7228391
 
@@ -57,20 +60,21 @@ class Dry:
 
     Memory a row is 4 bytes for each token that counts, 4 for each length from 0 to where penalties stop to grow (644 bytes
     for the base 1.75), and 4 for each token that holds a breaker (7 kB for the defaults and 131,072 tokens). Longer breakers
-    take 4 bytes for each token and state in which one may begin, and 12 for each with which one may go on.
+    take 4 bytes for each token and state in which one may begin, and 12 for each with which one may go on, 4 MiB at most.
 
     Args:
         multiplier: From 0 to 100; 0 changes nothing, 0.8 is usual.
         base: From 1 to 1000.
         allowed_length: Length in tokens from which on a repeat costs something, from 0 to 4096.
-        breakers: Texts of up to 40 bytes in UTF-8, and token ids; at most 256.
+        breakers: Texts of up to 40 bytes in UTF-8, together up to 2048, and token ids; at most 256.
         window: Count only so many of the last tokens, from 1 to 2**24; None counts all.
         include_prompt: Whether tokens of the prompt count. Pads never do.
         vocabulary: What the tokens spell; needed if a breaker is text.
         encode: Gives the token ids of a text, without special tokens.
 
     Raises:
-        ConfigurationError: An argument is not of its type or range, or texts are given without a vocabulary.
+        ConfigurationError: An argument is not of its type or range, texts are given without a vocabulary, or their tables
+            would take more than 4 MiB for each row.
 
     Example:
         >>> import torch
@@ -170,6 +174,9 @@ def _checked_breakers(given: object) -> tuple[str | int, ...]:
     breakers = [_checked_breaker(breaker) for breaker in given]
     if len(breakers) > MOST_BREAKERS:
         raise ConfigurationError(f"breakers has {len(breakers)} entries; at most {MOST_BREAKERS} are allowed")
+    size = sum(len(b.encode()) for b in breakers if isinstance(b, str))
+    if size > MOST_TEXT:
+        raise ConfigurationError(f"breakers have {size} bytes of text together; at most {MOST_TEXT} are allowed")
     return tuple(breakers)
 
 

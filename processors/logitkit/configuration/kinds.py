@@ -18,8 +18,8 @@ from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram
 from logitkit.penalties.presence import PresencePenalty
-from logitkit.penalties.ranges import LONGEST_WINDOW
 from logitkit.penalties.repetition import LEAST, MOST, RepetitionPenalty
+from logitkit.penalties.window import LONGEST_WINDOW
 from logitkit.reasoning.thinking_budget import ThinkingBudget
 from logitkit.sampling.min_p import MinP
 from logitkit.sampling.temperature import Temperature

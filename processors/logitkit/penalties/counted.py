@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from logitkit.context import Context
-from logitkit.penalties.ranges import checked_number, checked_window
+from logitkit.penalties.window import checked_window
 from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.reals import checked_real
 from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
 
@@ -54,7 +55,7 @@ class CountedPenalty:
 
     def __post_init__(self) -> None:
         # Subtracting a negative zero would change the sign of another.
-        penalty = checked_number("penalty", self.penalty, -MOST, MOST, "0 changes nothing") + 0.0
+        penalty = checked_real("penalty", self.penalty, -MOST, MOST, "0 changes nothing") + 0.0
         object.__setattr__(self, "penalty", penalty)
         object.__setattr__(self, "window", checked_window(self.window))
 

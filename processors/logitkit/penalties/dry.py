@@ -13,12 +13,13 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.integers import as_integer
+from logitkit.integers import as_integer, checked_integer
 from logitkit.penalties.breaker_tables import Encode, compile_breakers
 from logitkit.penalties.breakers import Breakers
 from logitkit.penalties.dry_state import DryState, discourage_rows, discourage_tensors
-from logitkit.penalties.ranges import checked_integer, checked_number, checked_window
+from logitkit.penalties.window import checked_window
 from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.reals import checked_real
 from logitkit.state import map_tensors
 from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
@@ -105,8 +106,8 @@ class Dry:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "multiplier", checked_number("multiplier", self.multiplier, 0, MOST_MULTIPLIER, "0 changes nothing"))
-        put(self, "base", checked_number("base", self.base, 1, MOST_BASE, "1.75 is usual"))
+        put(self, "multiplier", checked_real("multiplier", self.multiplier, 0, MOST_MULTIPLIER, "0 changes nothing"))
+        put(self, "base", checked_real("base", self.base, 1, MOST_BASE, "1.75 is usual"))
         put(self, "allowed_length", checked_integer("allowed_length", self.allowed_length, 0, LONGEST_ALLOWED))
         put(self, "window", checked_window(self.window))
         if self.vocabulary is not None and not isinstance(self.vocabulary, Vocabulary):

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
+from logitkit.integers import checked_integer
 from logitkit.penalties.filled_places import filled_places
 from logitkit.penalties.host_logits import HostLogits
-from logitkit.penalties.ranges import checked_integer, checked_window
 from logitkit.penalties.repeats import repeat_ends
+from logitkit.penalties.window import checked_window
 from logitkit.processor import Role, check_tokens, own_rows
 from logitkit.state import Fill
 from logitkit.tensor_path import by_tensors

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.penalties.penalise import penalise_rows, penalise_tensors
-from logitkit.penalties.ranges import checked_number, checked_window
+from logitkit.penalties.window import checked_window
 from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.reals import checked_real
 from logitkit.tensor_path import by_tensors
 from logitkit.token_history import TokenHistory
 
@@ -73,7 +74,7 @@ class RepetitionPenalty:
         return self.include_prompt
 
     def __post_init__(self) -> None:
-        penalty = checked_number("penalty", self.penalty, LEAST, MOST, "1 changes nothing")
+        penalty = checked_real("penalty", self.penalty, LEAST, MOST, "1 changes nothing")
         object.__setattr__(self, "penalty", penalty)
         object.__setattr__(self, "window", checked_window(self.window))
 

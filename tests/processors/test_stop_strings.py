@@ -293,6 +293,17 @@ def test_rows_with_other_stops_share_a_batch() -> None:
     assert one.place(state).begin.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_whatever_is_below_0_is_no_token(tensors: bool) -> None:
+    """Labels of a training set have -100."""
+    stops = lk.StopStrings(["ab"], AB)
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):
+        state = begun(stops, [0])
+        later = stops.advance(state, torch.tensor([[-100, -1]]))
+    assert torch.equal(later.at.state, state.at.state)
+    assert torch.equal(later.tokens, state.tokens)
+
+
 def test_a_neutral_row_is_left_as_it_is() -> None:
     stops = lk.StopStrings(["a"], AB)
     state = begun(stops, [])

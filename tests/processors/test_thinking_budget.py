@@ -270,6 +270,16 @@ def test_rows_with_other_budgets_share_a_batch() -> None:
     assert out.tolist() == [[0.5, NEVER, 2.0, NEVER], [NEVER, -1.0, NEVER, NEVER]]
 
 
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_whatever_is_below_0_is_no_token(tensors: bool) -> None:
+    budget = lk.ThinkingBudget(3, "ab", AB)
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):
+        state = begun(budget, [0])
+        later = budget.advance(state, torch.tensor([[-100, -1]]))
+    assert torch.equal(later.at.state, state.at.state)
+    assert later.spent.tolist() == [1]
+
+
 def test_a_neutral_row_is_left_as_it_is() -> None:
     budget = lk.ThinkingBudget(0, "a", AB)
     state = begun(budget, [])

@@ -112,7 +112,7 @@ class ThinkingState(NamedTuple):
     def advance_tensors(self, tables: BankTables, size: int, token: Tensor, prompt: bool = False) -> ThinkingState:
         """Return the state after one token a row, [B] int64, with tensors alone; an id that the vocabulary lacks has no text."""
         slot, generation, before = self.at
-        token = torch.where(token < size, token, -1)
+        token = torch.where((token >= 0) & (token < size), token, -1)
         state = advance_tensors(tables, slot, generation, before, token)
         if prompt:
             state = torch.where((state == FINISHED) & (before >= FIRST_STATE), before, state)

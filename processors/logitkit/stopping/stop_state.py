@@ -109,7 +109,7 @@ class StopState(NamedTuple):
         """
         slot, generation, state = self.at
         constrained = slot != NEUTRAL
-        known = torch.where(token < lengths.shape[0], token, -1)
+        known = torch.where((token >= 0) & (token < lengths.shape[0]), token, NO_TOKEN)
         after = advance_tensors(tables, slot, generation, state, known)
         live = constrained & (state >= FIRST_STATE)
         fires = live & (known >= 0) & (after == FIRED)

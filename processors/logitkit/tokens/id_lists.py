@@ -43,6 +43,9 @@ def rising(ids: Iterable[int]) -> tuple[int, ...]:
 
 def id_tensor(lists: Sequence[Sequence[int]], device: torch.device) -> Tensor:
     """Return lists of ids as [B, N] int32, padded with -1 at the end."""
+    if lists and all(ids is lists[0] for ids in lists):
+        # As a rule all rows have one list, perhaps half a vocabulary long.
+        return torch.tensor([lists[0]], dtype=torch.int32, device=device).repeat(len(lists), 1)
     width = max(map(len, lists), default=0)
     rows = [[*ids, *[-1] * (width - len(ids))] for ids in lists]
     return torch.tensor(rows, dtype=torch.int32, device=device).reshape(len(lists), width)

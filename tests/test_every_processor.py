@@ -101,6 +101,21 @@ def test_structure_dtype_and_shape_are_kept(row: Row, dtype: torch.dtype, data: 
 
 
 @every_row
+def test_there_may_be_no_rows(row: Row) -> None:
+    """As in an engine whose last sequence has just ended."""
+    context = lk.Context.of([[3]], COLUMNS)
+    none = torch.zeros(0, dtype=torch.int64)
+    state = lk.select(row.processor.init_state(context), none)
+    context = lk.select_context(context, none)
+    for tokens in (none, none[:, None], torch.zeros((0, 0), dtype=torch.int64)):
+        state = row.processor.advance(state, tokens)
+    assert row.processor.process_logits(state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
+    with tensor_path():
+        state = row.processor.advance(state, none)
+        assert row.processor.process_logits(state, torch.zeros(0, COLUMNS), context)[1].shape == (0, COLUMNS)
+
+
+@every_row
 @few
 @given(st.data())
 def test_rows_may_be_permuted_and_repeated(row: Row, data: st.DataObject) -> None:

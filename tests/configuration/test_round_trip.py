@@ -14,7 +14,7 @@ from logitkit.configuration.kinds import KINDS
 from logitkit.errors import ConfigurationError
 from tests.batches import run, same_result
 from tests.continue_saved import batch
-from tests.registry import EOS, ROWS, Row, vocabulary
+from tests.registry import ROWS, TOKENS, Row, vocabulary
 
 SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 
@@ -110,3 +110,22 @@ def test_a_row_that_is_left_nothing_ends_as_the_vocabulary_says() -> None:
     masked = made.process_logits(made.init_state(context), torch.ones(1, 72), context)[1]
     assert masked[0, EOS] == 0
     assert masked.isneginf().sum() == 71
+
+
+def test_sections_of_a_text_may_have_several_constraints() -> None:
+    config = {
+        "then": {"first": {"regex": "[ab]*", "banned_strings": ["aa"]}, "second": {"choice": ["1", "2"]}, "marker": "-"}
+    }
+    made = lk.from_config(config, vocabulary())
+    assert lk.to_config(made) == config
+    context = lk.Context.of([[]], 72)
+    state = made.advance(made.init_state(context), torch.tensor([[TOKENS.index(b"a")]]))
+    masked = made.process_logits(state, torch.zeros(1, 72), context)[1][0]
+    assert masked[[TOKENS.index(t) for t in (b"a", b"b", b"-", b"1")]].tolist() == [-torch.inf, 0, 0, -torch.inf]
+
+
+def test_what_is_for_several_rows_has_no_json_form() -> None:
+    with pytest.raises(ConfigurationError, match=r"\(1, 2\) stands for one of several rows"):
+        lk.to_config(lk.ForcedTokens([[1, 2], [3]]))
+    with pytest.raises(ConfigurationError, match=r"\['forced_tokens'\]\[0\] is \[1, 2\]; allowed is an integer"):
+        lk.from_config({"forced_tokens": [[1, 2], [3]]}, vocabulary())

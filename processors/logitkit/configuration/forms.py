@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from logitkit.configuration.place import Place
+from logitkit.errors import ConfigurationError
 
 
 class Form(Protocol):
@@ -120,7 +121,13 @@ class TokenId:
         return Integer(0, place.vocabulary.size - 1).read(value, place)
 
     def write(self, value: int) -> int:
-        """Return the id."""
+        """Return the id.
+
+        Raises:
+            ConfigurationError: It is a list, of a row among others.
+        """
+        if not self.fits(value):
+            raise ConfigurationError(f"{value!r} stands for one of several rows; a configuration is that of one row")
         return value
 
     def schema(self) -> dict[str, Any]:

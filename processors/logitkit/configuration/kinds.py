@@ -109,7 +109,7 @@ _CONSTRAINTS = (
         "forced_tokens",
         ForcedTokens,
         ForcedTokens,
-        {"ids": ListOf(Either((TokenId(), ListOf(TokenId(), 0))), 0)},
+        {"ids": ListOf(TokenId(), 0)},
         "ids",
     ),
     Kind("no_repeat_ngram", NoRepeatNGram, NoRepeatNGram, {"n": Integer(0, 256), **_COUNTED}, "n"),

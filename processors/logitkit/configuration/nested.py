@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from logitkit.chain import Chain
 from logitkit.configuration.place import Place
 from logitkit.processor import Processor
 
@@ -22,7 +23,9 @@ class Nested:
         """Return the processor."""
         from logitkit.configuration.reading import read  # reading knows the kinds, and some kinds hold others
 
-        return read(value, place.nested())
+        made = read(value, place.nested())
+        # Several constraints are one, their intersection.
+        return made.processors[0] if isinstance(made, Chain) and len(made.processors) == 1 else made
 
     def write(self, value: Any) -> Any:
         """Return the configuration of a processor."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logitkit.context import Context
 from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.processor import Role, check_tokens, count_tokens, own_rows
 from logitkit.reals import checked_real
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
 from logitkit.sampling.host_rows import HostRow, host_rows
@@ -109,8 +109,7 @@ class Xtc:
     def advance(self, state: XtcState, tokens: Tensor) -> XtcState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("Xtc", state.position.shape[0], tokens)
-        said = (tokens >= 0).reshape(tokens.shape[0], -1).sum(1)
-        return state._replace(position=state.position + said)
+        return state._replace(position=state.position + count_tokens(tokens))
 
     def process_logits(self, state: XtcState, logits: Tensor, context: Context) -> tuple[XtcState, Tensor]:
         """Remove the likely tokens, in place on the CPU, in rows whose random number says so."""

@@ -14,7 +14,7 @@ from logitkit.configuration.kinds import KINDS
 from logitkit.errors import ConfigurationError
 from tests.batches import run, same_result
 from tests.continue_saved import batch
-from tests.registry import ROWS, TOKENS, Row, vocabulary
+from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary
 
 SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 

@@ -21,12 +21,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import llama_cpp
 import numpy as np
 
 from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit_adapters.llama_cpp_after_hooks import check_grammar, check_penalties, grammar_of
 
 __all__ = ["Call", "GuardedHook", "install", "report"]
 
@@ -75,21 +76,31 @@ def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
 class _Guarded(llama_cpp.LogitsProcessorList):
     """The one call that the engine makes for all hooks of a list."""
 
-    def __init__(self, calls: Iterable[Call]) -> None:
+    def __init__(self, calls: Iterable[Call], llama: Any) -> None:
         self._calls = tuple(calls)
+        self._llama: Any = ref(llama)
+        self._grammar: Any = None
         self.runs = 0
         super().__init__([self._run])
 
     def _run(self, input_ids: Any, scores: Any) -> Any:
+        if not self.runs:
+            self._grammar = grammar_of(self._llama()._sampler)
         self.runs += 1
+        before = None if self._grammar is None else scores.copy()
         try:
             for call in self._calls:
                 processed = call(input_ids, scores)
                 if processed is not scores:
                     # numpy would take None for NaN.
                     np.copyto(scores, processed, casting="same_kind")
+            if before is not None:
+                check_grammar(self._grammar, scores)
         except BaseException as error:  # noqa: BLE001 (raised by `sample`)
             report(error)
+            if before is not None:
+                # llama.cpp chooses a token all the same, and ends the process if its grammar forbids that.
+                np.copyto(scores, before)
         return scores
 
 
@@ -143,8 +154,9 @@ def _in_turn(original: Any, call: inspect.BoundArguments, hooks: list[Any]) -> G
             "a Llama with a draft_model shows its hooks drafts as if they were text; load it without draft_model "
             "to use logits_processor"
         )
+    check_penalties(call.arguments)
     call.arguments["logits_processor"] = _Guarded(
-        hook.for_generation() if isinstance(hook, GuardedHook) else hook for hook in hooks
+        (hook.for_generation() if isinstance(hook, GuardedHook) else hook for hook in hooks), llama
     )
     tokens, sampler = original(*call.args, **call.kwargs), None
     try:
@@ -166,7 +178,8 @@ def _in_turn(original: Any, call: inspect.BoundArguments, hooks: list[Any]) -> G
 
 
 def _sample(original: Any) -> Any:
-    place = list(inspect.signature(original).parameters).index("logits_processor") - 1
+    signature = inspect.signature(original)
+    place = list(signature.parameters).index("logits_processor") - 1
 
     @functools.wraps(original)
     def sample(self: Any, *args: Any, **options: Any) -> Any:
@@ -180,8 +193,9 @@ def _sample(original: Any) -> Any:
         hooks = _hooks(given)
         if not hooks:
             return _raising(original, self, *args, **options)
+        check_penalties(signature.bind(self, *args, **options).arguments)
         # `Llama` gives no heed to the list if an earlier generation has left a sampler.
-        guarded, left = _Guarded(hooks), self._sampler
+        guarded, left = _Guarded(hooks, self), self._sampler
         if len(args) > place:
             args = (*args[:place], guarded, *args[place + 1 :])
         else:

@@ -11,6 +11,7 @@ import llama_cpp
 import numpy as np
 import pytest
 import torch
+from llama_cpp.llama_grammar import LlamaGrammar
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 import logitkit as lk
@@ -218,6 +219,51 @@ def test_a_logit_bias_that_cannot_be_is_refused(bias: dict[int, float], error: t
     for processors in (logits_processor(COLOURS), llama_cpp.LogitsProcessorList([*logits_processor(COLOURS)])):
         with pytest.raises(error):
             llama().create_completion(PROMPT, logit_bias=bias, logits_processor=processors)
+
+
+@pytest.mark.parametrize("mode", ["completion", "stream", "generate", "chat"])
+@pytest.mark.parametrize(
+    "grammar", ["root ::= [0-9]+", 'root ::= "blue" [a-z]*', 'root ::= ("red" | "blue") "x"*', "json"]
+)
+def test_a_grammar_that_leaves_no_token_is_an_error_and_not_the_end_of_the_process(mode: str, grammar: str) -> None:
+    text = llama_cpp.llama_grammar.JSON_GBNF if grammar == "json" else grammar
+    options = {"grammar": LlamaGrammar.from_string(text, verbose=False), "logits_processor": logits_processor(COLOURS)}
+    calls = {
+        "completion": lambda: llama().create_completion(PROMPT, max_tokens=60, **options),
+        "stream": lambda: list(llama().create_completion(PROMPT, max_tokens=60, stream=True, **options)),
+        "generate": lambda: list(llama().generate(ids(PROMPT), **options)),
+        "chat": lambda: llama().create_chat_completion([{"role": "user", "content": PROMPT}], max_tokens=60, **options),
+    }
+    with pytest.raises(ConfigurationError, match="grammar allows none"):
+        calls[mode]()
+
+
+def test_an_error_of_a_processor_beside_a_grammar_reaches_the_caller() -> None:
+    def spoil(ids: Any, scores: Any) -> Any:
+        scores[:] = -np.inf
+        raise Surprise
+
+    grammar = LlamaGrammar.from_string("root ::= [a-z]+", verbose=False)
+    together = llama_cpp.LogitsProcessorList([*logits_processor(lk.RepetitionPenalty(1.1)), spoil])
+    with pytest.raises(Surprise):
+        llama().create_completion(PROMPT, logits_processor=together, grammar=grammar)
+
+
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        {"repeat_penalty": -1.0},
+        {"repeat_penalty": 0.0},
+        {"frequency_penalty": 1e39},
+        {"presence_penalty": float("-inf")},
+    ],
+)
+def test_penalties_that_would_bring_masked_tokens_back_are_refused(penalty: dict[str, float]) -> None:
+    llama().reset()
+    llama().eval(ids(PROMPT))
+    for call in (llama().sample, lambda **options: llama().create_completion(PROMPT, **options)):
+        with pytest.raises(ConfigurationError, match="penalty is"):
+            call(logits_processor=logits_processor(COLOURS), **penalty)
 
 
 def test_a_prompt_that_the_engine_is_not_given_is_refused() -> None:

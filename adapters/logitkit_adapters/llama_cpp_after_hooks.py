@@ -1,0 +1,70 @@
+"""What llama.cpp does to logits after its hooks: penalties that could bring masked tokens back, and a grammar."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.errors import ConfigurationError
+
+__all__ = ["check_grammar", "check_penalties", "grammar_of"]
+
+_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
+
+
+def check_penalties(arguments: Mapping[str, Any]) -> None:
+    """Refuse penalties that make a number, infinity or NaN of -inf.
+
+    Args:
+        arguments: Of `Llama.generate` or `Llama.sample`, those that were given.
+
+    Raises:
+        ConfigurationError: One of them does.
+    """
+    for name in ("repeat_penalty", "frequency_penalty", "presence_penalty"):
+        if name in arguments:
+            penalty = ctypes.c_float(arguments[name]).value
+            if not math.isfinite(penalty) or (name == "repeat_penalty" and penalty <= 0):
+                above = " above 0" if name == "repeat_penalty" else ""
+                raise ConfigurationError(
+                    f"{name} is {arguments[name]!r}, with which llama.cpp would bring back tokens that logits_processor masked; "
+                    f"give a finite number{above}"
+                )
+
+
+def grammar_of(sampler: Any) -> Any:
+    """Return the grammar in a chain of samplers, a `LlamaSampler`, or None."""
+    chain, hooks = sampler.sampler, {place for place, _ in sampler.custom_samplers}  # these have no names
+    places = (place for place in range(llama_cpp.llama_sampler_chain_n(chain)) if place not in hooks)
+    each = (llama_cpp.llama_sampler_chain_get(chain, place) for place in places)
+    return next((one for one in each if llama_cpp.llama_sampler_name(one) == b"grammar"), None)
+
+
+def check_grammar(grammar: Any, scores: NDArray[np.float32]) -> None:
+    """Refuse scores of which a grammar allows none: llama.cpp would end the process.
+
+    Args:
+        grammar: What `grammar_of` returned; it stays as it is.
+        scores: [V], which stay as they are.
+
+    Raises:
+        ConfigurationError: The grammar masks all that are not masked.
+    """
+    ids = np.flatnonzero(scores > -np.inf)
+    left = np.zeros(len(ids), _CANDIDATE)
+    left["id"], left["logit"] = ids, scores[ids]
+    data = left.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data))
+    if len(ids):
+        candidates = llama_cpp.llama_token_data_array(data=data, size=len(ids), selected=-1, sorted=False)
+        llama_cpp.llama_sampler_apply(grammar, ctypes.byref(candidates))
+    if not (left["logit"] > -np.inf).any():
+        raise ConfigurationError(
+            "grammar allows none of the tokens that logits_processor allows here, so that the text cannot go on; put both into "
+            "one pattern, or give one of them"
+        )

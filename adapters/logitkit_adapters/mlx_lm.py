@@ -12,7 +12,7 @@
   ids cannot tell a new prompt from the same text going on where the prompt is (a beginning of) a prompt and its output from
   before, or that and one token: call `new_generation` in between.
 - *To go on in the middle of a constrained text* show all of it: `prompt=` the ids before it, and no cache.
-- *`input_embeddings` without tokens*: mlx-lm calls no processor for the first token. Give it the tokens too.
+- *`input_embeddings` without tokens* are refused: mlx-lm calls no processor for the first token. Give it the tokens too.
 - mlx-lm's server takes no processors. Its text of an output lacks the space that the output may begin with.
 """
 
@@ -33,7 +33,7 @@ from logitkit.left_pads import LeftPads
 from logitkit.processor import Processor, name_of, process_checked, reads_prompt
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
-from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens
+from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, why_tokens_are_missing
 
 try:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -102,13 +102,16 @@ class MlxLmLogitsProcessor:
 
 
 class _Beginning:
-    """Count the left pads of a sequence that begins, and warn, once, if mlx-lm hides what is before it."""
+    """Count the left pads of a sequence that begins, refuse it if mlx-lm hides its output, and warn if its prompt, once."""
 
     def __init__(self, processor: Processor[Any], left_pads: LeftPads) -> None:
         self._watched = name_of(processor) if reads_prompt(processor) else None
         self._left_pads = left_pads
 
     def __call__(self, ids: Tensor) -> Tensor:
+        reason = why_tokens_are_missing()
+        if reason is not None:
+            raise ConfigurationError(f"the hook misses tokens of the output: mlx-lm {reason}")
         if self._watched is not None:
             shown, cached = ids.shape[1], cached_tokens()
             if cached is not None and cached > shown:

@@ -1,7 +1,7 @@
-"""What mlx-lm knows, and tells no hook: which sequence of a batch it is, and how much of it is in the cache.
+"""What mlx-lm knows, and tells no hook: which sequence of a batch it is, how much of it is in the cache, what it skips.
 
 mlx-lm gives a hook nothing but ids. So this looks at the variables of the function that called it, and says nothing where they
-are not as expected. Nothing may depend on it but a warning, and a choice between sequences that ids cannot tell apart.
+are not as expected. Nothing may depend on it but warnings, errors, and a choice between sequences that ids cannot tell apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from types import FrameType
 from typing import Any
 
-__all__ = ["batch_sequence", "cached_tokens"]
+__all__ = ["batch_sequence", "cached_tokens", "why_tokens_are_missing"]
 
 # Functions of this module call hooks.
 MODULE = "mlx_lm.generate"
@@ -42,6 +42,22 @@ def batch_sequence() -> tuple[Hashable, bool]:
         return None, False
     # A batch makes its first step when it is made, of prompts.
     return names[row], frame.f_back is not None and frame.f_back.f_code.co_name == "__init__"
+
+
+def why_tokens_are_missing() -> str | None:
+    """Return why a hook whose first call this is does not see every token of the output, or None if it does."""
+    frame = _caller(sys._getframe())  # noqa: SLF001
+    while frame is not None:
+        name, variables = frame.f_code.co_name, frame.f_locals
+        # It counts the tokens that it has chosen.
+        if name == "generate_step" and "n" in variables:
+            return (
+                "chose the first token without it, as with input_embeddings and no tokens; give mlx-lm the tokens too"
+            )
+        if name == "speculative_generate_step" and variables.get("num_draft_tokens", 1) < 1:
+            return "shows it the last token only, as with num_draft_tokens=0; ask for drafts, or give no draft_model"
+        frame = _caller(frame)
+    return None
 
 
 def _caller(frame: FrameType) -> FrameType | None:

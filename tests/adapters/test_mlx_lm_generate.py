@@ -15,6 +15,7 @@ from mlx_lm.models.cache import load_prompt_cache, save_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 import logitkit as lk
+from logitkit.errors import ConfigurationError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
 from tests.adapters import demo
 from tests.adapters.demo_mlx_lm import (
@@ -235,3 +236,14 @@ def test_hooks_stand_beside_processors_of_mlx_lm() -> None:
     new = plain(ids, [logits_processor(regex(DATE)), logits_processor(late)])
     check(DATE, new)
     check(r" 2.*", new)
+
+
+def test_output_that_mlx_lm_does_not_show_is_refused() -> None:
+    ids, hook = prompts(DATE)[0], logits_processor(regex(DATE))
+    embeddings = model().model.embed_tokens(mx.array(ids))
+    with pytest.raises(ConfigurationError, match="first token"):
+        plain([], [hook], input_embeddings=embeddings)
+    with pytest.raises(ConfigurationError, match="last token only"):
+        speculative(ids, [hook], noisy_model(), num_draft_tokens=0)
+    # With the tokens all is well.
+    check(DATE, plain(ids, [hook], input_embeddings=embeddings))

@@ -207,7 +207,11 @@ def _same_memory(one: Tensor, other: Tensor) -> bool:
 
 
 def _shape(array: Any) -> tuple[int, ...]:
-    return lists.shape_of(array) if isinstance(array, list) else tuple(getattr(array, "shape", ()))
+    if isinstance(array, list):
+        return lists.shape_of(array)
+    if isinstance(array, Tensor) and array.is_nested:
+        return (array.size(0),)  # rows of several lengths
+    return tuple(getattr(array, "shape", ()))
 
 
 def _described(array: Any) -> str:

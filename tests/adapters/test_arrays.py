@@ -38,6 +38,13 @@ def mlx_array(values: Any, dtype: str) -> Any:
     return mx.array(values, getattr(mx, dtype))
 
 
+def within_itself() -> list[Any]:
+    """A list that holds itself."""
+    made: list[Any] = []
+    made.append(made)
+    return made
+
+
 def plain_list(values: Any, dtype: str) -> Any:
     return [list(row) if isinstance(row, list) else row for row in values]
 
@@ -235,6 +242,13 @@ class TestTorch:
         with pytest.raises(ConfigurationError, match="not dense, or has no values"):
             logits_to_torch(given)
 
+    @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+    @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+    def test_rows_of_several_lengths_are_refused(self, layout: torch.layout) -> None:
+        given = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+        with pytest.raises(ConfigurationError, match="logits of shape"):
+            call_to_torch([[1], [2]], given)
+
 
 class TestMlx:
     def test_other_consumers_see_what_they_would_have_seen(self) -> None:
@@ -375,6 +389,7 @@ class TestIds:
         (np.zeros(3, np.longdouble), "torch knows no numpy arrays"),
         (np.ma.masked_array([1.0, 2.0], [0, 1]), "MaskedArray"),
         ([[1.0, 2.0], [3.0]], r"a list of shape \[2, 2\]"),
+        (within_itself(), r"list of shape \[1(, 1)*\]"),
         ([1.0, [2.0]], "rows of equal lengths"),
         ([1.0, "a"], "something else than numbers"),
         ([1.0, None], "something else than numbers"),

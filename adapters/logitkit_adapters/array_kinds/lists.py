@@ -11,6 +11,8 @@ from logitkit.errors import ConfigurationError
 
 __all__ = ["from_torch", "shape_of", "to_torch"]
 
+DIMENSIONS = 8  # a list may hold itself
+
 
 def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
     """Return a tensor of a list's numbers, True for a copy, and None.
@@ -38,12 +40,14 @@ def from_torch(tensor: Tensor, like: list[Any]) -> tuple[list[Any], bool]:
 
 
 def shape_of(array: Any) -> tuple[int, ...]:
-    """Return the shape of a list, if its rows are of the length of the first.
+    """Return the shape of a list, if its rows are of the length of the first; not more than so many dimensions.
 
     Example:
         >>> shape_of([[1, 2, 3], [4, 5, 6]])
         (2, 3)
     """
-    if not isinstance(array, list):
-        return ()
-    return (len(array), *(shape_of(array[0]) if array else ()))
+    shape: list[int] = []
+    while isinstance(array, list) and len(shape) < DIMENSIONS:
+        shape.append(len(array))
+        array = array[0] if array else None
+    return tuple(shape)

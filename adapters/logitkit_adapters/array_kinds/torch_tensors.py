@@ -18,8 +18,9 @@ def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
         ConfigurationError: It is sparse, nested, quantized, or on the device `meta`.
     """
     if array.layout != torch.strided or array.is_nested or array.is_quantized or array.device.type == "meta":
+        shape = "nested" if array.is_nested else list(array.shape)
         raise ConfigurationError(
-            f"a tensor {list(array.shape)} of {array.dtype} is not dense, or has no values; convert it before"
+            f"a tensor, {shape}, of {array.dtype} is not dense, or has no values; convert it before"
         )
     # To write to a tensor that requires grad would falsify a gradient, or change a weight.
     unsafe = writing and (

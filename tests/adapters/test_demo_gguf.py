@@ -69,10 +69,13 @@ def test_the_file_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert path.parent.parent == tmp_path
 
 
-def test_a_file_that_was_cut_off_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("damaged", [b"cont", b"cont\0\0\0"])
+def test_a_file_that_was_damaged_is_written_again(
+    damaged: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     path = cached(b"content", "a.gguf")
-    path.write_bytes(b"cont")
+    path.write_bytes(damaged)
     assert cached(b"content", "a.gguf").read_bytes() == b"content"
     assert cached(b"other", "a.gguf") != path
 

@@ -71,7 +71,7 @@ def cached(content: bytes, name: str) -> Path:
     base = Path(root) if Path(root).is_absolute() else Path.home() / ".cache"
     key = hashlib.sha256(content).hexdigest()[:16]
     path = base / "logitkit" / f"{Path(name).stem}-{key}{Path(name).suffix}"
-    if not path.is_file() or path.stat().st_size != len(content):
+    if not path.is_file() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(prefix=f".{path.stem}-", dir=path.parent, delete=False) as unfinished:
             try:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from logitkit.automata.behaviours import Behaviours, Ints, starts
 from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.automata.ranges import expand
+from logitkit.automata.short_fallbacks import Rows, chain_lengths, shortened
 
 # As a class's default target: the state stays what it is.
 STAY = -1
@@ -97,12 +98,18 @@ class TokenAutomaton:
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int64), kind="stable")
         target: Ints = behaviours.target.astype(np.int16 if states < 2**15 else np.int32)
+        row_start = starts(np.bincount(behaviours.source, minlength=states))
+        row_class, row_target = owner.take(order), target.take(order)
+        if fallback is not None:
+            row_start, row_class, row_target, fallback = shortened(
+                Rows(row_start, row_class, row_target, fallback), classes
+            )
         return cls(
             class_of=class_of,
             default=behaviours.default.astype(np.int32),
-            row_start=starts(np.bincount(behaviours.source, minlength=states)),
-            row_class=owner.take(order),
-            row_target=target.take(order),
+            row_start=row_start,
+            row_class=row_class,
+            row_target=row_target,
             accepting=accepting,
             start=start,
             eos_ids=tuple(ends.tolist()),
@@ -191,14 +198,7 @@ class TokenAutomaton:
     @cached_property
     def longest_chain(self) -> int:
         """Most states that one falls back through, itself included."""
-        length = 1
-        if self.fallback is not None:
-            at = self.fallback
-            while not np.array_equal(at, self.fallback[at]):
-                at = self.fallback[at]
-                length += 1
-            length += 1
-        return length
+        return 1 if self.fallback is None else 1 + int(chain_lengths(self.fallback).max())
 
     def legal_classes(self, state: int) -> NDArray[np.bool_]:
         """Return which classes a live state allows: [C] bool."""

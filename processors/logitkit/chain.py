@@ -28,6 +28,7 @@ from logitkit.processor import (
     reads_prompt,
     role_of,
 )
+from logitkit.tokens.forced import ForcedTokens
 from logitkit.tokens.id_lists import checked_ids
 
 __all__ = ["Chain", "chain"]
@@ -60,8 +61,14 @@ class Chain:
     def advance(self, state: tuple[Any, ...], tokens: Tensor) -> tuple[Any, ...]:
         """Return the states of all processors after `tokens`, [B] or [B, T] int64."""
         after = []
+        going_on = tokens
         for processor, before in zip(self.processors, state, strict=True):
-            now = processor.advance(before, tokens)
+            if isinstance(processor, ForcedTokens):
+                going_on = processor.without_ends(before, going_on, self._eos_ids)
+        for processor, before in zip(self.processors, state, strict=True):
+            # What follows the text is finished by EOS; what counts tokens counts that one too.
+            follows_text = role_of(processor) is Role.CONSTRAINT and hasattr(processor, "vocabulary")
+            now = processor.advance(before, going_on if follows_text else tokens)
             check_same_structure(processor, "advance", before, now)
             after.append(now)
         return tuple(after)

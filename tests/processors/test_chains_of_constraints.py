@@ -115,3 +115,24 @@ def test_the_row_that_a_chain_ended_is_named() -> None:
     narrow = lk.chain(lk.Regex("ab", V), lk.StopStrings(["aa"], V), lk.BanTokens(ids(b"b")))
     state = narrow.advance(narrow.init_state(context), torch.tensor([ids(b"a")[0], -1, ids(b"ab")[0]]))
     assert narrow.conflicts(state).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_forced_eos_finishes_no_row(first: bool) -> None:
+    """As decoders that begin with EOS and a language want it; the row goes on behind it under its other constraints."""
+    forced, stop = lk.ForcedTokens([EOS, *ids(b"a"), EOS]), lk.StopStrings(["b"], V)
+    chain = lk.chain(forced, stop) if first else lk.chain(stop, forced)
+    context = lk.Context.of([[]], COLUMNS)
+    start = chain.init_state(context)
+    state = start
+    for token in (EOS, ids(b"a")[0], EOS):
+        logits = chain.process_logits(state, torch.zeros(1, COLUMNS), context)[1][0]
+        assert logits.isfinite().nonzero()[:, 0].tolist() == [token]
+        state = chain.advance(state, torch.tensor([token]))
+    at_once = chain.advance(start, torch.tensor([[EOS, -1, ids(b"a")[0], EOS]]))
+    for now in (state, at_once):
+        assert chain.process_logits(now, torch.zeros(1, COLUMNS), context)[1].isfinite().all()
+    ended = chain.advance(state, torch.tensor([EOS]))
+    assert chain.process_logits(ended, torch.zeros(1, COLUMNS), context)[1].isfinite().sum() <= 2
+    stopped = chain.advance(state, torch.tensor([ids(b"b")[0]]))
+    assert chain.process_logits(stopped, torch.zeros(1, COLUMNS), context)[1].isfinite().sum() == 1

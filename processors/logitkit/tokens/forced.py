@@ -45,9 +45,9 @@ class ForcedState(NamedTuple):
 class ForcedTokens:
     """Begin the output with given tokens, whatever they are; after them everything is free.
 
-    What is forced is a matter of position alone: EOS inside the ids does not finish a row, and a row whose output so far is
-    another (a draft) goes on with the ids that are left. A forced token keeps its logit if that is finite and is at 0 if
-    not, so that it wins over masks before it; masks behind it, in a `chain`, win over it.
+    What is forced is a matter of position alone: EOS inside the ids does not finish a row, nor does it for the other constraints of
+    a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. A forced token keeps its logit
+    if that is finite and is at 0 if not, so that it wins over masks before it; masks behind it, in a `chain`, win over it.
 
     Args:
         ids: Token ids, for every row; or one list for each row of the batch, of any lengths. None change nothing.
@@ -106,6 +106,16 @@ class ForcedTokens:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("ForcedTokens", state.position.shape[0], tokens)
         return state._replace(position=state.position + count_tokens(tokens))
+
+    def without_ends(self, state: ForcedState, tokens: Tensor, eos_ids: Sequence[int]) -> Tensor:
+        """Return the tokens, with none (-1) for each EOS that is forced: it ends nothing, and a chain hides it from constraints."""
+        if state.ids.shape[1] == 0 or not eos_ids:
+            return tokens
+        columns = tokens if tokens.dim() == 2 else tokens[:, None]
+        before = (columns >= 0).to(torch.int64).cumsum(1) - 1
+        ends = torch.isin(columns, torch.tensor(eos_ids, device=tokens.device))
+        forced = state.position[:, None] + before < (state.ids >= 0).sum(1, keepdim=True)
+        return torch.where(ends & forced, -1, columns).reshape(tokens.shape)
 
     def process_logits(self, state: ForcedState, logits: Tensor, context: Context) -> tuple[ForcedState, Tensor]:
         """Leave rows that are not through nothing but the next of their ids.

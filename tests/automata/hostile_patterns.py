@@ -56,6 +56,16 @@ HOSTILE = {
     "product of loops": "(?:" + "|".join(f"(?:a{{{p}}})*" for p in (2, 3, 5, 7, 11, 13, 17, 19)) + ")",
     "ambiguous fields": "(.{1,200},){1,50}",
     "atomic options": "(?>" + "".join(f"{chr(97 + i)}?" for i in range(20)) + ")z",
+    "lookbehinds of one character": "".join(rf"(?:\w(?<!{chr(0x100 + i)}))?" for i in range(220)),
+    "letters with lookbehinds": "".join(rf"(?:\w(?<!{chr(97 + i % 26)}))?" for i in range(500)),
+    "lookbehinds in a row": "(?:." + "".join(f"(?<!{chr(0x100 + i)})" for i in range(1300)) + ")*",
+    "overlapping sets": "".join(f"[{chr(0x100 + i)}-{chr(0x1000 + 7 * i)}]?" for i in range(1000)),
+    "overlapping sets in a loop": "(?:"
+    + "".join(f"[{chr(0x100 + i)}-{chr(0x1000 + 7 * i)}]?" for i in range(700))
+    + ")*",
+    "ideographs": "".join(chr(0x4E00 + 17 * i % 0x5000) for i in range(3300)),
+    "ideographs and a large count": "".join(chr(0x4E00 + i) for i in range(1600)) + ".{1,40000}",
+    "ideographs and optional words": r"\w?".join(chr(0x4E00 + i) for i in range(1600)),
     "atomic groups": r"(?>(?>a+|ab)+|(?>b+|ba)*c){1,30}",
 }
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from logitkit.automata.alphabet import Alphabet
 from logitkit.automata.guarded import Guard, Guarded
 from logitkit.automata.limits import Limits
-from logitkit.automata.subset import SymbolDfa, split
+from logitkit.automata.subset import Blocks, SymbolDfa, shared_symbols, split
 
 # The position of a thread whose body has matched, while lookaheads inside it are still open.
 MATCHED = -1
@@ -66,11 +66,17 @@ def determinise_guarded(guarded: Guarded, alphabet: Alphabet, limits: Limits) ->
     states = [start]
     moves: list[dict[int, int]] = []
     accepting: list[bool] = []
+    cuts: dict[tuple[int, ...], Blocks] = {}
     while len(moves) < len(states):
         state = states[len(moves)]
         accepting.append(machine.accepts(state))
         row: dict[int, int] = {}
-        for block, _ in split(tuple(sorted(machine.masks(state)))) if state.main else ():
+        masks = tuple(sorted(machine.masks(state))) if state.main else ()
+        blocks = cuts.get(masks)
+        if blocks is None:
+            limits.check_work(machine.work * STEP_COST + len(masks) * shared_symbols(masks).bit_count() // 4)
+            blocks = cuts[masks] = split(masks)
+        for block, _ in blocks:
             after = machine.step(state, (block & -block).bit_length() - 1)
             if not after.main:
                 continue

@@ -66,6 +66,9 @@ class Fallback:
 
 NOT_LISTED = -1
 
+# Up to so many symbols of a move are written one by one.
+FEW_SYMBOLS = 16
+
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:
     """Write the symbols of a minimal automaton out as UTF-8; the result is minimal too.
@@ -76,13 +79,14 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     Args:
         dfa: A minimal automaton, or None for the empty language.
         alphabet: Its alphabet.
-        limits: Bound on the number of states.
+        limits: Bounds on the number of states, and on the size of their tables.
 
     Raises:
-        PatternTooLarge: There are too many states.
+        PatternTooLarge: There are too many states, or too many symbols beside them.
     """
     if dfa is None:
         return ByteDfa(np.zeros((3, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE)
+    limits.check_work(len(dfa.moves) * alphabet.size // 2)
     targets = _targets(dfa, alphabet.size)
     alphabet, targets = _without_equal_symbols(alphabet, targets)
     tree = Utf8Tree.of(alphabet)
@@ -128,9 +132,14 @@ def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
     targets = np.zeros((len(dfa.moves) + FIRST_STATE, symbols), np.int32)
     for mask, (sources, reached) in moves.items():
         at = np.array(sources)
-        for symbol in range(mask.bit_length()):
-            if mask >> symbol & 1:
-                targets[at, symbol] = reached
+        if mask.bit_count() <= FEW_SYMBOLS:
+            for symbol in range(mask.bit_length()):
+                if mask >> symbol & 1:
+                    targets[at, symbol] = reached
+        else:
+            bits = np.frombuffer(mask.to_bytes(symbols // 8 + 1, "little"), np.uint8)
+            among = np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+            targets[at[:, None], among] = np.array(reached)[:, None]
     return targets
 
 
@@ -208,12 +217,16 @@ def _group(
         The number of each pair, one pair of each number, and where it leads, by class of bytes.
     """
     weights = np.random.default_rng(0x5EED).integers(1, 2**63, shown.shape[1], dtype=np.uint64) | np.uint64(1)
-    # The weight of a child is the sum of those of its bytes: so the hash needs no list of where each pair leads.
-    of_child = np.zeros((below.shape[1], len(shown)), np.uint64)
-    np.add.at(of_child, (shown, np.arange(len(shown))[:, None]), weights)
-    digest = (below.astype(np.uint64) @ of_child)[state, node]
-    _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
     rows = below.ravel().take((state * below.shape[1])[:, None] + shown.take(node, axis=0))
+    if below.size * len(shown) < rows.size:
+        # The weight of a child is the sum of those of its bytes: so each state and each child is looked at once.
+        of_child = np.zeros((below.shape[1], len(shown)), np.uint64)
+        np.add.at(of_child, (shown, np.arange(len(shown))[:, None]), weights)
+        digest = (below.astype(np.uint64) @ of_child)[state, node]
+    else:
+        # Few of the pairs of a state and a node are live.
+        digest = rows.astype(np.uint64) @ weights
+    _, first, inverse = np.unique(digest, return_index=True, return_inverse=True)
     if not np.array_equal(rows.take(first.take(inverse), axis=0), rows):
         _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return inverse.ravel(), first, rows[first]

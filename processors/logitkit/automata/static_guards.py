@@ -39,13 +39,13 @@ def without_guards(guarded: Guarded, alphabet: Alphabet, limits: Limits) -> tupl
     Args:
         guarded: The automata; the pattern's is the last.
         alphabet: Their alphabet.
-        limits: Bound on the number of positions.
+        limits: Bounds on the positions and the moves between them.
 
     Returns:
         The plain position automaton and the symbols that each position reads, or None if a guard looks further.
 
     Raises:
-        PatternTooLarge: There are too many positions.
+        PatternTooLarge: There are too many positions, or too many moves between them.
     """
     guards = _Guards(guarded, alphabet)
     if not guards.look_at_one_character():
@@ -55,10 +55,16 @@ def without_guards(guarded: Guarded, alphabet: Alphabet, limits: Limits) -> tupl
     places = [start]
     follow: list[tuple[int, ...]] = []
     masks: list[int] = [0]
+    work = 0
     while len(follow) < len(places):
         place = places[len(follow)]
         after = []
-        for target, mask in guards.moves(place):
+        # Each condition of each move is looked at for each block.
+        work += 2 * len(guards.blocks) * sum(len(guard) + 1 for _, guard in guarded.follow[place.position])
+        limits.check_work(work)
+        moves = guards.moves(place)
+        work += 8 * len(moves)
+        for target, mask in moves:
             found = number.setdefault(target, len(places))
             if found == len(places):
                 limits.check_states(found)

@@ -10,6 +10,7 @@ import torch
 
 import logitkit as lk
 from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
+from logitkit.automata.bank_layout import BankLayout
 from logitkit.automata.bank_tables import advance_tensors, mask_tensors
 from logitkit.errors import BankFull
 
@@ -110,3 +111,37 @@ def test_the_automata_in_use_are_bounded() -> None:
     del first
     gc.collect()
     assert second.init_state(context()).slot.item() == 1
+
+
+def test_tables_that_inference_mode_made_are_written_outside_of_it() -> None:
+    vocab = vocabulary(103)
+    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(1, 5)]
+    bank = kept[0].bank
+    with torch.inference_mode():
+        for regex in kept:
+            regex.init_state(context())
+        made = bank.tables
+    later = lk.Regex("b", vocab)
+    state = later.init_state(context())
+    assert bank.tables.class_of is made.class_of
+    assert advance_tensors(bank.tables, *state, torch.tensor([1])).item() >= 2
+
+
+def test_what_could_not_be_written_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocab = vocabulary(104)
+    kept = [lk.Regex(f"a{{{n}}}b", vocab) for n in range(1, 5)]
+    for regex in kept:
+        regex.init_state(context())
+    bank = kept[0].bank
+    assert len(bank.tables.generation) == 8
+    later = lk.Regex("b", vocab)
+    state = later.init_state(context())
+    with monkeypatch.context() as patch:
+
+        def no_room(*_: object) -> bool:
+            raise torch.OutOfMemoryError("no memory is left on the device")
+
+        patch.setattr(BankLayout, "put", no_room)
+        with pytest.raises(torch.OutOfMemoryError):
+            _ = bank.tables
+    assert advance_tensors(bank.tables, *state, torch.tensor([1])).item() >= 2

@@ -185,18 +185,24 @@ class Bank:
 
     def build_tables(self, device: torch.device) -> BankTables:
         """Return the tables on a device, with all changes of the bank since."""
-        with self._lock:
+        # Tables made under inference_mode could not be written to outside of it.
+        with self._lock, torch.inference_mode(False):
             layout = self._layouts.get(device)
             if layout is None:
                 layout = self._lay_out(device)
             # Garbage collection may free a slot meanwhile, even in this thread: then it is among those that changed.
             changed = self._changed[device]
-            while changed:
-                slot = changed.pop()
-                automaton = self.automata[slot]
-                table = None if automaton is None else self.table_of(automaton)
-                if not layout.put(slot, table, self.generations[slot]):
-                    layout = self._lay_out(device)
+            try:
+                while changed:
+                    slot = changed.pop()
+                    automaton = self.automata[slot]
+                    table = None if automaton is None else self.table_of(automaton)
+                    if not layout.put(slot, table, self.generations[slot]):
+                        layout = self._lay_out(device)
+            except BaseException:
+                # What was not written, for want of memory say, would be missing for ever.
+                self._layouts.pop(device, None)
+                raise
             return layout.tables
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
@@ -226,7 +232,7 @@ class Bank:
 
     def nbytes(self) -> int:
         """Return the bytes that automata, cached masks and the tables on devices take now."""
-        tables = sum(layout.tables.nbytes() for layout in self._layouts.values())
+        tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
         return self._automata_size + self._masks_size + tables
 
 

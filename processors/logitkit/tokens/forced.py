@@ -45,9 +45,10 @@ class ForcedState(NamedTuple):
 class ForcedTokens:
     """Begin the output with given tokens, whatever they are; after them everything is free.
 
-    What is forced is a matter of position alone: EOS inside the ids does not finish a row, nor does it for the other constraints of
-    a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. A forced token keeps its logit
-    if that is finite and is at 0 if not, so that it wins over masks before it; masks behind it, in a `chain`, win over it.
+    What is forced is a matter of position alone: EOS inside the ids does not finish a row, nor does it for the other
+    constraints of a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. A
+    forced token keeps its logit if that is finite and is at 0 if not, so that it wins over masks before it; masks
+    behind it, in a `chain`, win over it.
 
     Args:
         ids: Token ids, for every row; or one list for each row of the batch, of any lengths. None change nothing.
@@ -108,7 +109,7 @@ class ForcedTokens:
         return state._replace(position=state.position + count_tokens(tokens))
 
     def without_ends(self, state: ForcedState, tokens: Tensor, eos_ids: Sequence[int]) -> Tensor:
-        """Return the tokens, with none (-1) for each EOS that is forced: it ends nothing, and a chain hides it from constraints."""
+        """Return the tokens, with none (-1) for each EOS that is forced, which ends nothing: a chain hides it."""
         if state.ids.shape[1] == 0 or not eos_ids:
             return tokens
         columns = tokens if tokens.dim() == 2 else tokens[:, None]

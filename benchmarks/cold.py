@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from logitkit.automata.shared import shared_by
-from logitkit.automata.subset import split
 from logitkit.patterns import classes
 from logitkit.vocabulary import Vocabulary
 
@@ -16,7 +15,6 @@ def forget(vocabulary: Vocabulary) -> None:
     shared = shared_by(vocabulary)
     shared._automata.clear()
     shared._bytes = 0
-    split.cache_clear()
     classes._build.cache_clear()
     classes._named.cache_clear()
     assert not shared.bank._masks, "an earlier automaton is still in use"

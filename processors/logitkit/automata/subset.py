@@ -102,6 +102,7 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
             blocks = cuts.get(distinct)
             if blocks is None:
                 seen += len(distinct) * shared_symbols(distinct).bit_count()
+                work += 2 * len(distinct)
                 limits.check_work(4 * work + seen // 4)
                 blocks = cuts[distinct] = split(distinct)
             for block, members in blocks:

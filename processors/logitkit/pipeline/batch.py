@@ -174,7 +174,9 @@ class BatchedRequests:
         if not self._steps:
             return logits
         if len(logits) != len(self._rows):
-            raise BatchMismatch(f"there are {len(logits)} rows of logits for {len(self._rows)} requests; they must agree")
+            raise BatchMismatch(
+                f"there are {len(logits)} rows of logits for {len(self._rows)} requests; they must agree"
+            )
         logits = own_rows("BatchedRequests", len(self._rows), logits)
         # What a processor needs of the prompt is in its state.
         context = Context.of([[]] * len(logits), logits.shape[1], logits.device)

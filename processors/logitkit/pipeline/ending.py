@@ -18,6 +18,9 @@ from logitkit.tokens.id_lists import Places, counts_of, id_tensor, rising
 
 __all__ = ["Ending", "EndingState"]
 
+# Most rows have something left among so many ids.
+PROBED = 64
+
 
 class EndingState(NamedTuple):
     """How each row ends.
@@ -62,10 +65,6 @@ class Ending:
         array, never, zero = as_array(logits)
         lists = state.eos_ids.numpy()
         for row, count in enumerate(counts_of(lists)):
-            # Most rows have something left among the first ids.
             if count and (array[row, :PROBED] == never).all() and (array[row] == never).all():
                 array[row, lists[row, :count]] = zero
         return state, logits
-
-
-PROBED = 64

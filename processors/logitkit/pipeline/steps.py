@@ -10,6 +10,7 @@ from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.errors import ConfigurationError
 from logitkit.pipeline.ending import Ending
 from logitkit.processor import Processor, batch_size_of, name_of
+from logitkit.sampling.temperature import Temperature
 
 __all__ = ["ORDER", "steps_of"]
 
@@ -19,12 +20,9 @@ def _step(made: type) -> type:
 
 
 def _order() -> tuple[type, ...]:
-    constraints_and_before, after = [], []
-    behind = False
-    for kind in KINDS.values():
-        behind = behind or kind.name == "temperature"
-        (after if behind else constraints_and_before).append(_step(kind.made))
-    return tuple(dict.fromkeys([*constraints_and_before, Ending, *after]))
+    steps = [_step(kind.made) for kind in KINDS.values()]
+    # A chain ends rows behind the last processor that may ban, which all stand before the first that scales.
+    return tuple(dict.fromkeys(step for made in steps for step in ((Ending, made) if made is Temperature else (made,))))
 
 
 # The classes of the steps: all languages are one, whose automata share a state.
@@ -49,7 +47,6 @@ def steps_of(processor: Processor[Any]) -> dict[type, Processor[Any]]:
         >>> list(steps_of(lk.chain(lk.RepetitionPenalty(1.1), lk.TopK(5))).values())
         [RepetitionPenalty(penalty=1.1, window=None, include_prompt=True), TopK(k=5, min_tokens_to_keep=1)]
     """
-    chained = isinstance(processor, Chain)
     links = processor.processors if isinstance(processor, Chain) else (processor,)
     found: dict[type, Processor[Any]] = {}
     last = -1
@@ -69,7 +66,7 @@ def steps_of(processor: Processor[Any]) -> dict[type, Processor[Any]]:
             )
         found[step], last = link, place
     if isinstance(processor, Chain) and processor.ending_ids:
-        found[Ending] = Ending(processor.ending_ids)  # type: ignore[attr-defined]
+        found[Ending] = Ending(processor.ending_ids)
     return {step: found[step] for step in ORDER if step in found}
 
 

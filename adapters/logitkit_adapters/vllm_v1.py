@@ -126,9 +126,7 @@ class V1Rows:
             return logits
         if any(len(row.output) < row.seen for row in self._rows.values()):
             self._replay()
-        pending = {
-            index: row.output[row.seen :] for index, row in self._rows.items() if len(row.output) > row.seen
-        }
+        pending = {index: row.output[row.seen :] for index, row in self._rows.items() if len(row.output) > row.seen}
         if pending:
             self._advance(pending)
         return self._batch.process_logits(logits)

@@ -1,8 +1,8 @@
 """logitkit in vLLM: one plugin, `logitkit_adapters.vllm:LogitsProcessor`, for offline use and for servers.
 
 It is found by itself where logitkit is installed, and may also be named:
-`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request says what it wants:
-`SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`, or of a server, whose extra arguments are flat, as a string of JSON:
+`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request says what it wants, in
+`SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`, or of a server, whose extra arguments are flat, in JSON:
 `extra_body={"vllm_xargs": {"logitkit": '{"regex": "[0-9]+"}'}}`. The format is that of `logitkit.from_config`.
 """
 

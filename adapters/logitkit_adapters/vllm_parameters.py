@@ -45,8 +45,8 @@ def asked(sampling_params: Any) -> Mapping[str, Any] | None:
         given = _parsed(given)
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or online that as a string of "
-            'JSON, such as {"choice": ["yes", "no"]}'
+            f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or online a string that is "
+            'its JSON, such as {"choice": ["yes", "no"]}'
         )
     return given
 

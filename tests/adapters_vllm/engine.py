@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from logitkit_adapters.demo import model_dir
@@ -56,8 +57,8 @@ def main() -> None:
     given = json.loads(sys.argv[1])
     params = [SamplingParams(**one) for _, one in given]
     outputs = llm.generate([text for text, _ in given], params, use_tqdm=False)
-    with open(sys.argv[2], "w") as file:
-        json.dump([list(output.outputs[0].token_ids) for output in outputs], file)
+    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+    Path(sys.argv[2]).write_text(json.dumps(tokens))
 
 
 if __name__ == "__main__":

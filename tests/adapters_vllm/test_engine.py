@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,9 @@ def preemptions(llm: Any) -> int:
 
 
 @pytest.fixture(scope="module")
-def llm() -> Iterator[Any]:
+def llm() -> Any:
     # Named, and found by its entry point too: it must work once all the same.
-    yield engine.start(logits_processors=[engine.PLUGIN])
+    return engine.start(logits_processors=[engine.PLUGIN])
 
 
 REQUESTS = [(engine.prompt(number), asked(number)) for number in range(64)]

@@ -19,11 +19,11 @@ from logitkit_adapters.vllm_engine import (
     check_tokens_are_shown,
     engine_of_caller,
     engine_vocabulary,
-    uses_v2,
     vocabulary,
 )
 from logitkit_adapters.vllm_parameters import Configurations, any_vocabulary, asked
 from logitkit_adapters.vllm_v1 import V1Rows
+from logitkit_adapters.vllm_v2 import V2Slots
 
 try:
     from vllm.v1.sample.logits_processor import LogitsProcessor as V1LogitsProcessor
@@ -57,7 +57,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
 
     Args:
         vllm_config: The engine's configuration.
-        device_or_req_states: The device of the logits.
+        device_or_req_states: V1: the device of the logits. V2: the tokens of all slots.
         is_pin_memory: Nothing that matters here.
 
     Raises:
@@ -69,11 +69,14 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         # With the configuration, so that none at its address is taken for it.
         self._vllm_config = vllm_config
         self._rows: V1Rows | None = None
+        self._slots: V2Slots | None = None
         configurations = _configurations_of(vllm_config)
+        first = _at_work.setdefault(id(vllm_config), self) is self
         if not isinstance(device_or_req_states, torch.device | str):
+            self._slots = V2Slots(configurations, device_or_req_states) if first else None
             return
         check_tokens_are_shown(vllm_config)
-        if _at_work.setdefault(id(vllm_config), self) is self:
+        if first:
             self._rows = V1Rows(configurations, torch.device(device_or_req_states))
 
     @classmethod
@@ -89,13 +92,8 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         config = asked(sampling_params)
         if config is None:
             return
-        engine = engine_of_caller()
-        if engine is not None and uses_v2(engine):
-            raise ConfigurationError(
-                "this version of logitkit needs vLLM's V1 model runner; start the engine with VLLM_USE_V2_MODEL_RUNNER=0"
-            )
         try:
-            _configurations_of(engine).processor(config)
+            _configurations_of(engine_of_caller()).processor(config)
         except BankFull as error:
             raise ConfigurationError(str(error)) from None
 
@@ -109,12 +107,16 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             self._rows.update(batch_update)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Return False: V2 gives nothing to requests that were not refused."""
-        return False
+        """Take a request into a slot of V2; return whether it asks for anything."""
+        return self._slots is not None and self._slots.add(req_idx, sampling_params)
 
     def apply_staged_writes(self) -> None:
-        """Do nothing."""
+        """Begin a step of V2."""
+        if self._slots is not None:
+            self._slots.begin_step()
 
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
-        """Process the logits of all requests, [N, V] float32, in place."""
+        """Process the logits of all requests, [N, V] float32, in place; only V2 tells whose they are."""
+        if ctx is not None:
+            return logits if self._slots is None else self._slots.process(logits, ctx)
         return logits if self._rows is None else self._rows.process(logits)

@@ -9,7 +9,7 @@ from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizer_bytes
 
-__all__ = ["check_tokens_are_shown", "engine_of_caller", "engine_vocabulary", "uses_v2", "vocabulary"]
+__all__ = ["check_tokens_are_shown", "engine_of_caller", "engine_vocabulary", "vocabulary"]
 
 _vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
 
@@ -87,11 +87,6 @@ def engine_of_caller() -> Any | None:
             return found
         frame = frame.f_back  # type: ignore[assignment]
     return None
-
-
-def uses_v2(vllm_config: Any) -> bool:
-    """Whether an engine has the model runner that is called V2."""
-    return bool(getattr(vllm_config, "use_v2_model_runner", False))
 
 
 def check_tokens_are_shown(vllm_config: Any) -> None:

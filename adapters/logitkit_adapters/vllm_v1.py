@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.errors import LogitkitError, ProcessorError
+from logitkit.errors import ProcessorError
 from logitkit.pipeline.batch import BatchedRequests, NewRequest
-from logitkit.pipeline.steps import steps_of
-from logitkit.processor import Processor
-from logitkit.tokens.allow import AllowTokens
-from logitkit_adapters.vllm_parameters import Configurations, asked
+from logitkit_adapters.vllm_parameters import Configurations
+from logitkit_adapters.vllm_requests import processor_of, stream_of
 
 __all__ = ["V1Rows"]
-
-_logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -90,31 +84,14 @@ class V1Rows:
         self._rows = rows
 
     def _new(self, params: Any, prompt: Sequence[int] | None, output: list[int]) -> _Row | None:
-        processor = self._processor(params)
+        processor = processor_of(self._configurations, params)
         if processor is None:
             return None
         size = self._configurations.vocabulary.size
         # Of a prompt, ids that stand for images are no tokens.
         known = [token for token in prompt or () if 0 <= token < size]
         said = _known(output)
-        return _Row(NewRequest(processor, known, said, _stream(known, params)), output, len(said))
-
-    def _processor(self, params: Any) -> Processor[Any] | None:
-        try:
-            config = asked(params)
-            if config is None:
-                return None
-            processor = self._configurations.processor(config)
-            for step in steps_of(processor).values():
-                # A bank that is full shows here.
-                lease: Callable[[], object] | None = getattr(step, "lease", None)
-                if lease is not None:
-                    lease()
-        except LogitkitError:
-            # Checked at admission, so hardly ever. One request that ends at once is better than an engine that does.
-            _logger.exception("a request asks for what logitkit cannot do, and is ended")
-            return AllowTokens(self._configurations.vocabulary.eos_ids)
-        return processor
+        return _Row(NewRequest(processor, known, said, stream_of(known, params)), output, len(said))
 
     def process(self, logits: Tensor) -> Tensor:
         """Process the logits of all rows, in place.
@@ -161,9 +138,3 @@ def _known(output: Sequence[int]) -> list[int]:
     while count and output[count - 1] < 0:
         count -= 1
     return list(output[:count])
-
-
-def _stream(prompt: Sequence[int], params: Any) -> int:
-    """Return the stream of random numbers of a request: the same whenever it is run, and another for each seed."""
-    content = np.array([getattr(params, "seed", None) or 0, *prompt], np.int64).tobytes()
-    return int.from_bytes(blake2b(content, digest_size=7).digest())

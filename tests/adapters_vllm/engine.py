@@ -1,14 +1,18 @@
-"""A small engine of vLLM, in which requests get in one another's way; run as a script, one without the plugin."""
+"""A small engine of vLLM, in which requests get in one another's way; run as a script, in a process of its own."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from logitkit_adapters.demo import model_dir
+
+ROOT = Path(__file__).parents[2]
 
 PLUGIN = "logitkit_adapters.vllm:LogitsProcessor"
 
@@ -47,20 +51,50 @@ def start(**more: Any) -> Any:
     return LLM(str(model_dir()), **{**settings, **more})
 
 
-def main() -> None:
-    """Write the tokens that an engine without the plugin generates, as JSON to a file."""
+def generate(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """Return the outputs of requests that run together."""
     from vllm import SamplingParams
-    from vllm.v1.sample import logits_processor
 
-    logits_processor._load_logitsprocs_plugins = list
-    llm = start()
-    given = json.loads(sys.argv[1])
-    params = [SamplingParams(**one) for _, one in given]
-    outputs = llm.generate([text for text, _ in given], params, use_tqdm=False)
-    tokens = [list(output.outputs[0].token_ids) for output in outputs]
-    Path(sys.argv[2]).write_text(json.dumps(tokens))
+    params = [SamplingParams(**one) for _, one in requests]
+    outputs = llm.generate([text for text, _ in requests], params, use_tqdm=False)
+    return [output.outputs[0] for output in outputs]
+
+
+def counted(llm: Any, name: str) -> int:
+    """Return one of the engine's counters."""
+    return sum(metric.value for metric in llm.get_metrics() if metric.name == f"vllm:{name}")
+
+
+def main() -> None:
+    """Run batches of requests in a process of its own, and write what came out."""
+    task = json.loads(sys.argv[1])
+    if not task["plugin"]:
+        from vllm.v1.sample import logits_processor
+
+        logits_processor._load_logitsprocs_plugins = list
+    llm = start(**({"logits_processors": [PLUGIN]} if task["plugin"] else {}), **task["settings"])
+    batches = [
+        [[list(o.token_ids), o.text, o.finish_reason] for o in generate(llm, batch)] for batch in task["batches"]
+    ]
+    result = {
+        "batches": batches,
+        "v2": bool(llm.llm_engine.vllm_config.use_v2_model_runner),
+        "preemptions": counted(llm, "num_preemptions"),
+        "accepted": counted(llm, "spec_decode_num_accepted_tokens"),
+    }
+    Path(sys.argv[2]).write_text(json.dumps(result))
+
+
+def run_apart(batches: Any, wrote: Path, plugin: bool, settings: dict[str, Any], environment: dict[str, str]) -> Any:
+    """Run batches in a process of its own, and return what it wrote."""
+    task = json.dumps({"plugin": plugin, "settings": settings, "batches": batches})
+    command = [sys.executable, "-m", "tests.adapters_vllm.engine", task, str(wrote)]
+    run = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    return json.loads(wrote.read_text())
 
 
 if __name__ == "__main__":
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     main()

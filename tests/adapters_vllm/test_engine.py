@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import pytest
 
 from tests.adapters_vllm import engine
 
-ROOT = Path(__file__).parents[2]
 DATE = r"\d{4}-\d{2}-\d{2}"
 PHONE = r"\+\d{1,3}( \d{2,4}){2,4}"
 
@@ -50,18 +46,6 @@ def is_drawn(number: int) -> bool:
     return number % 5 == 1 and CONFIGURATIONS[number % len(CONFIGURATIONS)][0] is not None
 
 
-def generate(llm: Any, requests: list[tuple[str, dict[str, Any]]]) -> list[Any]:
-    from vllm import SamplingParams
-
-    params = [SamplingParams(**one) for _, one in requests]
-    outputs = llm.generate([text for text, _ in requests], params, use_tqdm=False)
-    return [output.outputs[0] for output in outputs]
-
-
-def preemptions(llm: Any) -> int:
-    return sum(metric.value for metric in llm.get_metrics() if metric.name == "vllm:num_preemptions")
-
-
 @pytest.fixture(scope="module")
 def llm() -> Any:
     # Named, and found by its entry point too: it must work once all the same.
@@ -73,11 +57,11 @@ REQUESTS = [(engine.prompt(number), asked(number)) for number in range(64)]
 
 @pytest.fixture(scope="module")
 def together(llm: Any) -> list[Any]:
-    return generate(llm, REQUESTS)
+    return engine.generate(llm, REQUESTS)
 
 
 def test_each_text_is_of_its_own_language(llm: Any, together: list[Any]) -> None:
-    assert preemptions(llm) > 0
+    assert engine.counted(llm, "num_preemptions") > 0
     finished = 0
     for number, output in enumerate(together):
         pattern = CONFIGURATIONS[number % len(CONFIGURATIONS)][1]
@@ -91,20 +75,19 @@ def test_each_request_is_as_it_is_alone(llm: Any, together: list[Any]) -> None:
     for number, (request, output) in enumerate(zip(REQUESTS, together, strict=True)):
         if is_drawn(number):
             continue
-        alone = generate(llm, [request])[0]
+        alone = engine.generate(llm, [request])[0]
         assert list(alone.token_ids) == list(output.token_ids), (number, alone.text, output.text)
 
 
 def test_requests_that_ask_for_nothing_are_as_without_the_plugin(together: list[Any], tmp_path: Path) -> None:
     plain = [number for number, (_, params) in enumerate(REQUESTS) if params["extra_args"] is None]
     given = [(text, asked(number, plain=True)) for number, (text, _) in enumerate(REQUESTS)]
-    wrote = tmp_path / "tokens.json"
-    command = [sys.executable, "-m", "tests.adapters_vllm.engine", json.dumps(given), str(wrote)]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr[-2000:]
-    without = json.loads(wrote.read_text())
+    alone = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    without = engine.run_apart([given], tmp_path / "out.json", plugin=False, settings={}, environment=alone)["batches"][
+        0
+    ]
     for number in plain:
-        assert list(together[number].token_ids) == without[number]
+        assert list(together[number].token_ids) == without[number][0]
 
 
 def test_penalties_are_those_of_vllm_and_work_once(llm: Any) -> None:
@@ -112,14 +95,14 @@ def test_penalties_are_those_of_vllm_and_work_once(llm: Any) -> None:
         own = {"temperature": 0.0, "max_tokens": 40, name: 1.2}
         ours = {"temperature": 0.0, "max_tokens": 40, "extra_args": {"logitkit": {name: 1.2}}}
         texts = [(engine.prompt(number), params) for params in (own, ours) for number in range(6)]
-        tokens = [list(output.token_ids) for output in generate(llm, texts)]
+        tokens = [list(output.token_ids) for output in engine.generate(llm, texts)]
         assert tokens[:6] == tokens[6:]
 
 
 def test_other_processors_of_vllm_compose(llm: Any) -> None:
     more = {"min_tokens": 12, "bad_words": ["7"], "repetition_penalty": 1.2, "logit_bias": {50: -3.0}}
     params = {"temperature": 0.0, "max_tokens": 40, **more, "extra_args": {"logitkit": {"regex": "[0-9 ]{3,30}"}}}
-    for output in generate(llm, [(engine.prompt(number), params) for number in range(6)]):
+    for output in engine.generate(llm, [(engine.prompt(number), params) for number in range(6)]):
         assert re.fullmatch("[0-9 ]{3,30}", output.text)
         assert "7" not in output.text
         assert len(output.token_ids) >= 12
@@ -143,8 +126,8 @@ def test_a_refused_request_harms_no_other(llm: Any) -> None:
     from vllm.exceptions import VLLMValidationError
 
     with pytest.raises(VLLMValidationError, match=r"missing \), unterminated subpattern.*\n    \(a\n    \^"):
-        generate(llm, [("a", {"extra_args": {"logitkit": {"regex": "(a"}}})])
+        engine.generate(llm, [("a", {"extra_args": {"logitkit": {"regex": "(a"}}})])
     size = llm.llm_engine.model_config.get_vocab_size()
     with pytest.raises(VLLMValidationError, match=rf"config\['ban_tokens'\]\[0\] is {size}"):
-        generate(llm, [("a", {"extra_args": {"logitkit": {"ban_tokens": [size]}}})])
-    assert generate(llm, [REQUESTS[2]])[0].text in {"yes", "no", "perhaps not"}
+        engine.generate(llm, [("a", {"extra_args": {"logitkit": {"ban_tokens": [size]}}})])
+    assert engine.generate(llm, [REQUESTS[2]])[0].text in {"yes", "no", "perhaps not"}

@@ -108,6 +108,17 @@ class BatchedRequests:
         self._steps = {step: self._arranged(step, rows, taken, fresh) for step in ORDER if step in wanted}
         self._rows = taken
 
+    def fork(self, rows: Sequence[int | None]) -> BatchedRequests:
+        """Return another batch, of some of these rows, in any order and any number; this one stays as it is.
+
+        Args:
+            rows: For each row there the row here, or None for a row that asks for nothing.
+        """
+        other = BatchedRequests(self._device)
+        other._rows, other._steps = self._rows, dict(self._steps)
+        other.arrange(rows)
+        return other
+
     def _steps_of(self, row: int | NewRequest | None) -> Mapping[type, Processor[Any]]:
         if row is None:
             return {}

@@ -10,6 +10,9 @@ import pytest
 
 HERE = Path(__file__).parent
 
+# Changes the Python that imports it; only processes of their own shall.
+collect_ignore = ["triton_on_cpu"]
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

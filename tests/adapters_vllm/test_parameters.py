@@ -16,7 +16,7 @@ BAD: tuple[tuple[Any, str], ...] = (
     ({"temperature": float("nan")}, r"config\['temperature'\] is nan"),
     ({"regex": None}, r"config\['regex'\] is None"),
     ({"choice": []}, r"config\['choice'\] is \[\]"),
-    ({"forced_tokens": [[1], [2]]}, "ForcedTokens has something for each row"),
+    ({"forced_tokens": [[1], [2]]}, r"config\['forced_tokens'\]\[0\] is \[1\]; allowed is an integer"),
     ({"chain": [{"top_k": 3}, {"temperature": 2}]}, "canonical order"),
     ({"regex": "[0-9]", "choice": ["a"]}, "no text is allowed by all"),
     ({1: 2}, "unknown key 1"),

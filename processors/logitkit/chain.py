@@ -114,6 +114,11 @@ class Chain:
             return None
         return may_ban[-1]
 
+    @property
+    def ending_ids(self) -> tuple[int, ...]:
+        """The ids at logit 0 in rows that its processors leave nothing; none where they see to such rows by themselves."""
+        return () if self._ending is None else self._eos_ids
+
     @cached_property
     def _eos_ids(self) -> tuple[int, ...]:
         # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.

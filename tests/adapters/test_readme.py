@@ -12,7 +12,7 @@ README = Path(__file__).parents[2] / "README.md"
 EXAMPLES = dict(
     re.findall(r"^## Use it with (.*?)$.*?```python\n(.*?)```", README.read_text(), re.DOTALL | re.MULTILINE)
 )
-PACKAGES = {"transformers": "transformers", "mlx-lm": "mlx_lm", "llama.cpp": "llama_cpp"}
+PACKAGES = {"transformers": "transformers", "mlx-lm": "mlx_lm", "llama.cpp": "llama_cpp", "vLLM": "vllm"}
 
 
 def test_every_engine_has_an_example() -> None:

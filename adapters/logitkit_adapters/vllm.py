@@ -1,0 +1,122 @@
+"""logitkit in vLLM: one plugin, `logitkit_adapters.vllm:LogitsProcessor`, for offline use and for servers.
+
+It is found by itself where logitkit is installed, and may also be named:
+`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request says what it wants, in
+`SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`, or of a server, whose extra arguments are flat, in JSON:
+`extra_body={"vllm_xargs": {"logitkit": '{"regex": "[0-9]+"}'}}`. The format is that of `logitkit.from_config`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.errors import BankFull, ConfigurationError
+from logitkit_adapters.vllm_engine import (
+    check_tokens_are_shown,
+    engine_of_caller,
+    engine_vocabulary,
+    vocabulary,
+)
+from logitkit_adapters.vllm_parameters import Configurations, any_vocabulary, asked
+from logitkit_adapters.vllm_v1 import V1Rows
+from logitkit_adapters.vllm_v2 import V2Slots
+
+try:
+    from vllm.v1.sample.logits_processor import LogitsProcessor as V1LogitsProcessor
+except ImportError as error:
+    raise ImportError("logitkit_adapters.vllm needs vLLM: pip install 'logitkit[vllm]'") from error
+
+try:
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2LogitsProcessor
+except ImportError:
+    # Releases before the V2 model runner.
+    class V2LogitsProcessor:  # type: ignore[no-redef]
+        """Stands for what is not there."""
+
+
+__all__ = ["LogitsProcessor", "vocabulary"]
+
+# A plugin that is installed and named is made twice for each engine.
+_at_work: weakref.WeakValueDictionary[int, LogitsProcessor] = weakref.WeakValueDictionary()
+
+# By vocabulary: what was compiled when requests were admitted is found when they run.
+_configurations: dict[str, Configurations] = {}
+
+
+def _configurations_of(vllm_config: Any | None) -> Configurations:
+    found = any_vocabulary() if vllm_config is None else engine_vocabulary(vllm_config)
+    return _configurations.setdefault(found.content_key, Configurations(found))
+
+
+class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[misc]
+    """The plugin; vLLM makes it.
+
+    Args:
+        vllm_config: The engine's configuration.
+        device_or_req_states: V1: the device of the logits. V2: the tokens of all slots.
+        is_pin_memory: Nothing that matters here.
+
+    Raises:
+        VocabularyError: The bytes of the engine's tokens are not known.
+        ConfigurationError: The engine hides tokens from plugins.
+    """
+
+    def __init__(self, vllm_config: Any, device_or_req_states: Any, is_pin_memory: bool | None = None) -> None:
+        # With the configuration, so that none at its address is taken for it.
+        self._vllm_config = vllm_config
+        self._rows: V1Rows | None = None
+        self._slots: V2Slots | None = None
+        configurations = _configurations_of(vllm_config)
+        first = _at_work.setdefault(id(vllm_config), self) is self
+        if not isinstance(device_or_req_states, torch.device | str):
+            self._slots = V2Slots(configurations, device_or_req_states) if first else None
+            return
+        check_tokens_are_shown(vllm_config)
+        if first:
+            self._rows = V1Rows(configurations, torch.device(device_or_req_states))
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Look at what a request asks for, and compile it.
+
+        Args:
+            sampling_params: vLLM's `SamplingParams`.
+
+        Raises:
+            LogitkitError: It is not allowed: always a ValueError, which a server answers with status 400.
+        """
+        config = asked(sampling_params)
+        if config is None:
+            return
+        try:
+            _configurations_of(engine_of_caller()).processor(config)
+        except BankFull as error:
+            raise ConfigurationError(str(error)) from None
+
+    def is_argmax_invariant(self) -> bool:
+        """Return False: it may change which token is the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """Take the changes of the batch; V1 calls it before every step."""
+        if self._rows is not None and batch_update is not None:
+            self._rows.update(batch_update)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Take a request into a slot of V2; return whether it asks for anything."""
+        return self._slots is not None and self._slots.add(req_idx, sampling_params)
+
+    def apply_staged_writes(self) -> None:
+        """Begin a step of V2."""
+        if self._slots is not None:
+            self._slots.begin_step()
+
+    def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
+        """Process the logits of all requests, [N, V] float32, in place; only V2 tells whose they are."""
+        if ctx is not None:
+            return logits if self._slots is None else self._slots.process(logits, ctx)
+        return logits if self._rows is None else self._rows.process(logits)

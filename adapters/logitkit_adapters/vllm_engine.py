@@ -1,0 +1,100 @@
+"""What an engine of vLLM is configured with: its tokens, and what hides them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.vocabulary import Vocabulary
+from logitkit_adapters import tokenizer_bytes
+
+__all__ = ["check_tokens_are_shown", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+
+_vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
+
+
+def vocabulary(tokenizer: Any, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
+    """Read the bytes of every token out of a tokenizer of vLLM, such as `llm.get_tokenizer()` returns.
+
+    Args:
+        tokenizer: The tokenizer.
+        eos_ids: Ids that end a sequence, in place of the tokenizer's one.
+        size: Number of logits columns, when the model pads its vocabulary.
+
+    Returns:
+        The vocabulary.
+
+    Raises:
+        VocabularyError: The bytes cannot be recovered with certainty, or no EOS is known.
+    """
+    # vLLM wraps Mistral's tokenizers.
+    return tokenizer_bytes.vocabulary(
+        getattr(tokenizer, "transformers_tokenizer", tokenizer), eos_ids=eos_ids, size=size
+    )
+
+
+def engine_vocabulary(vllm_config: Any) -> Vocabulary:
+    """Return the vocabulary of an engine, read once in a process.
+
+    Args:
+        vllm_config: The engine's `VllmConfig`.
+
+    Raises:
+        VocabularyError: The engine has no tokenizer, or one whose bytes cannot be recovered with certainty.
+    """
+    model = vllm_config.model_config
+    size = model.get_vocab_size()
+    key = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.trust_remote_code, size)
+    found = _vocabularies.get(key)
+    if found is None:
+        found = _vocabularies[key] = _read(model, size)
+    return found
+
+
+def _read(model: Any, size: int) -> Vocabulary:
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    tokenizer = cached_tokenizer_from_config(model)
+    if tokenizer is None:
+        raise VocabularyError(
+            "the engine has no tokenizer (skip_tokenizer_init), so the bytes of its tokens are not known, which logitkit needs; "
+            "leave that option out, or do not install logitkit's plugin into this environment"
+        )
+    ends = (model.try_get_generation_config() or {}).get("eos_token_id")
+    ids = [ends] if isinstance(ends, int) else list(ends or ())
+    own = getattr(tokenizer, "eos_token_id", None)
+    every = [*ids, *([own] if isinstance(own, int) and own not in ids else [])]
+    try:
+        return vocabulary(tokenizer, eos_ids=every or None, size=size)
+    except VocabularyError as error:
+        raise VocabularyError(
+            f"logitkit's plugin cannot serve {model.tokenizer!r}: {error}. Uninstall logitkit from this environment, or take it "
+            "out of logits_processors, to start the engine without it"
+        ) from error
+
+
+def engine_of_caller() -> Any | None:
+    """Return the `VllmConfig` of the engine that admits a request, or None.
+
+    vLLM tells a plugin that looks at parameters nothing but the parameters. Several engines of one process may have different
+    tokenizers, so it is asked who calls.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
+    while frame is not None:
+        found = getattr(frame.f_locals.get("self"), "vllm_config", None)
+        if found is not None and hasattr(found, "model_config"):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def check_tokens_are_shown(vllm_config: Any) -> None:
+    """Raise `ConfigurationError` where the engine would never show a plugin the newest token of a request."""
+    if vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors:
+        raise ConfigurationError(
+            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from plugins that it only finds "
+            "installed; name the plugin (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
+            'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
+            "async_scheduling=False)"
+        )

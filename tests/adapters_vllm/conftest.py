@@ -1,0 +1,33 @@
+"""For the tests with vLLM, which run in an environment of its own: elsewhere they are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+# Changes the Python that imports it; only processes of their own shall.
+collect_ignore = ["triton_on_cpu"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent != HERE:
+            continue
+        # vLLM and what it brings warn of many things that are not ours to mend.
+        item.add_marker(pytest.mark.filterwarnings("default"))
+        if find_spec("vllm") is None:
+            item.add_marker(pytest.mark.skip(reason="vLLM is not installed here: scripts/test --engine vllm"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_engine() -> Iterator[None]:
+    """Have engines take one gigabyte for their caches, and not all memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
+        patch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
+        yield

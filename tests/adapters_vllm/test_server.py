@@ -1,0 +1,139 @@
+"""A real OpenAI-compatible server, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logitkit_adapters.demo import model_dir
+from tests.adapters_vllm import engine
+
+PATIENCE = 240.0
+
+# A template is needed for chats, and the model has none.
+TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    import openai
+
+    url, log = f"http://127.0.0.1:{free_port()}", tmp_path_factory.mktemp("server") / "log"
+    settings = ["--max-model-len", "256", "--max-num-seqs", "16", "--enforce-eager", "--served-model-name", "demo"]
+    settings += ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--chat-template", TEMPLATE]
+    settings += ["--dtype", "float32", "--logits-processors", engine.PLUGIN]
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir()), *settings]
+    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=os.environ.copy()) as server:
+        try:
+            end = time.monotonic() + PATIENCE
+            while not is_up(url):
+                assert server.poll() is None, Path(log).read_text()[-3000:]
+                assert time.monotonic() < end, Path(log).read_text()[-3000:]
+                time.sleep(0.5)
+            with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120) as made:
+                yield made
+            assert is_up(url)
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def complete(client: Any, config: str | None, number: int = 0, **more: Any) -> Any:
+    extra = {} if config is None else {"extra_body": {"vllm_xargs": {"logitkit": config}}}
+    settings = {"max_tokens": 60, "temperature": 0.0, **more}
+    return client.completions.create(model="demo", prompt=engine.prompt(number), **settings, **extra)
+
+
+def test_completion(client: Any) -> None:
+    text = complete(client, r'{"regex": "\\d{4}-\\d{2}-\\d{2}", "repetition_penalty": 1.1}').choices[0].text
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", text)
+
+
+def test_several_completions_of_one_prompt(client: Any) -> None:
+    answer = complete(client, '{"regex": "[a-z]{4,12}"}', n=4, temperature=1.0)
+    assert len(answer.choices) == 4
+    assert all(re.fullmatch("[a-z]{4,12}", choice.text) for choice in answer.choices)
+
+
+def test_chat(client: Any) -> None:
+    answer = client.chat.completions.create(
+        model="demo",
+        messages=[{"role": "user", "content": "Is the sky blue? "}],
+        max_tokens=20,
+        extra_body={"vllm_xargs": {"logitkit": '{"choice": ["yes", "no"]}'}},
+    )
+    assert answer.choices[0].message.content in {"yes", "no"}
+
+
+def test_stream(client: Any) -> None:
+    parts = list(complete(client, '{"regex": "[0-9](,[0-9]){9}"}', stream=True))
+    assert len(parts) > 3
+    assert re.fullmatch("[0-9](,[0-9]){9}", "".join(part.choices[0].text for part in parts if part.choices))
+
+
+def test_many_requests_at_once(client: Any) -> None:
+    patterns = [f"[a-z]{{{n % 7 + 1}}}-{n}" for n in range(50)]
+
+    def text(number: int) -> str:
+        config = None if number % 10 == 9 else f'{{"regex": "{patterns[number]}", "top_k": {number + 1}}}'
+        found: str = complete(client, config, number).choices[0].text
+        return found
+
+    with ThreadPoolExecutor(50) as pool:
+        texts = list(pool.map(text, range(50)))
+    for number, (pattern, found) in enumerate(zip(patterns, texts, strict=True)):
+        assert number % 10 == 9 or re.fullmatch(pattern, found), (pattern, found)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ('{"regx": "a"}', "did you mean 'regex'?"),
+        ('{"regex": "a(b"}', "at position 1\n    a(b\n     ^"),
+        ('{"regex": "(a|b)*a(a|b){40}"}', "more than 50000 states"),
+        ('{"top_k": "5"}', "allowed is an integer from 0"),
+        ('{"ban_tokens": [99999]}', "config['ban_tokens'][0] is 99999; allowed is an integer from 0 to"),
+        ("{", "no JSON"),
+        ("[1]", "give an object"),
+        (5, "logitkit is a int"),
+        (["a"], "logitkit is a list"),
+        ({"regex": "a"}, ""),  # vLLM itself takes no objects here
+    ],
+)
+def test_bad_parameters_are_bad_requests(client: Any, config: Any, message: str) -> None:
+    import openai
+
+    with pytest.raises(openai.BadRequestError) as caught:
+        complete(client, config)
+    assert message in caught.value.body["message"]
+    # vLLM may tell of it in the stream, which has begun then.
+    with pytest.raises(openai.APIError, match=re.escape(message)):
+        list(complete(client, config, stream=True))
+    assert complete(client, None).choices[0].text

@@ -34,12 +34,19 @@ Reference = Callable[[Tensor, Tensor], Tensor]
 
 
 @cache
-def no_repeat_ngram(n: int) -> Reference:
+def transformers_ngram(n: int) -> Reference:
     # Imported here: run as a program, this file is read before pytest, which must see plugins first.
     from transformers import NoRepeatNGramLogitsProcessor
 
     found: Reference = NoRepeatNGramLogitsProcessor(n)
     return found
+
+
+def no_repeat_ngram(n: int) -> Reference:
+    def theirs(ids: Tensor, logits: Tensor) -> Tensor:
+        return transformers_ngram(n)(ids, logits)
+
+    return theirs
 
 
 def counted(penalty: float, often: bool) -> Reference:
@@ -55,8 +62,8 @@ def counted(penalty: float, often: bool) -> Reference:
 def cases() -> dict[str, tuple[Callable[[float], lk.Processor[Any]], float, Reference]]:
     """Return by name: ours by its strength, the strength, and the other one."""
     return {
-        "NoRepeatNGram(2)": (lambda _: lk.NoRepeatNGram(2), 0.0, lambda i, s: no_repeat_ngram(2)(i, s)),
-        "NoRepeatNGram(4)": (lambda _: lk.NoRepeatNGram(4), 0.0, lambda i, s: no_repeat_ngram(4)(i, s)),
+        "NoRepeatNGram(2)": (lambda _: lk.NoRepeatNGram(2), 0.0, no_repeat_ngram(2)),
+        "NoRepeatNGram(4)": (lambda _: lk.NoRepeatNGram(4), 0.0, no_repeat_ngram(4)),
         "FrequencyPenalty": (lambda p: lk.FrequencyPenalty(p, include_prompt=True), 0.7, counted(0.7, True)),
         "PresencePenalty": (lambda p: lk.PresencePenalty(p, include_prompt=True), 0.7, counted(0.7, False)),
     }

@@ -105,7 +105,7 @@ def test_a_real_width_is_that_of_transformers() -> None:
         (lk.MinP(0.05), MinPLogitsWarper(0.05)),
         (lk.TypicalP(0.9), TypicalLogitsWarper(0.9)),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_sixteen_bits_are_calculated_with_in_32(processor: Any, warper: Any, dtype: torch.dtype) -> None:
     logits = ordinary(1, 3000).to(dtype)

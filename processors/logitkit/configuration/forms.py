@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,13 +46,11 @@ class Number:
 
     least: float
     most: float
-    above: bool = False
 
     @property
     def allowed(self) -> str:
         """What is allowed, in words."""
-        between = ("above", "and at most") if self.above else ("from", "to")
-        return f"a number {between[0]} {self.least:g} {between[1]} {self.most:g}"
+        return f"a number from {self.least:g} to {self.most:g}"
 
     def fits(self, value: object) -> bool:
         """Whether it is a JSON number."""
@@ -61,7 +58,7 @@ class Number:
 
     def read(self, value: Any, place: Place) -> float:
         """Return the number."""
-        if not self.fits(value) or not self.least <= value <= self.most or (self.above and value == self.least):
+        if not self.fits(value) or not self.least <= value <= self.most:
             raise place.refuse(value, self.allowed)
         return float(value)
 
@@ -70,9 +67,8 @@ class Number:
         return value
 
     def schema(self) -> dict[str, Any]:
-        """Describe it; JSON has no infinity, so a range without end has no such bound."""
-        bounds = {"exclusiveMinimum" if self.above else "minimum": self.least, "maximum": self.most}
-        return {"type": "number"} | {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
+        """Describe it."""
+        return {"type": "number", "minimum": self.least, "maximum": self.most}
 
 
 @dataclass(frozen=True, slots=True)

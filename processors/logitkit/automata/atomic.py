@@ -10,7 +10,19 @@ from __future__ import annotations
 
 from logitkit.automata.limits import Limits
 from logitkit.errors import PatternSyntaxError
-from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Empty, Look, Node, Repeat
+from logitkit.patterns.syntax import (
+    Alternate,
+    Anchor,
+    Atomic,
+    Call,
+    Characters,
+    Concat,
+    Empty,
+    Look,
+    Machine,
+    Node,
+    Repeat,
+)
 
 # Optional copies that are nested into each other when they are written out one by one.
 MOST_NESTED = 64
@@ -173,13 +185,17 @@ def width_of(tree: Node) -> int | None:
             return width * minimum if width is not None and (minimum == maximum or width == 0) else None
         case Atomic(node):
             return width_of(node)
+        case Call() | Machine():
+            return None
 
 
 def may_be_empty(tree: Node) -> bool:
     """Whether a tree may match without a character."""
     match tree:
-        case Characters():
+        case Characters() | Call():
             return False
+        case Machine(_, accepting):
+            return accepting[0]
         case Concat(parts):
             return all(map(may_be_empty, parts))
         case Alternate(options):

@@ -87,4 +87,24 @@ class Anchor:
     word: CharSet | None = None
 
 
-Node: TypeAlias = Empty | Characters | Concat | Alternate | Repeat | Atomic | Look | Anchor
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One text of a definition of the network that the tree is part of (`automata.network`); no pattern has it."""
+
+    definition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The texts of a finite automaton over characters, as one part of a tree; no pattern has it.
+
+    Args:
+        moves: For each state, the sets of characters that lead on, and to which state. State 0 is the start.
+        accepting: Whether each state accepts.
+    """
+
+    moves: tuple[tuple[tuple[CharSet, int], ...], ...]
+    accepting: tuple[bool, ...]
+
+
+Node: TypeAlias = Empty | Characters | Concat | Alternate | Repeat | Atomic | Look | Anchor | Call | Machine

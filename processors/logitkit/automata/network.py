@@ -15,7 +15,7 @@ class Definition:
     """The texts `opening` + a text of `body`.
 
     Args:
-        opening: The bracket that a text of the definition begins with, and that begins nothing else where the definition is called.
+        opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called.
         body: What follows it, up to and with the closing bracket that belongs to it. No text of the body goes on behind that.
     """
 

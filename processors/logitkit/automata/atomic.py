@@ -18,6 +18,7 @@ from logitkit.patterns.syntax import (
     Characters,
     Concat,
     Empty,
+    Graph,
     Look,
     Machine,
     Node,
@@ -185,7 +186,7 @@ def width_of(tree: Node) -> int | None:
             return width * minimum if width is not None and (minimum == maximum or width == 0) else None
         case Atomic(node):
             return width_of(node)
-        case Call() | Machine():
+        case Call() | Machine() | Graph():
             return None
 
 
@@ -194,7 +195,7 @@ def may_be_empty(tree: Node) -> bool:
     match tree:
         case Characters() | Call():
             return False
-        case Machine(_, accepting):
+        case Machine(_, accepting) | Graph(_, accepting):
             return accepting[0]
         case Concat(parts):
             return all(map(may_be_empty, parts))

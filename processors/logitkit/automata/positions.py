@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from logitkit.automata.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Graph, Node, Repeat
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,6 +65,8 @@ def count_positions(tree: Node) -> int:
             return sum([1 if type(part) is Characters else count_positions(part) for part in parts])
         case Repeat(node, minimum, maximum):
             return count_positions(node) * _copies(minimum, maximum)
+        case Graph(moves):
+            return sum(count_positions(node) for row in moves for node, _ in row)
         case _:
             return 0
 
@@ -103,6 +105,8 @@ class _Builder:
                 return self.alternate(factor(options))
             case Repeat(node, minimum, maximum):
                 return self.repeat(node, minimum, maximum)
+            case Graph(moves, accepting):
+                return self.graph(moves, accepting)
             case _:
                 raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
 
@@ -156,6 +160,35 @@ class _Builder:
         if maximum is None:
             self.join(body.last, body.first)
         return Part(minimum == 0, first, tuple(last))
+
+    def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
+        parts = [[(self.part(node), target) for node, target in row] for row in moves]
+        behind = []
+        for state in range(len(parts)):
+            behind.append(_reached(parts, state))
+            self.work += 2 * len(behind[-1])
+            self.limits.check_work(self.work)
+        first = [
+            tuple(dict.fromkeys(p for s in states for part, _ in parts[s] for p in part.first)) for states in behind
+        ]
+        ends = [any(accepting[s] for s in states) for states in behind]
+        last: list[int] = []
+        for part, target in (edge for row in parts for edge in row):
+            self.join(part.last, first[target])
+            if ends[target]:
+                last.extend(part.last)
+        return Part(ends[0], first[0], tuple(last))
+
+
+def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
+    """Return the states of a graph that are reached from one without reading anything."""
+    reached = {state: None}
+    todo = [state]
+    while todo:
+        fresh = [target for part, target in parts[todo.pop()] if part.nullable and target not in reached]
+        reached.update(dict.fromkeys(fresh))
+        todo.extend(fresh)
+    return list(reached)
 
 
 def factor(options: tuple[Node, ...]) -> list[Node]:

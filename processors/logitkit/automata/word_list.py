@@ -25,6 +25,8 @@ def texts_of(tree: Node) -> list[bytes] | None:
         parts = option.parts if isinstance(option, Concat) else (option,)
         text = ""
         for part in parts:
+            if type(part) is not Characters:
+                return None
             character = spelled.get(part) or spelled.setdefault(part, _spelled(part))
             if not character:
                 return None

@@ -107,4 +107,17 @@ class Machine:
     accepting: tuple[bool, ...]
 
 
-Node: TypeAlias = Empty | Characters | Concat | Alternate | Repeat | Atomic | Look | Anchor | Call | Machine
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The texts along the paths of a graph, as one part of a tree; no pattern has it.
+
+    Args:
+        moves: For each state, what is read on the way to another one, and which. State 0 is the start.
+        accepting: Whether each state accepts.
+    """
+
+    moves: tuple[tuple[tuple[Node, int], ...], ...]
+    accepting: tuple[bool, ...]
+
+
+Node: TypeAlias = Empty | Characters | Concat | Alternate | Repeat | Atomic | Look | Anchor | Call | Machine | Graph

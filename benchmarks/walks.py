@@ -86,10 +86,14 @@ def _choose(row: np.ndarray[tuple[int], np.dtype[np.float32]], eos: int, random:
 
 
 def replay(rows: Rows, tokens: list[Tensor], logits: Tensor) -> list[float]:
-    """Mask and advance along known tokens; return the seconds of each step."""
+    """Mask and advance along known tokens; return the seconds of each step.
+
+    The logits are written anew before each step, as a model does: what a mask has left of those before is no input.
+    """
     clock = time.perf_counter
     times = []
     for chosen in tokens:
+        logits.zero_()
         begin = clock()
         rows.mask(logits)
         rows.advance(chosen)

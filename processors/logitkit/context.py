@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,11 +60,12 @@ class Context:
             ConfigurationError: An id is no integer, or below 0.
         """
         prompts = [[_checked_id(row, i) for i in prompt] for row, prompt in enumerate(prompts)]
-        lengths = torch.tensor([len(p) for p in prompts], dtype=torch.int64)
-        width = int(lengths.max()) if prompts else 0
-        rows = [[*p, *[-1] * (width - len(p))] for p in prompts]
-        prompt = torch.tensor(rows, dtype=torch.int64).reshape(len(prompts), width)
+        counts = [len(p) for p in prompts]
+        width = max(counts, default=0)
+        rows = np.array([[*p, *[-1] * (width - len(p))] for p in prompts], np.int64).reshape(len(prompts), width)
         where = torch.device(device)
+        # By way of numpy, which makes arrays of lists several times as fast as torch does.
+        prompt, lengths = torch.from_numpy(rows), torch.from_numpy(np.array(counts, np.int64))
         return cls(
             prompt=prompt.to(where),
             prompt_lengths=lengths.to(where),

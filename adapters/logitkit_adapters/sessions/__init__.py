@@ -1,0 +1,1 @@
+"""A generation that continues another, and keeps its cache."""

@@ -1,0 +1,188 @@
+"""The one context of a `Llama`, in which sequences take turns."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import llama_cpp
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["Kept", "SharedContext"]
+
+# The sequence in the context that a `Llama` writes to.
+OWN = 0
+
+
+class Kept:
+    """The cache of a sequence at one time: at the front of the context as long as nothing else needs that, then a copy.
+
+    Args:
+        tokens: Whose positions are cached.
+        data: What llama.cpp writes of these positions, or of more behind them; None as long as they are in the context only.
+    """
+
+    def __init__(self, tokens: tuple[int, ...]) -> None:
+        self.tokens = tokens
+        self.data: bytes | None = None
+
+
+class Owner(Protocol):
+    """A sequence that has its turn."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens whose positions are cached."""
+
+    def park(self) -> None:
+        """Remember the cache, for it is another's turn."""
+
+
+class SharedContext:
+    """The context of a `Llama`, and what is cached in it.
+
+    What it holds is what the `Llama` says: `n_tokens` and `input_ids` are kept true, so that its own methods go on from them,
+    and a use of the `Llama` by others in between is seen by them.
+
+    Args:
+        llama: The model, with its context.
+    """
+
+    def __init__(self, llama: llama_cpp.Llama) -> None:
+        self._llama: Any = llama
+        self._owner: weakref.ref[Owner] | None = None
+        self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
+
+    @property
+    def memory(self) -> Any:
+        """The memory of the context."""
+        return llama_cpp.llama_get_memory(self._llama.ctx)
+
+    def is_turn_of(self, owner: Owner) -> bool:
+        """Whether the context holds exactly the tokens of a sequence whose turn it is."""
+        mine = self._owner is not None and self._owner() is owner
+        return mine and self._llama.n_tokens == len(owner.tokens) and self._holds(owner.tokens)
+
+    def begin_turn(self, owner: Owner) -> None:
+        """Take what the context holds for the cache of a sequence."""
+        self._owner = weakref.ref(owner)
+
+    def park(self) -> None:
+        """Let the sequence whose turn it is remember its cache, if it is still wanted and there."""
+        owner = None if self._owner is None else self._owner()
+        if owner is not None and self.is_turn_of(owner):
+            owner.park()
+        self._owner = None
+
+    def keep(self, owner: Owner) -> Kept:
+        """Return what the context holds, which is copied only once it is about to be lost."""
+        kept = Kept(owner.tokens)
+        self._unwritten.add(kept)
+        return kept
+
+    def can_load(self, kept: Kept) -> bool:
+        """Whether a cache was copied, or is in the context still."""
+        return kept.data is not None or self._holds(kept.tokens)
+
+    def load(self, kept: Kept, length: int) -> bool:
+        """Make the context hold the first tokens of a cache; return False if that is lost."""
+        if self._holds(kept.tokens):
+            return self.cut(length)
+        if kept.data is None:
+            return False
+        self._write(0)
+        llama_cpp.llama_memory_clear(self.memory, True)
+        buffer = (ctypes.c_uint8 * len(kept.data)).from_buffer_copy(kept.data)
+        done = llama_cpp.llama_state_seq_set_data(self._llama.ctx, buffer, len(kept.data), OWN)
+        self._llama.n_tokens = 0
+        if not done:
+            return False
+        # There may be more positions than those tokens have: the cut takes them away.
+        self._llama.input_ids[: len(kept.tokens)] = kept.tokens
+        self._llama.n_tokens = len(kept.tokens)
+        self._llama._requires_eval = True  # noqa: SLF001
+        return self.cut(length)
+
+    def clear(self) -> None:
+        """Make the context hold nothing."""
+        self._write(0)
+        llama_cpp.llama_memory_clear(self.memory, True)
+        self._llama.n_tokens = 0
+        self._llama._requires_eval = True  # noqa: SLF001
+
+    def cut(self, length: int) -> bool:
+        """Make the context hold its first positions only; return False if the cache cannot be cut there."""
+        last = llama_cpp.llama_memory_seq_pos_max(self.memory, OWN)
+        if length <= last:
+            self._write(length)
+            if length and not self._has_window(length):
+                return False
+            if not llama_cpp.llama_memory_seq_rm(self.memory, OWN, length, -1):
+                return False
+            self._llama._requires_eval = True  # noqa: SLF001
+        self._llama.n_tokens = length
+        return True
+
+    def shift(self, drop: int) -> bool:
+        """Take the first positions out, and move the others to the front; return False if the cache cannot."""
+        self._write(0)
+        if not llama_cpp.llama_memory_can_shift(self.memory):
+            return False
+        if not llama_cpp.llama_memory_seq_rm(self.memory, OWN, 0, drop):
+            return False
+        llama_cpp.llama_memory_seq_add(self.memory, OWN, drop, -1, -drop)
+        left = self._llama.n_tokens - drop
+        self._llama.input_ids[:left] = self._llama.input_ids[drop : drop + left].copy()
+        self._llama.n_tokens = left
+        self._llama._requires_eval = True  # noqa: SLF001
+        return True
+
+    def run(self, tokens: Sequence[int], all_positions: bool) -> Tensor:
+        """Run tokens behind those that the context holds; return their logits, or the last one's."""
+        llama, before = self._llama, self._llama.n_tokens
+        steps = [1] * len(tokens) if all_positions else [len(tokens)]
+        rows, done = [], 0
+        try:
+            for step in steps:
+                llama.eval(list(tokens[done : done + step]))
+                done += step
+                found = llama_cpp.llama_get_logits_ith(llama.ctx, -1)
+                rows.append(np.ctypeslib.as_array(found, (llama.n_vocab(),)).copy())
+        except BaseException:
+            # What is behind may be half done.
+            llama.n_tokens = before
+            if not llama_cpp.llama_memory_seq_rm(self.memory, OWN, before, -1):
+                llama_cpp.llama_memory_clear(self.memory, True)
+                llama.n_tokens = 0
+            llama._requires_eval = True  # noqa: SLF001
+            raise
+        return torch.from_numpy(np.stack(rows)) if all_positions else torch.from_numpy(rows[0])
+
+    def _holds(self, tokens: tuple[int, ...]) -> bool:
+        """Whether the context begins with these tokens."""
+        llama = self._llama
+        return len(tokens) <= llama.n_tokens and np.array_equal(llama.input_ids[: len(tokens)], tokens)
+
+    def _has_window(self, length: int) -> bool:
+        """Whether all is there that the next token attends to: a cache of sliding windows forgets."""
+        first = llama_cpp.llama_memory_seq_pos_min(self.memory, OWN)
+        window = llama_cpp.llama_model_n_swa(self._llama.model)
+        return bool(first <= 0 or (window > 0 and first <= length - window))
+
+    def _write(self, length: int) -> None:
+        """Copy what needs more of the context than its first positions."""
+        losing = [kept for kept in self._unwritten if len(kept.tokens) > length]
+        there = [kept for kept in losing if self._holds(kept.tokens)]
+        if there:
+            size = llama_cpp.llama_state_seq_get_size(self._llama.ctx, OWN)
+            buffer = (ctypes.c_uint8 * size)()
+            written = llama_cpp.llama_state_seq_get_data(self._llama.ctx, buffer, size, OWN)
+            data = bytes(memoryview(buffer)[:written])
+            for kept in there:
+                kept.data = data
+        for kept in losing:
+            self._unwritten.discard(kept)

@@ -1,0 +1,62 @@
+"""The shipped model in three engines, and counters of what is fed to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from logitkit_adapters.demo import gguf_path, model_dir
+
+ENGINES = ("transformers", "mlx-lm", "llama.cpp")
+
+
+@cache
+def loaded(name: str) -> tuple[Any, Any]:
+    """Return model and tokenizer of an engine, loaded once."""
+    if name == "transformers":
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir())
+        return transformers.AutoModelForCausalLM.from_pretrained(model_dir()), tokenizer
+    if name == "mlx-lm":
+        import mlx_lm
+
+        return mlx_lm.load(str(model_dir()))[:2]
+    import llama_cpp
+
+    return (
+        llama_cpp.Llama(str(gguf_path()), n_ctx=512, n_threads=1, n_threads_batch=1, type_k=0, type_v=0, verbose=False),
+        None,
+    )
+
+
+@contextmanager
+def watched(model: Any) -> Iterator[list[int]]:
+    """Collect the number of positions of each forward pass of a model."""
+    fed: list[int] = []
+    if hasattr(model, "generation_config"):
+        hook = model.register_forward_pre_hook(
+            lambda _module, args, kwargs: fed.append(kwargs["input_ids"].shape[1]), with_kwargs=True
+        )
+        try:
+            yield fed
+        finally:
+            hook.remove()
+        return
+    owner, name = (model, "eval") if hasattr(model, "n_ctx") else (type(model), "__call__")
+    whole = getattr(owner, name)
+
+    def watching(*args: Any, **kwargs: Any) -> Any:
+        fed.append(len(args[-1]) if name == "eval" else args[1].shape[1])
+        return whole(*args, **kwargs)
+
+    setattr(owner, name, watching)
+    try:
+        yield fed
+    finally:
+        if name == "eval":
+            del model.eval
+        else:
+            setattr(owner, name, whole)

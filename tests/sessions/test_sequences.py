@@ -1,0 +1,101 @@
+"""One sequence in each engine: what is fed to it, cut from it, copied and saved of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from logitkit_adapters.sessions.sequences import engine_of
+from tests.sessions.engines import ENGINES, loaded, watched
+
+IDS = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Any:
+    return engine_of(*loaded(request.param))
+
+
+def near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return torch.allclose(one, other, atol=1e-4, rtol=0)
+
+
+def test_a_prompt_in_two_parts_gives_the_logits_of_one(engine: Any) -> None:
+    whole, parts = engine.new(), engine.new()
+    expected = whole.feed(IDS)
+    parts.feed(IDS[:4])
+    assert near(parts.feed(IDS[4:]), expected)
+    assert (parts.length, parts.tokens, parts.positions_fed, parts.forward_passes) == (10, tuple(IDS), 10, 2)
+
+
+def test_logits_of_all_positions_are_those_of_each(engine: Any) -> None:
+    rows = engine.new().feed(IDS, all_positions=True)
+    assert rows.shape == (10, engine.vocabulary_size)
+    assert near(rows[3], engine.new().feed(IDS[:4]))
+
+
+def test_after_a_trim_other_tokens_come_out_as_if_the_cut_ones_had_never_been(engine: Any) -> None:
+    cut, never = engine.new(), engine.new()
+    cut.feed(IDS)
+    assert cut.trim(6)
+    assert near(cut.feed([5, 6]), never.feed([*IDS[:6], 5, 6]))
+    assert cut.tokens == (*IDS[:6], 5, 6)
+
+
+def test_a_fork_and_its_origin_do_not_affect_each_other(engine: Any) -> None:
+    one = engine.new()
+    one.feed(IDS)
+    other = one.fork()
+    first, second = one.feed([5]), other.feed([6])
+    assert near(first, engine.new().feed([*IDS, 5]))
+    assert near(second, engine.new().feed([*IDS, 6]))
+    assert near(one.feed([7]), engine.new().feed([*IDS, 5, 7]))
+    assert (one.positions_fed, other.positions_fed) == (12, 1)  # no position was computed twice
+
+
+def test_what_was_saved_can_be_gone_on_from_anywhere_and_any_number_of_times(engine: Any) -> None:
+    sequence = engine.new()
+    sequence.feed(IDS)
+    saved = sequence.save()
+    sequence.trim(2)
+    sequence.feed([9, 9, 9])
+    for length in (10, 1, 7, 10):
+        again = engine.restore(saved, length)
+        assert again.tokens == tuple(IDS[:length])
+        assert near(again.feed([5, 6]), engine.new().feed([*IDS[:length], 5, 6]))
+        assert again.positions_fed == 2
+
+
+def test_what_was_saved_later_goes_on_from_what_was_saved_before(engine: Any) -> None:
+    saved = None
+    for begin in range(0, 10, 2):
+        sequence = engine.new() if saved is None else engine.restore(saved, begin)
+        sequence.feed(IDS[begin : begin + 2])
+        saved = sequence.save()
+    assert near(engine.restore(saved, 9).feed(IDS[9:]), engine.new().feed(IDS))
+
+
+def test_a_shift_moves_positions_to_the_front(engine: Any) -> None:
+    engine.check_shift()
+    sequence = engine.new()
+    sequence.feed(IDS)
+    saved = sequence.save()
+    assert sequence.shift(3)
+    assert sequence.tokens == tuple(IDS[3:])
+    logits = sequence.feed([5])
+    fresh = engine.new().feed([*IDS[3:], 5])
+    # Of another beginning, and so approximate; but nearer than positions that were left as they are.
+    assert 1e-3 < float((logits - fresh).abs().max()) < 5
+    assert near(engine.restore(saved, 10).feed([5]), engine.new().feed([*IDS, 5]))
+
+
+def test_the_positions_that_it_says_it_fed_are_those_that_the_model_saw(engine: Any) -> None:
+    model = engine.llama if hasattr(engine, "llama") else engine.model
+    with watched(model) as fed:
+        sequence = engine.new()
+        sequence.feed(IDS)
+        sequence.trim(6)
+        sequence.feed([5])
+    assert sum(fed) == sequence.positions_fed == 11

@@ -15,6 +15,7 @@ from logitkit.automata import shared
 from logitkit.automata.automaton_state import AutomatonState
 from logitkit.automata.bank import NEUTRAL, Bank
 from logitkit.automata.byte_dfa import DEAD
+from logitkit.automata.mask_cache import ENTRY_BYTES
 from logitkit.automata.shared import Shared, shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.errors import PatternTooLarge, StaleAutomaton
@@ -64,8 +65,8 @@ def test_a_freed_slot_leaves_no_mask_behind() -> None:
     assert len(bank._masks) == 1
     del first
     gc.collect()
-    assert not bank._masks
-    assert bank._masks_size == 0
+    assert not len(bank._masks)
+    assert bank._masks.nbytes == 0
 
 
 def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,24 +118,29 @@ def test_equal_vocabularies_share_automata_and_banks() -> None:
 
 def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     vocab = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
-    regex = lk.Regex("[a-z]{1,40}[A-Z0-9]{40}", vocab)
+    regex = lk.Regex("".join(f"[{chr(65 + i)}-z]" for i in range(20)) + "[0-9]{9}", vocab)
     bank = Bank(mask_bytes=6000)
     lease = bank.lease(regex.automaton)
     states = range(2, regex.automaton.states)
     for state in states:
         made = bank.mask(lease.slot, lease.generation, state)
         assert bank.mask(lease.slot, lease.generation, state) is made
-        assert bank._masks_size == sum(m.nbytes for m in bank._masks.values()) <= 6000
+        assert bank._masks.nbytes == _nbytes(bank) <= 6000
     assert 1 < len(bank._masks) < len(states)
-    assert (lease.slot, lease.generation, states[-1]) in bank._masks
-    assert (lease.slot, lease.generation, states[0]) not in bank._masks
+    assert bank._masks.get((lease.slot, lease.generation, states[-1]))
+    assert not bank._masks.get((lease.slot, lease.generation, states[0]))
     before = bank.nbytes()
-    assert before >= bank._masks_size + regex.automaton.nbytes
+    assert before >= bank._masks.nbytes + regex.automaton.nbytes
     # Masks for 16 bits make a second row; what was counted already includes it.
     row = np.zeros(257, np.uint16)
     for state in states:
         bank.mask(lease.slot, lease.generation, state).apply(row, 0xFF80, 0)
-    assert bank._masks_size == sum(m.nbytes for m in bank._masks.values()) <= 6000
+    assert bank._masks.nbytes == _nbytes(bank) <= 6000
+
+
+def _nbytes(bank: Bank) -> int:
+    masks = [mask for _, mask in bank._masks.items()]
+    return sum({id(m): m.nbytes for m in masks}.values()) + ENTRY_BYTES * len(masks)
 
 
 def test_states_that_allow_the_same_share_a_mask() -> None:
@@ -145,9 +151,17 @@ def test_states_that_allow_the_same_share_a_mask() -> None:
     masks = [bank.mask(lease.slot, lease.generation, state) for state in range(2, automaton.states)]
     # One letter; one letter or capital; capitals alone; the end.
     assert len({id(m) for m in masks}) == len(automaton.masks) == 4
-    del masks, lease
+    # So do states of other automata.
+    other = lk.Regex("[a-z]{1,9}:[A-Z0-9]{2}", vocab).automaton
+    lent = bank.lease(other)
+    theirs = [bank.mask(lent.slot, lent.generation, state) for state in range(2, other.states)]
+    assert len({id(m) for m in masks} & {id(m) for m in theirs}) == 3
+    assert bank._masks.nbytes == _nbytes(bank)
+    del masks, theirs, lease, lent
     gc.collect()
     assert not automaton.masks
+    assert not other.masks
+    assert bank._masks.nbytes == 0
 
 
 def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

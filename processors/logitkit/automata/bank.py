@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Hashable
 
 import torch
 
 from logitkit.automata.bank_layout import BankLayout
 from logitkit.automata.bank_tables import BankTables
+from logitkit.automata.mask_cache import MaskCache
 from logitkit.automata.row_mask import RowMask
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.errors import BankFull, StaleAutomaton
@@ -53,7 +53,6 @@ class Bank:
     """
 
     def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
-        self.mask_bytes = mask_bytes
         self.automaton_bytes = automaton_bytes
         self._automata_size = 0
         self.automata: list[TokenAutomaton | None] = [None]
@@ -63,14 +62,22 @@ class Bank:
         self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
         # Slots whose automata may be equal, to be looked at: a collection in the midst of a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
-        self._masks: OrderedDict[tuple[int, int, int], RowMask] = OrderedDict()
-        self._masks_size = 0
+        self._masks = MaskCache(mask_bytes)
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots that are not yet on a device as they are here.
         self._changed: dict[torch.device, set[int]] = {}
         self._traced: set[torch.device] = set()
         self.number = next(_numbers)
         _banks[self.number] = self
+
+    @property
+    def mask_bytes(self) -> int:
+        """Most bytes that the masks of visited states may take."""
+        return self._masks.limit
+
+    @mask_bytes.setter
+    def mask_bytes(self, limit: int) -> None:
+        self._masks.limit = limit
 
     def lease(self, automaton: TokenAutomaton) -> Lease:
         """Put an automaton into the bank, or find the equal one that is there.
@@ -126,10 +133,7 @@ class Bank:
             self.generations[slot] += 1
             self._free.append(slot)
             self._has_changed(slot)
-            # Over a copy: a collection in the midst of this may free another slot.
-            for key in [k for k in list(self._masks) if k[0] == slot]:
-                made = self._masks.pop(key, None)
-                self._masks_size -= 0 if made is None else made.nbytes
+            self._masks.drop_slot(slot)
 
     def automaton(self, slot: int, generation: int) -> TokenAutomaton:
         """Return the automaton that a state refers to.
@@ -146,25 +150,26 @@ class Bank:
             "that made the state (Regex, Choice, ...) alive as long as the state is used"
         )
 
-    def mask(self, slot: int, generation: int, state: int) -> RowMask:
+    def mask(self, slot: int, generation: int, state: Hashable) -> RowMask:
         """Return the mask of a state, from the cache or made now."""
         # With the generation, since a collection may free the slot while its mask is being made.
         key = (slot, generation, state)
         with self._lock:
             found = self._masks.get(key)
             if found is not None and self.generations[slot] == generation:
-                self._masks.move_to_end(key)
                 return found
             automaton = self.automaton(slot, generation)
             found = self._masks.get(key)
             if found is not None:
                 return found
-            made = RowMask.of(automaton, state)
-            self._masks[key] = made
-            self._masks_size += made.nbytes
-            while self._masks_size > self.mask_bytes and len(self._masks) > 1:
-                self._masks_size -= self._masks.popitem(last=False)[1].nbytes
+            made = self.mask_of(automaton, state)
+            self._masks.put(key, made)
         return made
+
+    def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
+        """Work out the mask of a state."""
+        assert isinstance(state, int)
+        return RowMask.of(automaton, state)
 
     @property
     def tables(self) -> BankTables:
@@ -233,7 +238,7 @@ class Bank:
     def nbytes(self) -> int:
         """Return the bytes that automata, cached masks and the tables on devices take now."""
         tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
-        return self._automata_size + self._masks_size + tables
+        return self._automata_size + self._masks.nbytes + tables
 
 
 _numbers = itertools.count()

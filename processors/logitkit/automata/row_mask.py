@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -43,6 +44,10 @@ def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
     return logits.detach().numpy(), -np.inf, 0.0
 
 
+# Columns of a long mask that are looked at to find an equal one.
+SEEN = 1024
+
+
 @dataclass(slots=True, weakref_slot=True)
 class RowMask:
     """What one state of one automaton does to a row; exactly one of the ways below is filled in.
@@ -78,12 +83,16 @@ class RowMask:
             pads = () if automaton.pad_id is None else (automaton.pad_id,)
             ids = np.array(sorted({*automaton.eos_ids, *pads}))
             return cls(size, ends, ids, allowed=ids)
-        legal = automaton.legal_classes(state)
+        return cls.allowing(automaton, automaton.legal_classes(state))
+
+    @classmethod
+    def allowing(cls, automaton: TokenAutomaton, legal: NDArray[np.bool_]) -> RowMask:
+        """Return the mask of a live state that allows some classes, [C] bool."""
         # Most states of a counter allow the same.
         content = legal.tobytes()
         found: RowMask | None = automaton.masks.get(content)
         if found is None:
-            found = automaton.masks[content] = cls._allowing(automaton, legal)
+            found = automaton.masks[content] = cls._allowing(automaton, legal).shared()
         return found
 
     @classmethod
@@ -102,6 +111,34 @@ class RowMask:
         row = automaton.per_token(np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
         some = np.flatnonzero(np.isnan(row[:SAMPLED]))[:PROBED]
         return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size)
+
+    def shared(self) -> RowMask:
+        """Return the equal mask that is in use already, or this one: states of many automata allow the same, as inside a word."""
+        for way in (self.allowed, self.banned, self.ceiling):
+            if way is not None:
+                # Few of the columns of a row tell most rows apart; what they do not is compared as a whole.
+                key = (
+                    self.size,
+                    self.forced.tobytes(),
+                    way.dtype.char,
+                    len(way),
+                    hash(way[:: max(1, len(way) // SEEN)].tobytes()),
+                )
+                other = _in_use.get(key)
+                if other is None:
+                    _in_use[key] = self
+                elif other.does_what(self):
+                    return other
+        return self
+
+    def does_what(self, other: RowMask) -> bool:
+        """Whether another mask of a vocabulary of the same size and ends is the same."""
+        ways = ((self.allowed, other.allowed), (self.banned, other.banned), (self.ceiling, other.ceiling))
+        # As bytes: NaN is not equal to itself.
+        return all(
+            (a is None) == (b is None) and (a is None or b is None or np.array_equal(a.view(np.int8), b.view(np.int8)))
+            for a, b in ways
+        )
 
     def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
         """Mask one row of logits, [V] or wider, in place; for the arguments see `as_array`.
@@ -135,3 +172,6 @@ class RowMask:
             assert self.ceiling is not None
             self._bits = np.where(np.isnan(self.ceiling), np.uint16(0xFFFF), np.uint16(0))
         return self._bits
+
+
+_in_use: WeakValueDictionary[tuple[int, bytes, str, int, int], RowMask] = WeakValueDictionary()

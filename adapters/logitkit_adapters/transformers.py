@@ -39,9 +39,18 @@ except ImportError as error:
         "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'"
     ) from error
 
+from logitkit_adapters.sessions.prefill import FixedCache, fixed_cache, prefill
 from logitkit_adapters.transformers_continuous_batching import continuous_batching
 
-__all__ = ["TransformersLogitsProcessor", "continuous_batching", "logits_processor", "vocabulary"]
+__all__ = [
+    "FixedCache",
+    "TransformersLogitsProcessor",
+    "continuous_batching",
+    "fixed_cache",
+    "logits_processor",
+    "prefill",
+    "vocabulary",
+]
 
 
 class TransformersLogitsProcessor(transformers.LogitsProcessor):

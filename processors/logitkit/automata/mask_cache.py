@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
+from collections.abc import Hashable
 from typing import TypeAlias
 
 from logitkit.automata.row_mask import RowMask
@@ -10,7 +11,7 @@ from logitkit.automata.row_mask import RowMask
 __all__ = ["MaskCache"]
 
 # Slot, generation and state.
-Key: TypeAlias = tuple[int, ...]
+Key: TypeAlias = tuple[int, int, Hashable]
 
 # What it takes to keep one more state whose mask is here already.
 ENTRY_BYTES = 200

@@ -1,0 +1,109 @@
+"""The verdict of the `jsonschema` library, with `format` asserted, patterns read as ECMA-262, and numbers exact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+from jsonschema.protocols import Validator
+
+from tests.json_schema.ecma import python_pattern
+from tests.json_schema.format_rules import RULES
+
+ONE = {
+    *("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
+    *("unevaluatedItems", "unevaluatedProperties"),
+}
+LISTS = {"allOf", "anyOf", "oneOf", "prefixItems", "items"}
+NAMED = {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
+
+_FORMATS = jsonschema.FormatChecker(formats=())
+
+
+def _rule(check: Callable[[str], bool]) -> Callable[[object], bool]:
+    return lambda value: not isinstance(value, str) or check(value)
+
+
+for _name, _check in RULES.items():
+    _FORMATS.checks(_name)(_rule(_check))
+
+
+def judge(schema: Any) -> Validator:
+    """Return the validator of a schema, in the dialect that it names (else 2020-12)."""
+    as_judged = exact(translated(schema))
+    dialect = jsonschema.validators.validator_for(as_judged, default=jsonschema.Draft202012Validator)
+    checker = dialect.TYPE_CHECKER.redefine("integer", _is_integer)
+    found: Validator = jsonschema.validators.extend(dialect, {"multipleOf": _multiple_of}, type_checker=checker)(
+        as_judged, format_checker=_FORMATS
+    )
+    return found
+
+
+def parse(text: str | bytes) -> Any:
+    """Return the value of JSON text, exactly: fractions are `Decimal`, integral ones `int`.
+
+    Raises:
+        ValueError: It is not JSON, or has a lone surrogate, or an object has a name twice.
+    """
+    text = text.decode() if isinstance(text, bytes) else text
+    return json.loads(text, parse_float=_exact_number, parse_int=_exact_number, parse_constant=_no_constant)
+
+
+def exact(value: Any) -> Any:
+    """Return a value with `Decimal` for its floats."""
+    if isinstance(value, float):
+        return _exact_number(repr(value))
+    if isinstance(value, dict):
+        return {k: exact(v) for k, v in value.items()}
+    return [exact(v) for v in value] if isinstance(value, list) else value
+
+
+def translated(schema: Any) -> Any:
+    """Return a schema whose patterns are Python's, and whose `nullable` is a type."""
+    if not isinstance(schema, dict):
+        return schema
+    found: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword == "pattern" and isinstance(value, str):
+            found[keyword] = python_pattern(value)
+        elif keyword in NAMED and isinstance(value, dict):
+            pattern = python_pattern if keyword == "patternProperties" else str
+            found[keyword] = {pattern(k): translated(v) for k, v in value.items()}
+        elif keyword in LISTS and isinstance(value, list):
+            found[keyword] = [translated(v) for v in value]
+        elif keyword in ONE:
+            found[keyword] = translated(value)
+        else:
+            found[keyword] = value
+    if schema.get("nullable") is True and isinstance(schema.get("type"), str):
+        found["type"] = [schema["type"], "null"]
+    return found
+
+
+def _exact_number(text: str) -> int | Decimal:
+    if text.lstrip("-").isdigit() and len(text) < 4000:
+        return int(text)
+    number = Decimal(text)
+    # Beyond that, an integer of so many digits would be written out.
+    return int(number) if -500 < number.adjusted() < 500 and number == number.to_integral_value() else number
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _multiple_of(validator: Validator, divisor: int | Decimal, value: object, _schema: object) -> Any:
+    if validator.is_type(value, "number"):
+        assert isinstance(value, int | Decimal)
+        number, by = Decimal(value).as_integer_ratio(), Decimal(divisor).as_integer_ratio()
+        if (number[0] * by[1]) % (number[1] * by[0]):
+            yield jsonschema.ValidationError(f"{value} is not a multiple of {divisor}")

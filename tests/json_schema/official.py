@@ -1,0 +1,69 @@
+"""The official JSON-Schema-Test-Suite, as far as its cases ask for what is decided here."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+SUITE = Path(__file__).parent / "suite" / "suite.json.xz"
+DRAFTS = ("draft2020-12", "draft7", "draft4")
+DIALECTS = {
+    "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
+    "draft7": "http://json-schema.org/draft-07/schema#",
+    "draft4": "http://json-schema.org/draft-04/schema#",
+}
+
+# Files whose cases contradict what is documented: `format` is asserted here, and 1.0 is written 1.
+LEFT_OUT = {
+    "format": "takes `format` for an annotation",
+    "optional/format-assertion": "switches the assertion of `format` by a vocabulary from elsewhere",
+    "optional/content": "asserts what stands inside a string, an annotation since 2019-09",
+    "optional/zeroTerminatedFloats": "tells 1.0 from 1, which are one text here",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A schema of the suite.
+
+    Args:
+        file: `<draft>/<file>`.
+        description: What the suite calls it.
+        schema: With `$schema` added where it matters.
+        tests: Pairs of an instance and whether it is valid.
+    """
+
+    file: str
+    description: str
+    schema: Any
+    tests: tuple[tuple[Any, bool], ...]
+
+    @property
+    def keyword(self) -> str:
+        """What the file is about."""
+        return self.file.split("/", 1)[1]
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.description}"
+
+
+@cache
+def groups() -> list[Group]:
+    """Return all cases."""
+    content = json.loads(lzma.decompress(SUITE.read_bytes()))
+    found = []
+    for file, cases in content.items():
+        draft, _, keyword = file.partition("/")
+        if keyword in LEFT_OUT:
+            continue
+        for case in cases:
+            schema = case["schema"]
+            if isinstance(schema, dict) and "$schema" not in schema:
+                schema = {"$schema": DIALECTS[draft], **schema}
+            tests = tuple((test["data"], test["valid"]) for test in case["tests"])
+            found.append(Group(file, case["description"], schema, tests))
+    return found

@@ -17,6 +17,7 @@ from torch import Tensor
 from logitkit.errors import BankFull, ConfigurationError
 from logitkit_adapters.vllm_engine import (
     check_tokens_are_shown,
+    drafts_of,
     engine_of_caller,
     engine_vocabulary,
     vocabulary,
@@ -73,11 +74,14 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         configurations = _configurations_of(vllm_config)
         first = _at_work.setdefault(id(vllm_config), self) is self
         if not isinstance(device_or_req_states, torch.device | str):
-            self._slots = V2Slots(configurations, device_or_req_states) if first else None
+            if first:
+                self._slots = V2Slots(configurations, device_or_req_states, drafts_of(vllm_config))
             return
         check_tokens_are_shown(vllm_config)
         if first:
-            self._rows = V1Rows(configurations, torch.device(device_or_req_states))
+            self._rows = V1Rows(
+                configurations, torch.device(device_or_req_states), vllm_config.model_config.max_model_len
+            )
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:

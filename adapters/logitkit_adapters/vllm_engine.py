@@ -9,7 +9,7 @@ from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters import tokenizer_bytes
 
-__all__ = ["check_tokens_are_shown", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+__all__ = ["check_tokens_are_shown", "drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
 
 _vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
 
@@ -98,3 +98,9 @@ def check_tokens_are_shown(vllm_config: Any) -> None:
             'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
             "async_scheduling=False)"
         )
+
+
+def drafts_of(vllm_config: Any) -> int:
+    """Return how many tokens of a request are drafted at most in a step: 0 without speculation."""
+    speculation = vllm_config.speculative_config
+    return 0 if speculation is None else int(speculation.num_speculative_tokens)

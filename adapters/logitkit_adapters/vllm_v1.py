@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ProcessorError
-from logitkit.pipeline.batch import BatchedRequests, NewRequest
+from logitkit.pipeline.batch import BatchedRequests
+from logitkit.pipeline.entering import NewRequest
 from logitkit_adapters.vllm_parameters import Configurations
-from logitkit_adapters.vllm_requests import processor_of, stream_of
+from logitkit_adapters.vllm_requests import Requests
 
 __all__ = ["V1Rows"]
 
@@ -44,10 +45,11 @@ class V1Rows:
     Args:
         configurations: What requests may ask for.
         device: Where the logits are.
+        longest: Most tokens that a sequence of the engine has.
     """
 
-    def __init__(self, configurations: Configurations, device: torch.device) -> None:
-        self._configurations = configurations
+    def __init__(self, configurations: Configurations, device: torch.device, longest: int) -> None:
+        self._requests = Requests(configurations, None if device.type == "cpu" else longest)
         self._batch = BatchedRequests(device)
         self._device = device
         self._rows: dict[int, _Row] = {}
@@ -84,14 +86,11 @@ class V1Rows:
         self._rows = rows
 
     def _new(self, params: Any, prompt: Sequence[int] | None, output: list[int]) -> _Row | None:
-        processor = processor_of(self._configurations, params)
+        processor = self._requests.processor(params)
         if processor is None:
             return None
-        size = self._configurations.vocabulary.size
-        # Of a prompt, ids that stand for images are no tokens.
-        known = [token for token in prompt or () if 0 <= token < size]
         said = _known(output)
-        return _Row(NewRequest(processor, known, said, stream_of(known, params)), output, len(said))
+        return _Row(self._requests.enter(processor, params, prompt, said), output, len(said))
 
     def process(self, logits: Tensor) -> Tensor:
         """Process the logits of all rows, in place.
@@ -113,7 +112,7 @@ class V1Rows:
         for row in self._rows.values():
             if len(row.output) < row.seen:
                 said = _known(row.output)
-                row.request = NewRequest(row.request.processor, row.request.prompt, said, row.request.stream)
+                row.request = replace(row.request, output=said)
                 row.seen, row.place = len(said), None
         self._arrange(dict(self._rows), len(self._batch))
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from logitkit.pipeline.batch import BatchedRequests, NewRequest
+from logitkit.pipeline.batch import BatchedRequests
+from logitkit.pipeline.entering import NewRequest
+from logitkit.pipeline.step_states import StepStates
 from logitkit.processor import Processor
 from logitkit_adapters.vllm_parameters import Configurations
-from logitkit_adapters.vllm_requests import processor_of, stream_of
+from logitkit_adapters.vllm_requests import Requests
 
 __all__ = ["V2Slots"]
 
@@ -22,102 +24,129 @@ class V2Slots:
     A row of logits is told by its slot and its place in the text, and under speculation a request has several: each has the state
     of its own text, drafts before it included. To call `process` twice changes nothing.
 
+    The host knows which requests a step has, and none of the tokens that were sampled: `process` leaves these on the device, and
+    waits for nothing there.
+
     Args:
         configurations: What requests may ask for.
         req_states: vLLM's `LogitsProcRequestState`, the tokens of all slots.
+        drafts: Most tokens that a step verifies of a request.
     """
 
-    def __init__(self, configurations: Configurations, req_states: Any) -> None:
-        self._configurations = configurations
+    def __init__(self, configurations: Configurations, req_states: Any, drafts: int) -> None:
         self._states = req_states
-        self._batch = BatchedRequests(req_states.device)
-        self._asked: dict[int, tuple[Processor[Any], Any]] = {}
-        # Of each row here its slot, and how many tokens it has seen.
-        self._slots: list[int] = []
-        self._seen: list[int] = []
-        self._drafts: defaultdict[int, dict[int, int]] = defaultdict(dict)
+        self._device = torch.device(req_states.device)
+        longest = req_states.all_token_ids.gpu.shape[1]
+        self._requests = Requests(configurations, None if self._device.type == "cpu" else longest, drafts)
+        self._batch = BatchedRequests(self._device)
+        self._row_of: dict[int, int] = {}
+        # Slots whose requests change before the next step: what the new one asks for, or None.
+        self._changes: dict[int, tuple[Processor[Any], Any, list[int] | None] | None] = {}
+        # Slots whose newest tokens are in the states.
+        self._done: set[int] = set()
+        # Of each slot on the device: tokens that it begins with, tokens that its state has seen, and its row.
+        self._begin = torch.zeros(req_states.max_num_reqs, dtype=torch.int64, device=self._device)
+        self._seen, self._row = self._begin.clone(), self._begin.clone()
+        # Of each row on the device: its slot.
+        self._slot = self._begin[:1].clone()
+        # Tokens that a step may add, counted from 0.
+        self._ahead = torch.arange(drafts + 1, device=self._device)[None]
 
     def add(self, slot: int, params: Any) -> bool:
         """Take a request into a slot, in place of the one before; return whether it asks for anything."""
-        self._forget(slot)
-        self._asked.pop(slot, None)
-        processor = processor_of(self._configurations, params)
-        if processor is None:
-            return False
-        self._asked[slot] = processor, params
-        return True
+        processor = self._requests.processor(params)
+        if processor is not None:
+            length = int(self._states.prefill_len.np[slot])
+            self._changes[slot] = processor, params, _staged(self._states.all_token_ids, slot, length)
+        elif slot in self._row_of:
+            self._changes[slot] = None
+        else:
+            self._changes.pop(slot, None)
+        return processor is not None
 
     def begin_step(self) -> None:
-        """Forget the drafts of the last step."""
-        self._drafts.clear()
+        """Let requests enter and leave."""
+        self._done.clear()
+        if self._changes:
+            kept = {slot: row for slot, row in self._row_of.items() if slot not in self._changes}
+            new = {slot: self._request(slot, *given) for slot, given in self._changes.items() if given is not None}
+            self._changes.clear()
+            # The last row is that of all slots that ask for nothing.
+            self._batch.arrange([*kept.values(), *new.values(), None])
+            self._row_of = {slot: row for row, slot in enumerate([*kept, *new])}
+            self._place([*new])
+        self._batch.prepare()
+
+    def _request(self, slot: int, processor: Processor[Any], params: Any, tokens: list[int] | None) -> NewRequest:
+        if tokens is None:
+            tokens = self._states.all_token_ids.gpu[slot, : int(self._states.prefill_len.np[slot])].tolist()
+        begin = int(self._states.prompt_len.np[slot])
+        return self._requests.enter(processor, params, tokens[:begin], tokens[begin:])
+
+    def _place(self, new: list[int]) -> None:
+        """Tell the device which slots have which rows, and where new requests begin."""
+        last = len(self._row_of)
+        rows = [self._row_of.get(slot, last) for slot in range(self._states.max_num_reqs)]
+        self._row, self._slot, slots, begin = (
+            torch.tensor(numbers, dtype=torch.int64, device=self._device)
+            for numbers in (rows, [*self._row_of, 0], new, [int(self._states.prefill_len.np[slot]) for slot in new])
+        )
+        self._begin.index_copy_(0, slots, begin)
+        self._seen.index_copy_(0, slots, begin)
 
     def process(self, logits: Tensor, ctx: Any) -> Tensor:
-        """Process the logits, in place.
+        """Process the logits, in place where that is quicker.
 
         Args:
             logits: [R, V] float32, one row for each token that is to be sampled or verified.
             ctx: vLLM's `LogitsContext`: whose rows these are.
         """
-        slots = ctx.expanded_idx_mapping.tolist()
-        if not any(slot in self._asked for slot in slots):
+        here = [slot for slot in ctx.idx_mapping_np.tolist() if slot in self._row_of]
+        if not here:
             return logits
-        places = (ctx.expanded_local_pos, ctx.pos, ctx.input_ids)
-        rows = list(zip(slots, *(column.tolist() for column in places), strict=True))
-        committed = {}
-        for slot, drafted, position, token in rows:
-            # A row amid a prompt is of no use to vLLM either.
-            if slot in self._asked and position + 1 >= int(self._states.prefill_len.np[slot]):
-                committed[slot] = position + 1 - drafted
-                if drafted:
-                    self._drafts[slot][position] = token
-        self._commit(committed)
-        number = {slot: row for row, slot in enumerate(self._slots)}
-        texts = self._batch.fork([number.get(slot) if slot in committed else None for slot in slots])
-        drafts = [
-            [self._drafts[slot][place] for place in range(committed[slot], position + 1)] if slot in committed else []
-            for slot, _, position, _ in rows
-        ]
-        if any(drafts):
-            texts.advance(self._padded(drafts))
-        return texts.process_logits(logits)
+        slots, drafted = ctx.expanded_idx_mapping.to(torch.int64), ctx.expanded_local_pos.to(torch.int64)
+        committed = ctx.pos.to(torch.int64) + 1 - drafted
+        # A row amid a prompt is of no use to vLLM either.
+        begun = committed >= self._begin.index_select(0, slots)
+        if not self._done.issuperset(here):
+            self._commit(slots, torch.where(begun, committed, 0))
+            self._done.update(here)
+        rows = torch.where(begun, self._row.index_select(0, slots), len(self._row_of))
+        states = self._batch.states.select(rows, self._batch.kinds(self._row_of[slot] for slot in here))
+        if len(slots) > len(ctx.idx_mapping_np):
+            states = self._drafted(states, slots, drafted, ctx.input_ids)
+        return states.process_logits(logits)[1]
 
-    def _commit(self, committed: dict[int, int]) -> None:
-        """Bring rows to the tokens that are certain."""
-        for slot in [s for s, seen in zip(self._slots, self._seen, strict=True) if committed.get(s, seen) < seen]:
-            self._forget(slot)
-        fresh = [slot for slot in committed if slot not in self._slots]
-        if fresh:
-            new = [self._request(slot, committed[slot]) for slot in fresh]
-            self._batch.arrange([*range(len(self._slots)), *new])
-            self._slots += fresh
-            self._seen += [committed[slot] for slot in fresh]
-        said = [
-            self._tokens(slot, seen, committed.get(slot, seen))
-            for slot, seen in zip(self._slots, self._seen, strict=True)
-        ]
-        if any(said):
-            self._batch.advance(self._padded(said))
-            self._seen = [seen + len(new) for seen, new in zip(self._seen, said, strict=True)]
+    def _commit(self, slots: Tensor, committed: Tensor) -> None:
+        """Take note of tokens that are certain."""
+        known = self._seen.scatter_reduce(0, slots, committed, "amax")
+        seen = self._seen.index_select(0, self._slot)[:, None]
+        places = seen + self._ahead
+        there = places < known.index_select(0, self._slot)[:, None]
+        tokens = self._states.all_token_ids.gpu
+        new = tokens[self._slot[:, None], places.clamp(max=tokens.shape[1] - 1)].to(torch.int64)
+        new = torch.where(there, new, -1)
+        self._batch.advance(new[:, 0] if new.shape[1] == 1 else new)
+        self._seen = torch.minimum(known, self._seen + new.shape[1])
 
-    def _request(self, slot: int, length: int) -> NewRequest:
-        processor, params = self._asked[slot]
-        begin, size = int(self._states.prompt_len.np[slot]), self._configurations.vocabulary.size
-        prompt = [token for token in self._tokens(slot, 0, begin) if 0 <= token < size]
-        return NewRequest(processor, prompt, self._tokens(slot, begin, length), stream_of(prompt, params))
+    def _drafted(self, states: StepStates, slots: Tensor, drafted: Tensor, tokens: Tensor) -> StepStates:
+        """Return the states after the drafts before each row."""
+        width = self._ahead.shape[1]
+        said = torch.full((len(self._row), width), -1, dtype=torch.int64, device=self._device)
+        said[slots, drafted.clamp(max=width - 1)] = tokens.to(torch.int64)
+        before = torch.where(self._ahead <= drafted[:, None], said.index_select(0, slots), -1)
+        # What is at place 0 is no draft.
+        return states.advance(before[:, 1:])
 
-    def _tokens(self, slot: int, begin: int, end: int) -> list[int]:
-        if begin >= end:
-            return []
-        found: list[int] = self._states.all_token_ids.gpu[slot, begin:end].tolist()
-        return found
 
-    def _padded(self, tokens: list[list[int]]) -> Tensor:
-        width = max(map(len, tokens))
-        rows = [[*new, *[-1] * (width - len(new))] for new in tokens]
-        return torch.tensor(rows, dtype=torch.int64, device=self._states.device)
+def _staged(tokens: Any, slot: int, length: int) -> list[int] | None:
+    """Return the tokens that are on their way into a slot, where vLLM shows them; they are read on the device otherwise.
 
-    def _forget(self, slot: int) -> None:
-        if slot in self._slots:
-            row = self._slots.index(slot)
-            self._batch.arrange([r for r in range(len(self._slots)) if r != row])
-            del self._slots[row], self._seen[row]
+    That would make the host wait in each step in which a request enters.
+    """
+    slots, ends = (getattr(tokens, f"_staged_write_{name}", None) for name in ("indices", "cu_lens"))
+    contents: Sequence[int] | None = getattr(tokens, "_staged_write_contents", None)
+    if not slots or not ends or contents is None or slots[-1] != slot:
+        return None
+    found = list(contents[ends[-2] if len(ends) > 1 else 0 : ends[-1]])
+    return found if len(found) == length else None

@@ -66,9 +66,7 @@ class Chain:
             if isinstance(processor, ForcedTokens):
                 going_on = processor.without_ends(before, going_on, self._eos_ids)
         for processor, before in zip(self.processors, state, strict=True):
-            # What follows the text is finished by EOS; what counts tokens counts that one too.
-            follows_text = role_of(processor) is Role.CONSTRAINT and hasattr(processor, "vocabulary")
-            now = processor.advance(before, going_on if follows_text else tokens)
+            now = processor.advance(before, going_on if follows_text(processor) else tokens)
             check_same_structure(processor, "advance", before, now)
             after.append(now)
         return tuple(after)
@@ -124,6 +122,11 @@ class Chain:
         # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.
         known = sorted(self.processors, key=lambda p: not hasattr(p, "vocabulary"))
         return self.eos_ids or next((found for p in known if (found := eos_ids_of(p))), ())
+
+
+def follows_text(processor: Processor[Any]) -> bool:
+    """Return whether EOS finishes what a processor follows, so that one that is forced is none to it; others count tokens."""
+    return role_of(processor) is Role.CONSTRAINT and hasattr(processor, "vocabulary")
 
 
 def _end_empty_rows(logits: Tensor, eos_ids: tuple[int, ...]) -> Tensor:

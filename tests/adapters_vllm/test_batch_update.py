@@ -38,7 +38,7 @@ class Request:
     def alone(self, logits: torch.Tensor) -> torch.Tensor:
         from logitkit_adapters.vllm_v1 import V1Rows
 
-        rows = V1Rows(_configurations(), torch.device("cpu"))
+        rows = V1Rows(_configurations(), torch.device("cpu"), 256)
         rows.update(update(1, added=[(0, self.params, self.prompt, self.output)]))
         return rows.process(logits[None].clone())[0]
 
@@ -60,7 +60,7 @@ def update(size: int, removed: Any = (), added: Any = (), moved: Any = ()) -> An
 def rows() -> Any:
     from logitkit_adapters.vllm_v1 import V1Rows
 
-    return V1Rows(_configurations(), torch.device("cpu"))
+    return V1Rows(_configurations(), torch.device("cpu"), 256)
 
 
 @pytest.mark.parametrize("seed", range(20))

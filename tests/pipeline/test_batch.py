@@ -15,8 +15,9 @@ import logitkit as lk
 from logitkit.configuration.kinds import KINDS
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.pipeline.batch import BatchedRequests, NewRequest
+from logitkit.pipeline.batch import BatchedRequests
 from logitkit.pipeline.ending import Ending
+from logitkit.pipeline.entering import NewRequest
 from logitkit.pipeline.neutral import neutral_state
 from logitkit.pipeline.steps import ORDER, steps_of
 from tests.batches import COLUMNS, Batch, logits_of, same_bits
@@ -176,6 +177,18 @@ def test_one_call_a_kind() -> None:
         patch.setattr(lk.RepetitionPenalty, "process_logits", spy)
         batch.process_logits(torch.ones(50, COLUMNS))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("output", [[], [EOS]], ids=["new", "resumed"])
+def test_an_end_that_is_forced_ends_no_text(output: list[int]) -> None:
+    config = {"forced_tokens": [EOS, 4], "regex": "[0-9]+"}
+    processor = lk.from_config(config, vocabulary())
+    batch = BatchedRequests("cpu")
+    batch.arrange([NewRequest(processor, [5], output)])
+    if not output:
+        batch.advance(torch.tensor([EOS]))
+    logits = torch.zeros(1, COLUMNS)
+    assert same_bits(batch.process_logits(logits.clone())[0], alone(processor, [5], [EOS], logits[0], 0))
 
 
 def test_other_orders_are_refused() -> None:

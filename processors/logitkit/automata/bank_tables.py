@@ -131,8 +131,6 @@ def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state:
 
 def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
-    size = tables.class_of.shape[1]
-    never = torch.tensor(float("-inf"), dtype=logits.dtype, device=logits.device)
     fresh = generation == tables.generation.index_select(0, slot)
     state = torch.where(fresh, state, DEAD)
     # Allowed classes: those allowed by default, corrected by the rows; one more column takes what is not real.
@@ -141,6 +139,13 @@ def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Te
         classes, targets, real = tables.rows(slot, at)
         dummy = torch.full_like(classes, legal.shape[1] - 1)
         legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
+    return keep_allowed(tables, slot, state, legal, logits)
+
+
+def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
+    """Return the logits of the legal classes, [B, C] bool; the others are masked, and rows that keep nothing end."""
+    size = tables.class_of.shape[1]
+    never = float("-inf")
     allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
     allowed = allowed & (state >= FIRST_STATE)[:, None]
     ends = tables.finished_ids

@@ -114,7 +114,9 @@ class ForcedTokens:
             return tokens
         columns = tokens if tokens.dim() == 2 else tokens[:, None]
         before = (columns >= 0).to(torch.int64).cumsum(1) - 1
-        ends = torch.isin(columns, torch.tensor(eos_ids, device=tokens.device))
+        ends = columns == eos_ids[0]
+        for other in eos_ids[1:]:
+            ends = ends | (columns == other)
         forced = state.position[:, None] + before < (state.ids >= 0).sum(1, keepdim=True)
         return torch.where(ends & forced, -1, columns).reshape(tokens.shape)
 

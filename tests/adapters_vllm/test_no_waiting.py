@@ -1,0 +1,127 @@
+"""On a device, the plugin's part of a step of V2 asks for no value. Torch's `meta`, whose tensors have none, is the device here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import logitkit as lk
+from logitkit.pipeline.steps import ORDER, steps_of
+from logitkit_adapters.vllm_parameters import Configurations
+from logitkit_adapters.vllm_v2 import V2Slots
+from tests.adapters_vllm.slots import SLOTS, Runner
+from tests.batches import COLUMNS
+from tests.registry import TOKENS, vocabulary
+
+DEVICE = "meta"
+
+
+class Waiting(Exception):
+    """A tensor would have to come from the device, or go there while the host waits."""
+
+
+class NoWaiting(TorchDispatchMode):
+    """Refuses what moves tensors between host and device; values and shapes that depend on them are not there."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = [*args, *(kwargs or {}).values()]
+        result = func(*args, **(kwargs or {}))
+        places = {t.device.type for t in _tensors([*given, result]) if t.dim() or t.device.type != "cpu"}
+        if len(places) > 1:
+            raise Waiting(f"{func} has tensors on {sorted(places)}")
+        return result
+
+
+class NoUploading(TorchFunctionMode):
+    """Refuses tensors that are made of what the host has: each is a copy to the device, and the host waits for it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.tensor, torch.as_tensor, torch.asarray, torch.from_numpy):
+            raise Waiting(f"{func.__name__} makes a tensor of {args}")
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(found: Any) -> Iterator[Tensor]:
+    if isinstance(found, Tensor):
+        yield found
+    elif isinstance(found, list | tuple):
+        for one in found:
+            yield from _tensors(one)
+
+
+CONFIGURATIONS: tuple[dict[str, Any], ...] = (
+    {"regex": "[0-9a-z]*", "repetition_penalty": 1.3, "logit_bias": {"5": 2.0}, "temperature": 0.7, "top_k": 9},
+    {"choice": ["a", "ab"], "frequency_penalty": 0.3, "presence_penalty": 0.2, "top_p": 0.9, "no_repeat_ngram": 2},
+    {"dry": 0.9, "thinking_budget": {"max_tokens": 3, "end": "-0"}, "min_p": 0.1, "typical_p": 0.9},
+    {"stop_strings": ["ab", "1"], "ban_tokens": [7], "allow_tokens": [3, 4, 5], "xtc": 0.5, "top_n_sigma": 1.0},
+    {
+        "banned_strings": ["cat"],
+        "min_new_tokens": 3,
+        "forced_tokens": [5, 6],
+        "repetition_penalty": {"penalty": 2, "window": 4},
+    },
+)
+
+
+@pytest.fixture
+def own() -> lk.Vocabulary:
+    # Not the one that all tests share, whose tables on the device would outlive this one's.
+    return lk.Vocabulary([*TOKENS, b"~~"], eos_ids=vocabulary().eos_ids, size=COLUMNS, pad_id=vocabulary().pad_id)
+
+
+def step(own: lk.Vocabulary, drafts: int, fault: Callable[[Tensor], object] | None = None) -> Tensor:
+    """Take a step of many requests, in which the plugin does something of itself that it may not."""
+    runner = Runner(DEVICE)
+    slots = V2Slots(Configurations(own), runner.states, drafts)
+    for slot in range(SLOTS - 1):
+        runner.enter(slot, [4, 5, 6], [7] * (slot % 3))
+        config = CONFIGURATIONS[slot % len(CONFIGURATIONS)]
+        assert slots.add(slot, SimpleNamespace(extra_args={"logitkit": config}, seed=None, max_tokens=20))
+    runner.write()
+    slots.begin_step()
+    rows = [(slot, place, 2 + slot % 3 + place, 5) for slot in range(SLOTS) for place in range(drafts + 1)]
+    context = runner.context(rows)
+    logits = torch.zeros(len(rows), COLUMNS, device=DEVICE)
+    with NoWaiting(), NoUploading():
+        for _ in range(2):
+            found = slots.process(logits, context)
+        if fault is not None:
+            fault(found)
+    return found
+
+
+@pytest.mark.parametrize("drafts", [0, 3])
+def test_a_step_asks_for_no_value(own: lk.Vocabulary, drafts: int) -> None:
+    assert step(own, drafts).device.type == DEVICE
+
+
+def test_every_step_is_taken() -> None:
+    taken = {kind for config in CONFIGURATIONS for kind in steps_of(lk.from_config(config, vocabulary()))}
+    assert taken == set(ORDER)
+
+
+FAULTS: dict[str, Callable[[Tensor], object]] = {
+    "item": lambda logits: logits[0, 0].item(),
+    "tolist": lambda logits: logits.tolist(),
+    "truth": lambda logits: bool((logits > 0).any()),
+    "cpu": lambda logits: logits.cpu(),
+    "numpy": lambda logits: logits.numpy(),
+    "nonzero": lambda logits: logits.nonzero(),
+    "mask": lambda logits: logits[logits > 0],
+    "unique": lambda logits: logits.unique(),
+    "repeats": lambda logits: logits.repeat_interleave(logits[:, 0].long(), 0),
+    "upload": lambda logits: torch.tensor([1, 2], device=logits.device),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_waits_is_noticed(own: lk.Vocabulary, fault: str) -> None:
+    with pytest.raises((Waiting, RuntimeError, TypeError)):
+        step(own, 0, FAULTS[fault])

@@ -34,6 +34,9 @@ from logitkit.sampling.top_n_sigma import TopNSigma as TopNSigma
 from logitkit.sampling.top_p import TopP as TopP
 from logitkit.sampling.typical_p import TypicalP as TypicalP
 from logitkit.sampling.xtc import Xtc as Xtc
+from logitkit.sessions.forced_run import forced_run as forced_run
+from logitkit.sessions.reuse import Reuse as Reuse
+from logitkit.sessions.reuse import plan_reuse as plan_reuse
 from logitkit.state import Fill as Fill
 from logitkit.state import concatenate as concatenate
 from logitkit.state import select as select
@@ -75,6 +78,7 @@ __all__ = [
     "Processor",
     "Regex",
     "RepetitionPenalty",
+    "Reuse",
     "Stateless",
     "StopStrings",
     "Temperature",
@@ -91,9 +95,11 @@ __all__ = [
     "concatenate",
     "concatenate_context",
     "config_schema",
+    "forced_run",
     "from_config",
     "heal_prompt",
     "load_state",
+    "plan_reuse",
     "save_state",
     "select",
     "select_context",

@@ -103,6 +103,13 @@ class Vocabulary:
         return Trie.of(self.tokens)
 
     @cached_property
+    def reversed_trie(self) -> Trie:
+        """All ends of all tokens, by level: the trie of the tokens read backwards."""
+        from logitkit.automata.trie import Trie
+
+        return Trie.of([None if token is None else token[::-1] for token in self.tokens])
+
+    @cached_property
     def spells_every_byte(self) -> bool:
         """Whether each of the 256 bytes is a token, so that any text can be tokenised."""
         return len({t for t in self.tokens if t is not None and len(t) == 1}) == 256

@@ -35,12 +35,12 @@ class BankLayout:
         places = sum(len(a.row_class) for a in present)
         self.tables = BankTables.empty(
             device,
-            slots=_room(len(automata)),
+            slots=room(len(automata)),
             vocabulary=max((len(a.class_of) for a in present), default=1),
-            classes=_room(max((a.classes for a in present), default=1)),
-            rows=_room(rows),
-            places=_room(places + 1),
-            lanes=_room(max((_longest_row(a) for a in present), default=1)),
+            classes=room(max((a.classes for a in present), default=1)),
+            rows=room(rows),
+            places=room(places + 1),
+            lanes=room(max((_longest_row(a) for a in present), default=1)),
             links=max((a.longest_chain for a in present), default=1),
             wide=any(a.class_of.dtype == np.int32 for a in present),
             eos_ids=present[0].eos_ids if present else (),
@@ -110,6 +110,6 @@ def _longest_row(automaton: TokenAutomaton) -> int:
     return int(np.diff(automaton.row_start).max(initial=1))
 
 
-def _room(needed: int) -> int:
+def room(needed: int) -> int:
     """Round up to a power of two: room for more, and a shape that a compiled graph survives longer."""
     return 1 << max(needed - 1, 0).bit_length()

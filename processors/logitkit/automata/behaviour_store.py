@@ -64,6 +64,11 @@ class BehaviourStore:
         return self._default.size
 
     @property
+    def width(self) -> int:
+        """Number of byte classes."""
+        return len(self.moves.step)
+
+    @property
     def table(self) -> Behaviours:
         """All behaviours so far; views that later additions may leave behind."""
         return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)

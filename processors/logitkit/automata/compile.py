@@ -35,7 +35,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     if dfa.free is not None:
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
-        behaviours = Behaviours.joined([behaviours, _staying(dfa.free)])
+        behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     fallback = None if dfa.fallback is None else dfa.fallback.state
     if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)
@@ -52,7 +52,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     )
 
 
-def _staying(free: NDArray[np.bool_]) -> Behaviours:
+def staying(free: NDArray[np.bool_]) -> Behaviours:
     """Return the one behaviour that stays in the free states and is dead in all others."""
     strict = FIRST_STATE + np.flatnonzero(~free[FIRST_STATE:])
     where = FIRST_STATE + np.flatnonzero(free[FIRST_STATE:])

@@ -101,8 +101,8 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
     source, _ = np.nonzero(dfa.step)
     target = dfa.step[dfa.step != DEAD].astype(np.int64)
     count = len(dfa.step)
-    live = _reached(np.array([dfa.start]), source, target, count)
-    live &= _reached(np.flatnonzero(dfa.accepting), target, source, count)
+    live = reached(np.array([dfa.start]), source, target, count)
+    live &= reached(np.flatnonzero(dfa.accepting), target, source, count)
     live[:FIRST_STATE] = False
     kept = np.flatnonzero(live)
     if not live[dfa.start]:
@@ -122,19 +122,19 @@ def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
     return ByteDfa(step, dfa.byte_class, accepting, int(number[dfa.start]), free=free_states(dfa)[rows])
 
 
-def _reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[np.bool_]:
+def reached(begin: Bytes, source: Bytes, target: Bytes, count: int) -> NDArray[np.bool_]:
     """Return which of `count` states some moves lead to from the given ones."""
     order = np.argsort(source, kind="stable")
     target, first = target[order], starts(np.bincount(source, minlength=count))
-    reached = np.zeros(count, bool)
-    reached[begin] = True
+    seen = np.zeros(count, bool)
+    seen[begin] = True
     fresh = begin
     while len(fresh):
         place, _ = expand(first[fresh], first[fresh + 1] - first[fresh])
         found = np.unique(target[place])
-        fresh = found[~reached[found]]
-        reached[fresh] = True
-    return reached
+        fresh = found[~seen[found]]
+        seen[fresh] = True
+    return seen
 
 
 def free_states(dfa: ByteDfa) -> NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import Behaviours, Ints, starts
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.automata.nested_dfa import NestedDfa
 from logitkit.automata.ranges import expand
 from logitkit.automata.token_automaton import STAY
 
@@ -14,7 +15,7 @@ from logitkit.automata.token_automaton import STAY
 NONE, UNKNOWN = -1, -2
 
 
-def may_have_dead_ends(dfa: ByteDfa, single_bytes: NDArray[np.bool_]) -> bool:
+def may_have_dead_ends(dfa: ByteDfa | NestedDfa, single_bytes: NDArray[np.bool_]) -> bool:
     """Whether some state may be left without a way to the end.
 
     It is not where each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte.

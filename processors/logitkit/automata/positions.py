@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from logitkit.automata.limits import Limits
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Graph, Node, Repeat
+from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
+
+# A call reads a symbol of its own, behind all code points: this one plus the number of what is called.
+CALLS = MAX_CODE_POINT + 1
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,7 +63,7 @@ def positions_of(tree: Node, limits: Limits) -> Positions:
 def count_positions(tree: Node) -> int:
     """Count the characters of a tree with all counted repetitions written out."""
     match tree:
-        case Characters():
+        case Characters() | Call():
             return 1
         case Concat(parts) | Alternate(parts):
             return sum([1 if type(part) is Characters else count_positions(part) for part in parts])
@@ -67,6 +71,8 @@ def count_positions(tree: Node) -> int:
             return count_positions(node) * _copies(minimum, maximum)
         case Graph(moves):
             return sum(count_positions(node) for row in moves for node, _ in row)
+        case Machine(moves):
+            return sum(map(len, moves))
         case _:
             return 0
 
@@ -99,6 +105,8 @@ class _Builder:
                 self.charsets.append(charset)
                 self.follow.append([])
                 return Part(False, (position,), (position,))
+            case Call(definition):
+                return self.part(Characters(CharSet.single(CALLS + definition)))
             case Concat(parts):
                 return self.concat(parts)
             case Alternate(options):
@@ -107,6 +115,8 @@ class _Builder:
                 return self.repeat(node, minimum, maximum)
             case Graph(moves, accepting):
                 return self.graph(moves, accepting)
+            case Machine(moves, accepting):
+                return self.machine(moves, accepting)
             case _:
                 raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
 
@@ -178,6 +188,21 @@ class _Builder:
             if ends[target]:
                 last.extend(part.last)
         return Part(ends[0], first[0], tuple(last))
+
+    def machine(self, moves: tuple[tuple[tuple[CharSet, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
+        """Make each move a position; those into one state share what follows them."""
+        edges = [edge for row in moves for edge in row]
+        begin = len(self.charsets)
+        bounds = [begin]
+        for row in moves:
+            bounds.append(bounds[-1] + len(row))
+        behind = [tuple(range(a, b)) for a, b in pairwise(bounds)]
+        self.charsets.extend([charset for charset, _ in edges])
+        self.follow.extend([[behind[target]] if behind[target] else [] for _, target in edges])
+        self.work += len(edges)
+        self.limits.check_work(self.work)
+        last = tuple([begin + i for i, (_, target) in enumerate(edges) if accepting[target]])
+        return Part(accepting[0], behind[0], last)
 
 
 def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:

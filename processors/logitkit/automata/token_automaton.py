@@ -97,7 +97,9 @@ class TokenAutomaton:
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int64), kind="stable")
-        target: Ints = behaviours.target.astype(np.int16 if states < 2**15 else np.int32)
+        # A pushdown automaton has targets that are none of its states.
+        highest = max(states, int(behaviours.target.max(initial=0)))
+        target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
         row_start = starts(np.bincount(behaviours.source, minlength=states))
         row_class, row_target = owner.take(order), target.take(order)
         if fallback is not None:
@@ -176,10 +178,14 @@ class TokenAutomaton:
         """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
         if state < FIRST_STATE or token == -1:
             return state
-        class_of, default, row_start, row_class, row_target = self._scalars
+        class_of = self._scalars[0]
         if not 0 <= token < len(class_of):
             return DEAD
-        symbol = class_of[token]
+        return self.target(state, class_of[token])
+
+    def target(self, state: int, symbol: int) -> int:
+        """Return where a class leads from a live state."""
+        _, default, row_start, row_class, row_target = self._scalars
         for at in self.chain(state):
             end = row_start[at + 1]
             place = bisect_left(row_class, symbol, row_start[at], end)

@@ -11,6 +11,7 @@ Source: the transition monoid of the automaton, restricted to the vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,42 @@ def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     """
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    table = _Successors(BehaviourStore(Moves.of(dfa), limits, work), dfa.byte_class)
+    return classes_by_level(BehaviourStore(Moves.of(dfa), limits, work), dfa.byte_class, trie)
+
+
+class Store(Protocol):
+    """Behaviours by number, the dead one 0, and what follows on each when one more byte comes."""
+
+    @property
+    def width(self) -> int:
+        """Number of byte classes."""
+        ...
+
+    @property
+    def table(self) -> Behaviours:
+        """All behaviours so far."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        ...
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` more."""
+        ...
+
+
+def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) -> TokenClasses:
+    """Compute the classes of all tokens of a trie.
+
+    Args:
+        store: What is known of behaviours.
+        byte_class: [256] class of each byte.
+        trie: The tokens.
+    """
+    table = _Successors(store, byte_class)
     place_at = np.zeros(len(trie), np.int32)
     first, last = trie.level(1) if trie.depth > 1 else (1, 1)
     place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
@@ -116,9 +152,9 @@ class _Successors:
         byte_class: [256] class of each byte.
     """
 
-    def __init__(self, store: BehaviourStore, byte_class: NDArray[np.int64]) -> None:
+    def __init__(self, store: Store, byte_class: NDArray[np.int64]) -> None:
         self.store = store
-        self.width = store.moves.step.shape[0]
+        self.width = store.width
         self.groups = np.zeros(self.width, np.uint32)
         np.bitwise_or.at(self.groups, byte_class, GROUP_OF_BYTE)
         self.symbol = byte_class

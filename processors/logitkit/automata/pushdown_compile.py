@@ -1,0 +1,97 @@
+"""From a byte automaton that nests to one over the tokens of a vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from logitkit.automata.behaviours import Behaviours
+from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.closing_cost import UNREACHABLE, closing_costs
+from logitkit.automata.compile import token_automaton
+from logitkit.automata.dead_ends import may_have_dead_ends
+from logitkit.automata.limits import Limits
+from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.automata.outcome_table import OutcomeTable
+from logitkit.automata.pushdown_automaton import Nesting, PushdownAutomaton
+from logitkit.automata.suffix_behaviours import SuffixBehaviours
+from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.automata.token_classes import classes_by_level
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["pushdown_automaton"]
+
+
+def pushdown_automaton(
+    dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, *, max_depth: int = 32, closing: bool = False
+) -> PushdownAutomaton:
+    """Compile a byte automaton that nests for a vocabulary.
+
+    Args:
+        dfa: The language.
+        vocabulary: The tokens.
+        limits: Bounds on the work.
+        name: What the language is called in an error.
+        max_depth: Most calls that are open at once; a deeper bracket is illegal.
+        closing: Whether to work out how many tokens are needed to the end.
+
+    Raises:
+        ConfigurationError: The language is empty, no text is so shallow, or the tokens spell none of its texts.
+        PatternTooLarge: A limit is exceeded.
+    """
+    if not dfa.accepting.any():
+        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
+    if dfa.need[dfa.start] > max_depth:
+        raise ConfigurationError(
+            f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
+        )
+    if not dfa.frames:
+        return _finite(dfa, vocabulary, limits, name, closing)
+    work = dfa.step.size // 4
+    limits.check_work(2 * work)
+    store = SuffixBehaviours(dfa, limits, work)
+    classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+    class_of, behaviours = classes.class_of, classes.behaviours
+    if dfa.free is not None:
+        # One more class: all ids without text.
+        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        free = np.flatnonzero(dfa.free)
+        behaviours = Behaviours.joined(
+            [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
+        )
+    table = OutcomeTable.of(dfa, store.outcomes, behaviours)
+    cost = None
+    if closing or may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
+        cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
+        if cost[dfa.start] == UNREACHABLE:
+            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+        table = table.without(cost == UNREACHABLE)
+    accepting = np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)])
+    made = TokenAutomaton.of(class_of, table.behaviours, accepting, dfa.start, vocabulary.eos_ids, vocabulary.pad_id)
+    nesting = Nesting(
+        dfa.frames,
+        max_depth,
+        table.state,
+        table.pushed,
+        table.rest,
+        table.height,
+        table.pops,
+        cost if closing else None,
+    )
+    return _with(made, nesting)
+
+
+def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> PushdownAutomaton:
+    plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free)
+    made = token_automaton(plain, vocabulary, limits, name)
+    if not closing:
+        return _with(made, Nesting.none())
+    source = np.repeat(np.arange(made.states), np.diff(made.row_start))
+    nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
+    return _with(made, Nesting.none(closing_costs(dfa, source, made.row_target.astype(np.int64), nothing, limits)))
+
+
+def _with(made: TokenAutomaton, nesting: Nesting) -> PushdownAutomaton:
+    return PushdownAutomaton(**{f.name: getattr(made, f.name) for f in fields(TokenAutomaton)}, nesting=nesting)

@@ -1,0 +1,177 @@
+"""Networks, a matcher that reads them as they stand, and a constraint by one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import cache
+
+from hypothesis import strategies as st
+
+from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.automata.network import Definition, Network
+from logitkit.automata.network_dfa import network_dfa
+from logitkit.automata.pushdown_automaton import PushdownAutomaton
+from logitkit.automata.pushdown_compile import pushdown_automaton
+from logitkit.automata.shared import shared_by
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Node, Repeat
+from logitkit.vocabulary import Vocabulary
+
+CLOSING = {"{": "}", "[": "]"}
+NEVER = 10**9
+
+
+@dataclass(frozen=True)
+class Nested(PushdownConstraint):
+    """The texts of a network."""
+
+    network: Network
+    vocabulary: Vocabulary
+    max_depth: int = 32
+    closing: bool | int = False
+    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        key = (Nested, self.network, self.max_depth, bool(self.closing))
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+
+    def nested_dfa(self) -> NestedDfa:
+        return network_dfa(self.network, DEFAULT_LIMITS)
+
+    def _compile(self) -> PushdownAutomaton:
+        return pushdown_automaton(
+            self.nested_dfa(),
+            self.vocabulary,
+            DEFAULT_LIMITS,
+            "the network",
+            max_depth=self.max_depth,
+            closing=bool(self.closing),
+        )
+
+
+def text(characters: str) -> Node:
+    """Return the tree of one text."""
+    return sequence(*(Characters(CharSet.single(ord(c))) for c in characters))
+
+
+def sequence(*parts: Node) -> Node:
+    """Return the parts one after another."""
+    return Empty() if not parts else parts[0] if len(parts) == 1 else Concat(parts)
+
+
+def listed(item: Node) -> Node:
+    """Return any number of items with commas between them."""
+    return Repeat(sequence(item, Repeat(sequence(text(","), item), 0, None)), 0, 1)
+
+
+STRING = parse(r'"([^"\\\x00-\x1f]|\\(["\\bfnrt]|u00[01][0-9a-f]))*"')
+NUMBER = parse(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+VALUE = Alternate((STRING, NUMBER, text("true"), text("false"), text("null"), Call(0), Call(1)))
+
+# Any JSON value, without whitespace.
+JSON = Network(
+    VALUE,
+    (
+        Definition("{", sequence(listed(sequence(STRING, text(":"), VALUE)), text("}"))),
+        Definition("[", sequence(listed(VALUE), text("]"))),
+    ),
+)
+
+
+def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
+    """Whether a text is one of a network, found by trying all ways."""
+
+    @cache
+    def ends(node: Node, begin: int, depth: int) -> frozenset[int]:
+        match node:
+            case Empty():
+                return frozenset([begin])
+            case Characters(charset):
+                found = begin < len(whole) and ord(whole[begin]) in charset
+                return frozenset([begin + 1] if found else [])
+            case Concat(parts):
+                at = frozenset([begin])
+                for part in parts:
+                    at = frozenset(e for b in at for e in ends(part, b, depth))
+                return at
+            case Alternate(options):
+                return frozenset(e for option in options for e in ends(option, begin, depth))
+            case Repeat(inner, minimum, maximum):
+                at, found_ends, count = frozenset([begin]), set[int](), 0
+                while at:
+                    if count >= minimum:
+                        if at <= found_ends:
+                            break
+                        found_ends |= at
+                    if count == maximum:
+                        break
+                    at = frozenset(e for b in at for e in ends(inner, b, depth))
+                    count += 1
+                return frozenset(found_ends)
+            case Call(definition):
+                called = network.definitions[definition]
+                if depth == max_depth or not whole.startswith(called.opening, begin):
+                    return frozenset()
+                return ends(called.body, begin + 1, depth + 1)
+            case _:
+                raise AssertionError(node)
+
+    return len(whole) in ends(network.main, 0, 0)
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """Small networks over the letters a and b, with several definitions for a bracket."""
+    count = draw(st.integers(1, 3))
+    leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count))])
+
+    def larger(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+        several = st.lists(inner, min_size=2, max_size=3).map(tuple)
+        return st.one_of(several.map(Concat), several.map(Alternate), inner.map(lambda node: Repeat(node, 0, None)))
+
+    trees = st.recursive(leaves, larger, max_leaves=6)
+    openings = draw(st.lists(st.sampled_from("{["), min_size=count, max_size=count))
+    definitions = tuple(
+        Definition(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
+        for opening in openings
+    )
+    return Network(draw(trees), definitions)
+
+
+def sample(network: Network, rng: random.Random, budget: int = 40) -> str:
+    """Return some text of a network, or the beginning of one; short where the budget allows it."""
+    left = [budget]
+
+    def say(node: Node) -> str:
+        left[0] -= 1
+        if left[0] < -200:
+            return ""
+        match node:
+            case Characters(charset):
+                first, last = rng.choice(charset.ranges)
+                return chr(rng.randint(first, min(last, max(first, 0x7E))))
+            case Concat(parts):
+                return "".join(map(say, parts))
+            case Alternate(options):
+                plain = [o for o in options if not isinstance(o, Call)]
+                return say(rng.choice(plain if plain and left[0] < 0 else list(options)))
+            case Repeat(inner, minimum, maximum):
+                most = minimum + 2 if maximum is None else min(maximum, minimum + 2)
+                return "".join(say(inner) for _ in range(rng.randint(minimum, most if left[0] > 0 else minimum)))
+            case Call(definition):
+                called = network.definitions[definition]
+                return called.opening + say(called.body)
+            case _:
+                return ""
+
+    return say(network.main)
+
+
+def mutated(whole: str, rng: random.Random, letters: str) -> str:
+    """Return a text with one character put in, left out or changed."""
+    at = rng.randint(0, len(whole))
+    return whole[:at] + rng.choice(["", rng.choice(letters)]) + whole[at + rng.choice([0, 1]) :]

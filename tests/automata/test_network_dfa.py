@@ -1,0 +1,125 @@
+"""Networks as automata over bytes, against a matcher that tries all ways."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.network import Definition, Network
+from logitkit.automata.network_dfa import network_dfa
+from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Alternate, Call, Concat
+from tests.automata.networks import JSON, listed, matches, mutated, networks, sample, sequence, text
+
+ANY_JSON = network_dfa(JSON, DEFAULT_LIMITS)
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(st.characters(exclude_categories=["Cs"]))),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text('ab"\\\n é{[', max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def canonical(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@given(values)
+def test_json_values_are_accepted(value: object) -> None:
+    assert ANY_JSON.accepts(canonical(value).encode())
+
+
+@given(values, st.randoms(use_true_random=False))
+def test_what_is_no_json_is_not(value: object, rng: random.Random) -> None:
+    changed = mutated(canonical(value), rng, '{}[]",:\\ab01-.e')
+    try:
+        json.loads(changed)
+    except ValueError:
+        assert not ANY_JSON.accepts(changed.encode())
+    # Whitespace and other spellings of a character are not accepted either.
+    assert ANY_JSON.accepts(changed.encode()) == matches(JSON, changed)
+
+
+@given(networks(), st.randoms(use_true_random=False))
+def test_networks_are_read_as_they_stand(network: Network, rng: random.Random) -> None:
+    """Also where a bracket may begin calls of several definitions."""
+    try:
+        dfa = network_dfa(network, DEFAULT_LIMITS)
+    except PatternTooLarge:
+        assume(False)
+    for _ in range(12):
+        whole = sample(network, rng, 12)
+        for changed in (whole, mutated(whole, rng, "ab{}[]")):
+            for depth in (1, 2, 10**9):
+                assert dfa.accepts(changed.encode(), depth) == matches(network, changed, depth), (changed, depth)
+
+
+def test_which_definition_was_called_may_be_known_at_its_end() -> None:
+    """`{a}` is followed by x, `{b}` by y, and `{c}` by either."""
+    network = Network(
+        Alternate((Concat((Call(0), text("x"))), Concat((Call(1), text("y"))))),
+        (Definition("{", parse(r"[ac]\}")), Definition("{", parse(r"[bc]\}"))),
+    )
+    dfa = network_dfa(network, DEFAULT_LIMITS)
+    accepted = [b + e for b in ("{a}", "{b}", "{c}") for e in ("x", "y") if dfa.accepts((b + e).encode())]
+    assert accepted == ["{a}x", "{b}y", "{c}x", "{c}y"]
+
+
+def test_states_know_how_deep_they_must_go() -> None:
+    # A list holds at least one list or the letter; an object holds a list.
+    network = Network(
+        Alternate((text("-"), Call(0))),
+        (
+            Definition("{", sequence(Call(1), text("}"))),
+            Definition("[", sequence(Alternate((Call(0), text("a"))), text("]"))),
+        ),
+    )
+    dfa = network_dfa(network, DEFAULT_LIMITS)
+    assert dfa.need[dfa.start] == 0
+    assert dfa.need[dfa.entry].tolist() == [1, 0] or dfa.need[dfa.entry].tolist() == [1, 0, 1]
+    assert dfa.accepts(b"{[{[a]}]}")
+
+
+def test_a_call_without_end_is_left_out() -> None:
+    network = Network(Alternate((text("a"), Call(0))), (Definition("[", sequence(Call(0), text("]"))),))
+    dfa = network_dfa(network, DEFAULT_LIMITS)
+    assert dfa.accepts(b"a")
+    assert not dfa.calls
+    nothing = network_dfa(Network(Call(0), network.definitions), DEFAULT_LIMITS)
+    assert not nothing.accepting.any()
+
+
+def test_a_bracket_with_two_meanings_is_refused() -> None:
+    network = Network(Alternate((Call(0), parse(r"\[x"))), (Definition("[", text("]")),))
+    with pytest.raises(ConfigurationError, match="nothing else"):
+        network_dfa(network, DEFAULT_LIMITS)
+
+
+def test_a_definition_that_goes_on_behind_its_end_is_refused() -> None:
+    network = Network(Call(0), (Definition("[", parse("a*")),))
+    with pytest.raises(ConfigurationError, match="closing bracket"):
+        network_dfa(network, DEFAULT_LIMITS)
+
+
+def test_too_many_meanings_of_a_bracket_are_refused() -> None:
+    options = tuple(Concat((Call(i), text(chr(ord("a") + i)))) for i in range(5))
+    network = Network(Alternate(options), tuple(Definition("[", text(f"{i}]")) for i in range(5)))
+    with pytest.raises(PatternTooLarge, match="5 different ways"):
+        network_dfa(network, DEFAULT_LIMITS)
+
+
+def test_limits_hold_for_all_parts_together() -> None:
+    network = Network(
+        Call(0), (Definition("[", sequence(listed(Call(1)), text("]"))), Definition("{", parse("[a-z]{50}}")))
+    )
+    with pytest.raises(PatternTooLarge, match="more than 40 states"):
+        network_dfa(network, lk.Limits(states=40))

@@ -12,7 +12,7 @@ from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.positions import positions_of
 from logitkit.automata.static_guards import without_guards
-from logitkit.automata.subset import determinise
+from logitkit.automata.subset import SymbolDfa, determinise
 from logitkit.automata.word_list import texts_of, word_list_dfa
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
@@ -41,6 +41,16 @@ def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
     texts = texts_of(tree)
     if texts is not None and len(texts) >= MANY_TEXTS:
         return word_list_dfa(texts, limits)
+    return to_bytes(*symbol_dfa_of(tree, limits, pattern), limits)
+
+
+def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[SymbolDfa | None, Alphabet]:
+    """Compile a syntax tree as far as the minimal automaton over characters, None for the empty language, and its alphabet.
+
+    Raises:
+        PatternSyntaxError: An atomic group has no regular form that is known here.
+        PatternTooLarge: A limit is exceeded.
+    """
     if has_assertions(tree):
         guarded = guarded_positions(without_anchors(without_atomic_groups(tree, pattern, limits)), limits)
         alphabet = Alphabet.of(guarded.charsets)
@@ -50,4 +60,4 @@ def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
         positions = positions_of(tree, limits)
         alphabet = Alphabet.of(positions.charsets)
         dfa = determinise(positions, [alphabet.members[c] for c in positions.charsets], limits)
-    return to_bytes(minimise(dfa), alphabet, limits)
+    return minimise(dfa), alphabet

@@ -94,9 +94,11 @@ class Call:
     definition: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class Machine:
     """The texts of a finite automaton over characters, as one part of a tree; no pattern has it.
+
+    Machines are compared by identity: they may have ten thousands of moves.
 
     Args:
         moves: For each state, the sets of characters that lead on, and to which state. State 0 is the start.

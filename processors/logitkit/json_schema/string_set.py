@@ -1,0 +1,134 @@
+"""Sets of strings, as keywords describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from logitkit.automata.limits import Limits
+from logitkit.automata.text_language import TextLanguage
+from logitkit.json_schema.formats import format_language
+from logitkit.json_schema.search import search_language
+from logitkit.json_schema.string_text import string_tree
+from logitkit.patterns.syntax import Node
+
+
+@dataclass(frozen=True, eq=False)
+class StringSet:
+    """A set of string values, in decoded characters; no string holds a lone surrogate.
+
+    Args:
+        language: The strings.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> short = StringSet.of_length(0, 2, DEFAULT_LIMITS)
+        >>> (short & StringSet.matching("^a?b$", DEFAULT_LIMITS)).values()
+        ['ab', 'b']
+    """
+
+    language: TextLanguage
+
+    @classmethod
+    def everything(cls, limits: Limits) -> StringSet:
+        """Return the set of all strings."""
+        return _everything(limits)
+
+    @classmethod
+    def of_length(cls, minimum: int, maximum: int | None, limits: Limits) -> StringSet:
+        """Return the strings of some lengths, in code points; `maximum` None means without bound.
+
+        Raises:
+            PatternTooLarge: There are too many states.
+        """
+        if minimum == 0 and maximum is None:
+            return _everything(limits)
+        return cls(TextLanguage.of_length(minimum, maximum, limits))
+
+    @classmethod
+    def matching(cls, pattern: str, limits: Limits) -> StringSet:
+        """Return the strings in which an ECMA-262 pattern is found.
+
+        Raises:
+            PatternSyntaxError: The pattern is not valid, or not regular.
+            PatternTooLarge: A limit is exceeded.
+        """
+        return cls(search_language(pattern, limits))
+
+    @classmethod
+    def of_format(cls, name: str, limits: Limits) -> StringSet:
+        """Return the strings of a format.
+
+        Raises:
+            UnsupportedSchema: The format is unknown, or not supported.
+        """
+        return _of_format(name, limits)
+
+    @classmethod
+    def of_values(cls, texts: Iterable[str], limits: Limits) -> StringSet:
+        """Return the set of some strings; those with lone surrogates, which no text can hold, are left out."""
+        return cls(TextLanguage.of_texts(texts, limits))
+
+    def __and__(self, other: StringSet) -> StringSet:
+        return _same(self.language & other.language, self, other)
+
+    def __or__(self, other: StringSet) -> StringSet:
+        return _same(self.language | other.language, self, other)
+
+    def __sub__(self, other: StringSet) -> StringSet:
+        return _same(self.language - other.language, self, other)
+
+    def __invert__(self) -> StringSet:
+        return StringSet(~self.language)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no string is in the set."""
+        return self.language.is_empty
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every string is in the set."""
+        return self.language.is_everything
+
+    @property
+    def longest(self) -> int | None:
+        """The length of the longest string in code points, None if there is no bound, 0 for the empty set."""
+        return self.language.longest
+
+    def contains(self, text: str) -> bool:
+        """Whether a string is in the set."""
+        return self.language.contains(text)
+
+    def values(self, most: int = 1000) -> list[str] | None:
+        """Return the strings of the set, sorted, or None if there are more than so many."""
+        return self.language.texts(most)
+
+    def tree(self) -> Node:
+        """Return the syntax tree of their JSON texts, quotes included.
+
+        Raises:
+            PatternTooLarge: There are too many states.
+            ValueError: The set is empty.
+        """
+        return self._tree
+
+    @cached_property
+    def _tree(self) -> Node:
+        return string_tree(self.language)
+
+
+def _same(language: TextLanguage, a: StringSet, b: StringSet) -> StringSet:
+    """Return the set of a language, one of the operands where nothing has changed: its tree may be known."""
+    return a if language is a.language else b if language is b.language else StringSet(language)
+
+
+@lru_cache(maxsize=8)
+def _everything(limits: Limits) -> StringSet:
+    return StringSet(TextLanguage.everything(limits))
+
+
+@lru_cache(maxsize=64)
+def _of_format(name: str, limits: Limits) -> StringSet:
+    return StringSet(format_language(name, limits))

@@ -37,6 +37,8 @@ from logitkit.sampling.xtc import Xtc as Xtc
 from logitkit.sessions.forced_run import forced_run as forced_run
 from logitkit.sessions.reuse import Reuse as Reuse
 from logitkit.sessions.reuse import plan_reuse as plan_reuse
+from logitkit.sessions.sequence_parts import CacheDropped as CacheDropped
+from logitkit.sessions.sequence_state import SequenceState as SequenceState
 from logitkit.state import Fill as Fill
 from logitkit.state import concatenate as concatenate
 from logitkit.state import select as select
@@ -58,6 +60,7 @@ __all__ = [
     "AllowTokens",
     "BanTokens",
     "BannedStrings",
+    "CacheDropped",
     "Chain",
     "Choice",
     "Context",
@@ -79,6 +82,7 @@ __all__ = [
     "Regex",
     "RepetitionPenalty",
     "Reuse",
+    "SequenceState",
     "Stateless",
     "StopStrings",
     "Temperature",

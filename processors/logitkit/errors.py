@@ -12,6 +12,7 @@ LogitkitError
 ├── BankFull (RuntimeError)              the automata in use take as much memory as they may
 ├── BatchMismatch (ValueError)           two batches that must agree have different sizes
 ├── SampleMismatch (ValueError)          two sample counts that must agree differ
+├── SequenceIndexError (IndexError)      what stands in `state[...]` is out of range, or of the wrong form
 └── SlicingError (ValueError)            a sequence cannot be sliced there
 """
 
@@ -26,6 +27,7 @@ __all__ = [
     "PatternTooLarge",
     "ProcessorError",
     "SampleMismatch",
+    "SequenceIndexError",
     "SlicingError",
     "StaleAutomaton",
     "StateFileError",
@@ -108,6 +110,10 @@ class BatchMismatch(LogitkitError, ValueError):
 
 class SampleMismatch(LogitkitError, ValueError):
     """Two sample counts that must agree differ; the message names both."""
+
+
+class SequenceIndexError(LogitkitError, IndexError, ValueError):
+    """An index of a sequence is out of range, or there are too few or too many keys."""
 
 
 class SlicingError(LogitkitError, ValueError):

@@ -1,0 +1,1 @@
+"""All rows of a sequence state in one engine."""

@@ -1,0 +1,60 @@
+"""The states of processors where one generation goes on from another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.chain import Chain
+from logitkit.context import Context
+from logitkit.processor import Processor, Role, role_of
+
+__all__ = ["state_at_seam"]
+
+
+def state_at_seam(
+    processor: Processor[Any],
+    rows: Sequence[Sequence[int]],
+    prompt_lengths: Sequence[int],
+    seams: Sequence[int],
+    context: Context,
+) -> Any:
+    """Return the state in which a processor begins to go on with rows.
+
+    A constraint restarts: all tokens before the seam are its prompt. A penalty sees the whole history: what was prompt is
+    prompt to it, and what was written it has seen written. A processor that declares no role restarts.
+
+    Args:
+        processor: The processor, or a chain of several.
+        rows: The tokens of each row.
+        prompt_lengths: How many of them were the prompt.
+        seams: How many of them are before the seam; the others count as written since.
+        context: The rows as they are now.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> context = Context.of([[0, 1, 1]], vocabulary_size=2)
+        >>> penalty = lk.FrequencyPenalty(1.0)
+        >>> state = state_at_seam(penalty, [[0, 1, 1]], [1], [3], context)
+        >>> penalty.process_logits(state, torch.zeros(1, 2), context)[1].tolist()
+        [[0.0, -2.0]]
+    """
+    if isinstance(processor, Chain):
+        parts = processor.processors
+        return tuple(state_at_seam(part, rows, prompt_lengths, seams, context) for part in parts)
+    restarts = role_of(processor) in (None, Role.CONSTRAINT)
+    begins = seams if restarts else prompt_lengths
+    prompts = [row[:begin] for row, begin in zip(rows, begins, strict=True)]
+    written = [row[begin:] for row, begin in zip(rows, begins, strict=True)]
+    start = Context.of(prompts, context.vocabulary_size, context.device, context.max_length)
+    state = processor.init_state(start)
+    return processor.advance(state, _columns(written, context.device)) if any(written) else state
+
+
+def _columns(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.int64, device=device)

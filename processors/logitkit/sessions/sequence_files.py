@@ -1,0 +1,124 @@
+"""A sequence state in a folder: tensors of any engine, the processor's state, and the cache in a form of its engine's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from logitkit.errors import LogitkitError, StateFileError
+from logitkit.processor import Processor
+from logitkit.sessions.cache_port import SavedCache
+from logitkit.state import rows_of
+from logitkit.state_file import kind_of, load_state, save_state
+
+if TYPE_CHECKING:
+    from logitkit.sessions.sequence_state import SequenceState
+
+__all__ = ["read", "write"]
+
+FILE, PROCESSOR_FILE, CACHE_FOLDER = "sequence.safetensors", "processor.safetensors", "cache"
+VERSION = 1
+FIELDS = {
+    "token_ids": torch.int64,
+    "weights": None,
+    "attention_masks": torch.int64,
+    "prompt_lengths": torch.int64,
+    "seams": torch.int64,
+    "finished": torch.bool,
+}
+
+
+def write(state: SequenceState, folder: str | os.PathLike[str]) -> None:
+    """Write a state; the file that makes the folder one comes last, so that half a state is none."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / FILE).unlink(missing_ok=True)
+    (place / PROCESSOR_FILE).unlink(missing_ok=True)
+    notes = {"format": "logitkit sequence", "version": VERSION, "cached": 0, "cache": None, "processor": None}
+    if state.processor_state is not None and state.processor is not None:
+        save_state(place / PROCESSOR_FILE, state.processor_state, state.processor)
+        notes["processor"] = kind_of(state.processor)
+    if state.kv_cache is not None and state.port is not None:
+        (place / CACHE_FOLDER).mkdir(exist_ok=True)
+        if state.port.save(state.kv_cache, place / CACHE_FOLDER):
+            notes |= {"cached": state.cached, "cache": state.port.kind}
+    tensors = {name: getattr(state, name).detach().to("cpu", copy=True).contiguous() for name in FIELDS}
+    temporary = place / f".{FILE}.tmp"
+    temporary.write_bytes(save(tensors, {"logitkit": json.dumps(notes)}))
+    temporary.replace(place / FILE)
+
+
+def read(folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[Any] | None) -> SequenceState:
+    """Read a state, on the CPU.
+
+    Raises:
+        StateFileError: The folder holds no saved state, or one of another processor.
+        OSError: It cannot be read.
+    """
+    from logitkit.sessions.sequence_state import SequenceState
+
+    place = Path(folder)
+    try:
+        tensors, notes = _contents(place / FILE)
+        cached = notes["cached"] if notes["cache"] is not None else 0
+        values: dict[str, Any] = dict(tensors)
+        state = SequenceState(
+            **values,
+            tokenizer=tokenizer,
+            kv_cache=None if notes["cache"] is None else SavedCache(str(place / CACHE_FOLDER), str(notes["cache"])),
+            cached=int(cached),
+        )
+    except (KeyError, TypeError, ValueError, SafetensorError) as error:
+        if isinstance(error, LogitkitError) and not isinstance(error, StateFileError):
+            raise StateFileError(f"cannot load a sequence from {place}: {error}") from None
+        raise StateFileError(
+            f"cannot load a sequence from {place}: it is not what SequenceState.save writes"
+        ) from error
+    if processor is None:
+        return state
+    if notes["processor"] is None:
+        return replace(state, processor=processor)
+    after = load_state(place / PROCESSOR_FILE, processor)
+    if rows_of(after) not in (None, len(state)):
+        raise StateFileError(
+            f"cannot load a sequence from {place}: it has {len(state)} rows, its processor's state {rows_of(after)}"
+        )
+    return replace(state, processor=processor, processor_state=after)
+
+
+def _contents(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in FIELDS}
+        notes = json.loads((file.metadata() or {})["logitkit"])
+    if notes["version"] != VERSION:
+        raise StateFileError(f"it is of version {notes['version']}, and this logitkit reads version {VERSION}")
+    for name, wanted in FIELDS.items():
+        if wanted is not None and tensors[name].dtype != wanted:
+            raise StateFileError(f"its {name} has the dtype {tensors[name].dtype}")
+    problem = _problem(tensors, notes["cached"])
+    if problem:
+        raise StateFileError(problem)
+    return tensors, notes
+
+
+def _problem(tensors: dict[str, Tensor], cached: int) -> str | None:
+    """Say what is impossible about values read from a file, or return None."""
+    mask = tensors["attention_masks"]
+    if bool(((mask != 0) & (mask != 1)).any()) or bool((tensors["finished"].view(torch.uint8) > 1).any()):
+        return "a mask is not of 0 and 1"
+    if bool((tensors["token_ids"] < 0).any()):
+        return "a token id is below 0"
+    if not 0 <= cached <= mask.shape[1]:
+        return f"{cached} of {mask.shape[1]} columns are cached"
+    lengths = mask.sum(1)
+    if any(bool(((tensors[name] < 0) | (tensors[name] > lengths)).any()) for name in ("prompt_lengths", "seams")):
+        return "a part of a row is longer than the row"
+    return None

@@ -1,0 +1,140 @@
+"""Parts of a sequence state: some of its rows, and of each the first tokens or a piece from the middle."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from logitkit.errors import SlicingError
+from logitkit.sessions.keys import Keys, read_keys
+from logitkit.sessions.packing import pack
+from logitkit.sessions.text_cut import cut_text
+from logitkit.sessions.text_tokenizer import TextTokenizer
+from logitkit.state import select
+
+if TYPE_CHECKING:
+    from logitkit.sessions.sequence_state import SequenceState
+
+__all__ = ["CacheDropped", "Piece", "TokenView", "put_together", "sliced"]
+
+
+class CacheDropped(UserWarning):
+    """A slice that does not begin at 0 lost its cache: all its tokens are fed again when it is gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One row of a new state.
+
+    Args:
+        row: The old row.
+        kept: How many of its first tokens stay, at their places.
+        added: The tokens after them.
+    """
+
+    row: int
+    kept: int
+    added: Sequence[int] = ()
+
+
+class TokenView:
+    """`state.tokens`: indexing by tokens."""
+
+    def __init__(self, state: SequenceState) -> None:
+        self._state = state
+
+    def __getitem__(self, key: object) -> SequenceState:
+        return sliced(self._state, read_keys(key, self._state.batch_size, self._state.num_samples), by_tokens=True)
+
+    def __len__(self) -> int:
+        return len(self._state)
+
+
+def sliced(state: SequenceState, keys: Keys, by_tokens: bool) -> SequenceState:
+    """Return the selected rows and of each the selected part.
+
+    Raises:
+        SequenceIndexError: The part is an integer beyond a row.
+    """
+    rows = [batch * state.num_samples + sample for batch in keys.batches for sample in keys.samples]
+    units = state.rows if by_tokens else state.texts
+    bounds = [keys.bounds(len(units[row]), "tokens" if by_tokens else "characters") for row in rows]
+    pieces = [
+        _by_tokens(state, row, start, stop) if by_tokens else _by_text(state, row, start, stop, keys.is_open)
+        for row, (start, stop) in zip(rows, bounds, strict=True)
+    ]
+    try:
+        _check_beginnings(bounds)
+    except SlicingError as error:
+        if state.kv_cache is not None:
+            warnings.warn(str(error), CacheDropped, stacklevel=3)
+            state = replace(state, kv_cache=None, cached=0)
+    weights = state.weights.reshape(-1)[torch.tensor(rows, device=state.weights.device)]
+    return put_together(state, pieces, weights.reshape(len(keys.batches), len(keys.samples)))
+
+
+def put_together(
+    state: SequenceState, pieces: Sequence[Piece], weights: torch.Tensor, to_feed: int = 0
+) -> SequenceState:
+    """Return the state whose rows are the pieces, packed with pads on the left, with what the cache has of them.
+
+    Args:
+        state: Where the pieces come from.
+        pieces: The new rows.
+        weights: [B, S], their weights.
+        to_feed: How many columns at the end the cache shall not cover at least.
+    """
+    device = state.token_ids.device
+    rows, kept, added = (
+        torch.tensor(numbers, dtype=torch.int64, device=device)
+        for numbers in ([p.row for p in pieces], [p.kept for p in pieces], [len(p.added) for p in pieces])
+    )
+    packing = pack(state.attention_masks, state.cached, rows, kept, added, to_feed)
+    width = packing.columns.shape[1]
+    blank = torch.full((len(pieces), 1), TextTokenizer(state.tokenizer).pad_id, dtype=torch.int64, device=device)
+    old = torch.cat([state.token_ids[rows], blank], 1)
+    ids = old.gather(1, torch.where(packing.columns < 0, old.shape[1] - 1, packing.columns))
+    for row, piece in enumerate(pieces):
+        if piece.added:
+            ids[row, width - len(piece.added) :] = torch.tensor(list(piece.added), device=device)
+    whole = (kept == state.attention_masks[rows].sum(1)) & (added == 0)
+    cache = None
+    if state.kv_cache is not None and state.port is not None and packing.cached:
+        cache = state.port.repacked(state.kv_cache, packing)
+    has_states = state.processor_state is not None and bool(whole.all())
+    lengths = kept + added
+    return replace(
+        state,
+        token_ids=ids,
+        weights=weights,
+        attention_masks=packing.masks,
+        kv_cache=cache,
+        cached=packing.cached if cache is not None else 0,
+        processor_state=select(state.processor_state, rows) if has_states else None,
+        prompt_lengths=torch.where(kept > 0, torch.minimum(state.prompt_lengths[rows], lengths), lengths),
+        seams=torch.where(kept > 0, torch.minimum(state.seams[rows], lengths), lengths),
+        finished=state.finished[rows] & whole,
+    )
+
+
+def _by_tokens(state: SequenceState, row: int, start: int, stop: int) -> Piece:
+    return Piece(row, stop) if start == 0 else Piece(row, 0, state.rows[row][start:stop])
+
+
+def _by_text(state: SequenceState, row: int, start: int, stop: int, is_open: bool) -> Piece:
+    if start == 0 and is_open:
+        return Piece(row, len(state.rows[row]))
+    return Piece(row, *cut_text(state.rows[row], start, stop, TextTokenizer(state.tokenizer)))
+
+
+def _check_beginnings(bounds: Sequence[tuple[int, int]]) -> None:
+    late = next((start for start, _ in bounds if start > 0), None)
+    if late is not None:
+        raise SlicingError(
+            f"the slice begins at {late}, not at 0: its tokens move to other positions, for which the cache does not hold; "
+            "it is dropped, and going on feeds the slice again"
+        )

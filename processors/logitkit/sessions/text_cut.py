@@ -1,0 +1,102 @@
+"""Slices of a text, as tokens: those inside stay, and what a cut leaves of a token is tokenised anew."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from logitkit.errors import ConfigurationError
+from logitkit.sessions.text_tokenizer import TextTokenizer
+
+__all__ = ["cut_text"]
+
+# A character has at most four bytes, and each may be a token.
+MOST_TOKENS_OF_A_CHARACTER = 4
+
+
+def cut_text(ids: Sequence[int], start: int, stop: int, tokenizer: TextTokenizer) -> tuple[int, list[int]]:
+    """Return the tokens of `text[start:stop]`, for `0 <= start <= stop <= len(text)`.
+
+    Args:
+        ids: The tokens of the text.
+        start: First character.
+        stop: The character behind the last.
+        tokenizer: Their tokenizer.
+
+    Returns:
+        How many of the first tokens stay, and the tokens after them. From `start=0` that is as many as possible, else none.
+
+    Raises:
+        ConfigurationError: The tokenizer does not give the text back that it is given.
+    """
+    text = tokenizer.text(ids)
+    if start == 0:
+        return _beginning(ids, text[:stop], tokenizer) if stop < len(text) else (len(ids), [])
+    return 0, _middle(ids, text, start, stop, tokenizer)
+
+
+def _beginning(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> tuple[int, list[int]]:
+    for count, reached in _boundaries(ids, wanted, tokenizer):
+        # The text of all tokens may have bytes that are no character before the cut, but not at its end.
+        if reached == len(wanted) and tokenizer.text(ids[:count]) == wanted:
+            return count, []
+        for rest in _spellings(wanted[reached:], tokenizer):
+            if tokenizer.text([*ids[:count], *rest]) == wanted:
+                return count, rest
+    anew = tokenizer.encode(wanted)
+    _check(anew, wanted, tokenizer)
+    return 0, anew
+
+
+def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: TextTokenizer) -> list[int]:
+    wanted = text[start:stop]
+    if not wanted:
+        return []
+    end, end_at = next(_boundaries(ids, text[:stop], tokenizer))
+    begin, begin_at = next(_boundaries(ids, text[:start], tokenizer))
+    while begin_at < start and begin < end:
+        begin += 1
+        before = tokenizer.decode(ids[:begin])
+        if text.startswith(before):
+            begin_at = len(before)
+    if start <= begin_at <= end_at and begin <= end:
+        # To the end of the text, tokens without text stay too, and those of an unfinished character.
+        last = len(ids) if stop == len(text) else end
+        rest = [] if stop == len(text) else tokenizer.encode(text[end_at:stop])
+        found = [*tokenizer.encode(text[start:begin_at]), *ids[begin:last], *rest]
+        if tokenizer.text(found) == wanted:
+            return found
+    found = tokenizer.encode(wanted)
+    _check(found, wanted, tokenizer)
+    return found
+
+
+def _boundaries(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> Iterator[tuple[int, int]]:
+    """Yield (tokens, characters) where the first tokens are a beginning of the text, longest first; a few at most."""
+    most = bisect_right(range(len(ids) + 1), len(wanted), key=lambda n: len(tokenizer.decode(ids[:n])))
+    most = min(most + MOST_TOKENS_OF_A_CHARACTER, len(ids))
+    found = 0
+    for count in range(most, -1, -1):
+        before = tokenizer.decode(ids[:count])
+        if wanted.startswith(before):
+            yield count, len(before)
+            found += 1
+            if found == 2 * MOST_TOKENS_OF_A_CHARACTER:
+                return
+
+
+def _spellings(text: str, tokenizer: TextTokenizer) -> Iterator[list[int]]:
+    """Yield tokens of a text that goes on within a word: some tokenizers put a space before whatever they are given."""
+    yield tokenizer.encode(text)
+    for before in ("\n", "a"):
+        start, whole = tokenizer.encode(before), tokenizer.encode(before + text)
+        if whole[: len(start)] == start:
+            yield whole[len(start) :]
+
+
+def _check(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> None:
+    if tokenizer.text(ids) != wanted:
+        raise ConfigurationError(
+            f"the tokenizer turns {wanted!r} into the tokens of {tokenizer.decode(ids)!r}: such a text cannot be sliced by "
+            "characters; slice tokens instead: state.tokens[...]"
+        )

@@ -1,0 +1,85 @@
+"""Which token comes next: the likeliest, a drawn one, or that of the best beams."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from logitkit.sampling.counter_random import uniform_tensors
+
+__all__ = ["best_beams", "drawn_tokens", "without_twins"]
+
+
+def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) -> Tensor:
+    """Draw a token of each row by its probability.
+
+    What is drawn depends on seed, stream and position only: a generation in two parts draws what one draws in one.
+
+    Args:
+        logits: [R, V]; at least one of each row is finite.
+        seed: From 0.
+        streams: [R] int64; rows of one stream draw alike.
+        positions: [R] int64, tokens before the drawn one.
+
+    Returns:
+        [R] int64.
+
+    Example:
+        >>> rows = torch.arange(4)
+        >>> drawn_tokens(torch.tensor([[0.0, 0.0, -torch.inf]] * 4), 1, rows, rows).tolist()
+        [1, 0, 1, 0]
+    """
+    sums = logits.to(torch.float64).softmax(1).cumsum(1)
+    numbers = uniform_tensors(torch.full_like(streams, seed), streams, positions)[:, None]
+    # To the right of equal sums, so that a token of probability 0 is never drawn; below the last sum, whatever it rounds to.
+    total = sums[:, -1:].contiguous()
+    places = torch.searchsorted(sums, numbers * total, right=True)
+    likely = torch.searchsorted(sums, total)
+    return torch.minimum(places, likely)[:, 0]
+
+
+def best_beams(weights: Tensor, scores: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best continuations of all beams of each prompt; a beam that has ended stays as it is.
+
+    Args:
+        weights: [B, K], the sum of the scores of each beam; -inf for none.
+        scores: [B x K, V], log-probabilities of the next tokens as the processors left them.
+        ended: [B x K] bool.
+
+    Returns:
+        The weights [B, K], best first; the row that each beam continues [B x K]; and its token, -1 where it had ended.
+
+    Example:
+        >>> weights, rows, tokens = best_beams(
+        ...     torch.tensor([[-1.0, -3.0]]), torch.tensor([[-0.5, -1.0], [-9.0, -9.0]]), torch.tensor([False, True])
+        ... )
+        >>> weights.tolist(), rows.tolist(), tokens.tolist()
+        ([[-1.5, -2.0]], [0, 0], [0, 1])
+    """
+    batch, beams = weights.shape
+    stays = torch.full_like(scores[:1], -torch.inf)
+    stays[:, 0] = 0
+    scores = torch.where(ended[:, None], stays, scores)
+    sums = weights.reshape(-1, 1) + scores.to(weights.dtype)
+    best, places = sums.reshape(batch, -1).topk(beams, dim=1)
+    columns = scores.shape[1]
+    rows = (torch.arange(batch, device=weights.device)[:, None] * beams + places // columns).reshape(-1)
+    tokens = (places % columns).reshape(-1)
+    return best, rows, torch.where(ended[rows] | (best.reshape(-1) == -torch.inf), -1, tokens)
+
+
+def without_twins(weights: Tensor, rows: tuple[tuple[int, ...], ...]) -> Tensor:
+    """Return weights with -inf for a row whose prompt has an equal one before it: two equal beams would find the same.
+
+    Args:
+        weights: [B, K].
+        rows: The tokens of the B x K rows.
+    """
+    kept = weights.clone()
+    beams = weights.shape[1]
+    for batch in range(len(weights)):
+        group = rows[batch * beams : (batch + 1) * beams]
+        for beam, tokens in enumerate(group):
+            if tokens in group[:beam]:
+                kept[batch, beam] = -torch.inf
+    return kept

@@ -1,0 +1,110 @@
+"""Slices by characters, against Python's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from logitkit.errors import ConfigurationError
+from tests.adapters.demo import tokenizer as shipped
+from tests.sessions.spelling import Pieces, SpaceFirst, state_of
+
+PIECES = [
+    b"ab",
+    b"abc",
+    " é".encode(),
+    "€".encode()[:2],
+    "é".encode()[1:] + b"x",
+    "日本".encode(),
+    "😀".encode()[1:],
+    b" the",
+]
+KINDS = {"pieces": Pieces(PIECES), "space first": SpaceFirst(PIECES), "shipped": shipped()}
+texts = st.text(st.sampled_from("abcx é€日本😀 the\n"), max_size=24)
+ends = st.none() | st.integers(-30, 30)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(text=texts, start=ends, stop=ends)
+@example(text="abc", start=None, stop=2)
+@example(text="a€b", start=2, stop=None)
+@example(text="x€€", start=0, stop=2)
+def test_equals_python(kind: str, text: str, start: int | None, stop: int | None) -> None:
+    state = state_of([KINDS[kind].encode(text, add_special_tokens=False) or [65]], tokenizer=KINDS[kind])
+    whole = str(state)
+    assert str(state[start:stop]) == whole[start:stop]
+    assert "\ufffd" not in str(state[start:stop])
+
+
+@given(
+    ids=st.lists(st.integers(0, 257 + len(PIECES)), min_size=1, max_size=12),
+    stop=st.integers(-14, 14),
+    start=st.integers(0, 12),
+)
+def test_equals_python_where_bytes_are_no_text(ids: list[int], stop: int, start: int) -> None:
+    state = state_of([ids], tokenizer=KINDS["pieces"])
+    whole = str(state)
+    assert str(state[:stop]) == whole[:stop]
+    assert str(state[start:stop]) == whole[start:stop]
+
+
+@given(
+    ids=st.lists(st.integers(3, 1279), min_size=1, max_size=12), start=st.integers(-20, 20), stop=st.integers(-20, 20)
+)
+def test_equals_python_after_any_tokens_of_the_shipped_model(ids: list[int], start: int, stop: int) -> None:
+    state = state_of([ids], tokenizer=shipped())
+    whole = str(state)
+    assert whole in (text := shipped().decode(ids), text.removesuffix("\ufffd"))
+    assert str(state[start:stop]) == whole[start:stop]
+
+
+def test_integers_are_single_characters() -> None:
+    state = state_of([Pieces().encode("a€b")])
+    assert [str(state[i]) for i in (0, 1, 2, -1, -3)] == ["a", "€", "b", "b", "a"]
+
+
+def test_only_the_remainder_of_a_token_is_tokenised_anew() -> None:
+    kind = Pieces([b"ab", b"cde"])
+    # "ab" spelled as two tokens, as no tokenizer would: tokens before the cut stay what they are.
+    state = state_of([[97, 98, *kind.encode("cde", add_special_tokens=False)]], tokenizer=kind)
+    assert state[:4].rows == ((97, 98, 99, 100),)
+    assert state[1:].rows == ((98, kind.ids[b"cde"]),)
+    assert state[3:].rows == ((100, 101),)
+
+
+def test_a_cut_inside_a_token_that_ends_in_half_a_character() -> None:
+    kind = Pieces([b"x" + "é".encode()[:1]])
+    state = state_of([kind.encode("axéb", add_special_tokens=False)], tokenizer=kind)
+    assert len(state.rows[0]) == 4
+    assert (str(state[:2]), state[:2].rows) == ("ax", ((97, 120),))
+    assert (str(state[2:]), str(state[1:2]), str(state[:3])) == ("éb", "x", "axé")
+
+
+def test_an_unfinished_character_is_no_text_but_stays_a_token() -> None:
+    state = state_of([[97, *"€".encode()[:2]]])
+    assert (str(state), list(state), str(state[:]), str(state[:5])) == ("a", ["a"], "a", "a")
+    assert state[:].rows == state[:5].rows == state.rows
+    assert state[:1].rows == state[0:].rows == state.rows
+    assert (state.tokens[:2] + "b").rows == ((97, 226, 98),)
+
+
+def test_a_replacement_character_that_somebody_wrote_is_text() -> None:
+    assert str(state_of([Pieces().encode("a\ufffd")])) == "a\ufffd"
+
+
+def test_bos_is_no_text_and_stays_at_the_beginning() -> None:
+    state = state_of([Pieces().encode("abc")])
+    assert (str(state), state[:0].rows, state[:2].rows) == ("abc", ((256,),), ((256, 97, 98),))
+    assert state[1:].rows == ((98, 99),)
+
+
+def test_a_tokenizer_that_loses_text_cannot_slice_inside_a_token() -> None:
+    class Lossy(Pieces):
+        def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+            return [63] * len(text)
+
+    kind = Lossy([b"abc"])
+    state = state_of([[kind.ids[b"abc"]]], tokenizer=kind)
+    with pytest.raises(ConfigurationError, match=r"state\.tokens"):
+        state[:2]

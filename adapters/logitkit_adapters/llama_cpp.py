@@ -40,8 +40,9 @@ except ImportError as error:
     ) from error
 
 from logitkit_adapters.llama_cpp_guard import Call, GuardedHook, install, report
+from logitkit_adapters.sessions import continuous
 
-__all__ = ["LlamaCppLogitsProcessor", "logits_processor", "vocabulary"]
+__all__ = ["LlamaCppLogitsProcessor", "continuous", "logits_processor", "vocabulary"]
 
 # Bytes of a token's text that are made room for at first; few tokens have more.
 ROOM = 128

@@ -1,1 +1,7 @@
 """A generation that continues another, and keeps its cache."""
+
+from logitkit_adapters.sessions.generator import continuous as continuous
+
+__all__ = ["continuous"]
+
+from logitkit_adapters.sessions.session import Session as Session

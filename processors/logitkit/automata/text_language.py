@@ -120,10 +120,12 @@ class TextLanguage:
     def _with(self, other: TextLanguage, accepts: Callable[[bool, bool], bool]) -> TextLanguage:
         assert self.dfa is not None
         assert other.dfa is not None
+        if self.alphabet is other.alphabet:
+            made = minimise(product(self.dfa, other.dfa, accepts, self.limits))
+            return TextLanguage(made, self.alphabet, self.limits)
         alphabet, own, others = joint_alphabet(self.alphabet, other.alphabet)
         a, b = in_symbols(self.dfa, own), in_symbols(other.dfa, others)
-        made = minimise(product(a, b, accepts, self.limits))
-        return TextLanguage(made, alphabet, self.limits).compacted()
+        return TextLanguage(minimise(product(a, b, accepts, self.limits)), alphabet, self.limits).compacted()
 
     @property
     def is_empty(self) -> bool:

@@ -1,0 +1,95 @@
+"""The plain decimals that are less than, equal to or greater than a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from logitkit.automata.limits import Limits
+from logitkit.automata.text_language import TextLanguage
+from logitkit.json_schema.decimals import DIGITS, digits_of, explored
+
+
+class Place(NamedTuple):
+    """How far a text has been read.
+
+    Args:
+        part: Where it stands: at its start, behind a minus, behind a zero that no digit may follow, among the digits before the
+            point, right behind the point, or among the digits behind it.
+        sign: 1, or -1 behind a minus.
+        digits: How many digits of the bound, before or behind the point, it has been compared with.
+        order: How the digits so far compare with those of the bound, as -1, 0 or 1.
+        longer: Whether it has more digits before the point than the bound.
+    """
+
+    part: str
+    sign: int = 1
+    digits: int = 0
+    order: int = 0
+    longer: bool = False
+
+
+def compared_with(bound: Decimal, orders: frozenset[int], limits: Limits) -> TextLanguage:
+    """Return the plain decimals that compare with a bound as -1 (less), 0 (equal) or 1 (greater).
+
+    Raises:
+        PatternTooLarge: The bound has too many digits.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> small = compared_with(Decimal("-0.5"), frozenset({-1}), DEFAULT_LIMITS)
+        >>> small.contains("-0.51"), small.contains("-0.50"), small.contains("3")
+        (True, False, False)
+    """
+    before, behind = digits_of(bound, limits)
+
+    def moves(place: Place) -> Iterator[tuple[str, Place]]:
+        part, sign, digits, order, longer = place
+        if part == "start":
+            yield "-", Place("minus", -1)
+        if part in ("start", "minus"):
+            yield "0", Place("zero", sign, 1, 0 if before == "0" else -1)
+            yield from compared(DIGITS[1:], before[0], Place("before", sign, 1))
+        elif part == "before" and (longer or digits == len(before)):
+            yield DIGITS, Place("before", sign, 0, 1, longer=True)
+        elif part == "before":
+            yield from compared(DIGITS, before[digits], Place("before", sign, digits + 1, order))
+        elif part in ("point", "behind"):
+            following = behind[digits] if digits < len(behind) else "0"
+            counted = min(digits + 1, len(behind))
+            yield from compared(DIGITS, following, Place("behind", sign, counted, order))
+        if part in ("zero", "before"):
+            shorter = part == "before" and digits < len(before) and not longer
+            yield ".", Place("point", sign, 0, -1 if shorter else order)
+
+    def compared(read: str, with_: str, then: Place) -> Iterator[tuple[str, Place]]:
+        """Compare the next digits with that of the bound, unless the order is known."""
+        if then.order:
+            # How many digits there were matters only before the point.
+            yield read, then._replace(digits=0) if then.part == "behind" else then
+            return
+        for order, group in (
+            (-1, [c for c in read if c < with_]),
+            (0, [c for c in read if c == with_]),
+            (1, [c for c in read if c > with_]),
+        ):
+            if group:
+                counted = 0 if order and then.part == "behind" else then.digits
+                yield "".join(group), then._replace(order=order, digits=counted)
+
+    def accepts(place: Place) -> bool:
+        part, sign, digits, order, longer = place
+        if part not in ("zero", "before", "behind"):
+            return False
+        if part == "before" and not longer and digits < len(before):
+            order = -1
+        # Digits of the bound are left, and the last of them is no zero.
+        unread = len(behind) if part != "behind" else len(behind) - digits
+        if order == 0 and unread:
+            order = -1
+        if bound < 0:
+            return (1 if sign > 0 else -order) in orders
+        return (order if sign > 0 else -1 if bound > 0 else -order) in orders
+
+    return explored(Place("start"), moves, accepts, limits)

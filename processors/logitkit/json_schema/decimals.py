@@ -1,0 +1,104 @@
+"""Exact decimal numbers and their plain texts: `-12.50`, without exponent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from decimal import Decimal
+from typing import TypeVar
+
+from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.limits import Limits
+from logitkit.automata.minimise import minimise
+from logitkit.automata.subset import SymbolDfa
+from logitkit.automata.text_language import TextLanguage
+from logitkit.errors import ConfigurationError
+from logitkit.patterns.charset import CharSet
+
+S = TypeVar("S", bound=Hashable)
+
+DIGITS = "0123456789"
+ALPHABET = Alphabet.of(CharSet.single(ord(c)) for c in f"{DIGITS}.-")
+MASKS = {c: ALPHABET.members[CharSet.single(ord(c))] for c in f"{DIGITS}.-"}
+
+
+def exact(number: object) -> Decimal:
+    """Return what a number of a schema means: of a float, the shortest decimal that reads as it.
+
+    Raises:
+        ConfigurationError: It is no finite number.
+
+    Example:
+        >>> exact(0.1)
+        Decimal('0.1')
+    """
+    if isinstance(number, int) and not isinstance(number, bool):
+        return Decimal(number)
+    if isinstance(number, float | Decimal):
+        found = Decimal(repr(float(number))) if isinstance(number, float) else number
+        if found.is_finite():
+            return found
+    raise ConfigurationError(f"{number!r} is no finite number")
+
+
+def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:
+    """Return the digits of a magnitude before and behind the point, without zeros that say nothing.
+
+    Raises:
+        PatternTooLarge: There are more digits than states allowed.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> digits_of(Decimal("-0012.50"), DEFAULT_LIMITS), digits_of(Decimal(0), DEFAULT_LIMITS)
+        (('12', '5'), ('0', ''))
+    """
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    limits.check_states(len(digits) + abs(exponent))
+    written = "".join(map(str, digits))
+    if exponent >= 0:
+        return (written + "0" * exponent).lstrip("0") or "0", ""
+    written = written.rjust(1 - exponent, "0")
+    return written[:exponent].lstrip("0") or "0", written[exponent:].rstrip("0")
+
+
+def plain_text(number: Decimal, limits: Limits) -> str:
+    """Return the shortest plain text of a number.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> plain_text(Decimal("-1.50E+1"), DEFAULT_LIMITS)
+        '-15'
+    """
+    before, behind = digits_of(number, limits)
+    text = f"{before}.{behind}" if behind else before
+    return f"-{text}" if number < 0 else text
+
+
+def explored(
+    start: S, moves: Callable[[S], Iterable[tuple[str, S]]], accepts: Callable[[S], bool], limits: Limits
+) -> TextLanguage:
+    """Build the automaton of which each state tells by itself where its characters lead.
+
+    Args:
+        start: The start state.
+        moves: For a state, characters and where each of them leads.
+        accepts: Whether a state accepts.
+        limits: Bound on the states.
+
+    Raises:
+        PatternTooLarge: There are too many states.
+    """
+    number = {start: 0}
+    places = [start]
+    rows: list[dict[int, int]] = []
+    while len(rows) < len(places):
+        row: dict[int, int] = {}
+        for characters, target in moves(places[len(rows)]):
+            found = number.setdefault(target, len(places))
+            if found == len(places):
+                limits.check_states(found)
+                places.append(target)
+            for c in characters:
+                row[found] = row.get(found, 0) | MASKS[c]
+        rows.append(row)
+    return TextLanguage(minimise(SymbolDfa(rows, [accepts(place) for place in places])), ALPHABET, limits)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import llama_cpp
+import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
@@ -36,6 +37,8 @@ class LlamaCppEngine:
         self.llama = llama
         self.context = SharedContext(llama)
         self.vocabulary_size = llama.n_vocab()
+        self.device = torch.device("cpu")
+        self.has_text = True
         self.max_length: int | None = llama.n_ctx()
         vocab = llama_cpp.llama_model_get_vocab(llama.model)
         self.eos_ids = frozenset(i for i in range(self.vocabulary_size) if llama_cpp.llama_vocab_is_eog(vocab, i))
@@ -56,6 +59,10 @@ class LlamaCppEngine:
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
         return int(logits.argmax())
+
+    def forget(self) -> None:
+        """Empty the context, from which the `Llama` would go on."""
+        self.context.clear()
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if positions are not told to the model by turning keys."""

@@ -23,11 +23,13 @@ class Kept:
 
     Args:
         tokens: Whose positions are cached.
+        is_cuttable: Whether the first positions of it can be restored without the others.
         data: What llama.cpp writes of these positions, or of more behind them; None as long as they are in the context only.
     """
 
-    def __init__(self, tokens: tuple[int, ...]) -> None:
+    def __init__(self, tokens: tuple[int, ...], is_cuttable: bool) -> None:
         self.tokens = tokens
+        self.is_cuttable = is_cuttable
         self.data: bytes | None = None
 
 
@@ -56,6 +58,9 @@ class SharedContext:
         self._llama: Any = llama
         self._owner: weakref.ref[Owner] | None = None
         self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
+        model = llama.model
+        folded = llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
+        self._is_cuttable = not folded and llama_cpp.llama_model_n_swa(model) == 0
 
     @property
     def memory(self) -> Any:
@@ -80,7 +85,7 @@ class SharedContext:
 
     def keep(self, owner: Owner) -> Kept:
         """Return what the context holds, which is copied only once it is about to be lost."""
-        kept = Kept(owner.tokens)
+        kept = Kept(owner.tokens, self._is_cuttable)
         self._unwritten.add(kept)
         return kept
 
@@ -94,37 +99,36 @@ class SharedContext:
             return self.cut(length)
         if kept.data is None:
             return False
-        self._write(0)
-        llama_cpp.llama_memory_clear(self.memory, True)
+        self.clear()
         buffer = (ctypes.c_uint8 * len(kept.data)).from_buffer_copy(kept.data)
-        done = llama_cpp.llama_state_seq_set_data(self._llama.ctx, buffer, len(kept.data), OWN)
-        self._llama.n_tokens = 0
-        if not done:
+        if not llama_cpp.llama_state_seq_set_data(self._llama.ctx, buffer, len(kept.data), OWN):
             return False
         # There may be more positions than those tokens have: the cut takes them away.
         self._llama.input_ids[: len(kept.tokens)] = kept.tokens
         self._llama.n_tokens = len(kept.tokens)
-        self._llama._requires_eval = True  # noqa: SLF001
         return self.cut(length)
 
     def clear(self) -> None:
         """Make the context hold nothing."""
         self._write(0)
-        llama_cpp.llama_memory_clear(self.memory, True)
+        # First of all: an interruption may come between any two lines, and must not leave tokens that have no positions.
         self._llama.n_tokens = 0
         self._llama._requires_eval = True  # noqa: SLF001
+        llama_cpp.llama_memory_clear(self.memory, True)
 
     def cut(self, length: int) -> bool:
         """Make the context hold its first positions only; return False if the cache cannot be cut there."""
-        last = llama_cpp.llama_memory_seq_pos_max(self.memory, OWN)
-        if length <= last:
+        llama, before = self._llama, self._llama.n_tokens
+        if length <= llama_cpp.llama_memory_seq_pos_max(self.memory, OWN):
             self._write(length)
             if length and not self._has_window(length):
                 return False
+            llama.n_tokens = length
+            llama._requires_eval = True  # noqa: SLF001
             if not llama_cpp.llama_memory_seq_rm(self.memory, OWN, length, -1):
+                llama.n_tokens = before
                 return False
-            self._llama._requires_eval = True  # noqa: SLF001
-        self._llama.n_tokens = length
+        llama.n_tokens = length
         return True
 
     def shift(self, drop: int) -> bool:
@@ -132,13 +136,13 @@ class SharedContext:
         self._write(0)
         if not llama_cpp.llama_memory_can_shift(self.memory):
             return False
-        if not llama_cpp.llama_memory_seq_rm(self.memory, OWN, 0, drop):
-            return False
+        llama, left = self._llama, self._llama.n_tokens - drop
+        llama.n_tokens = 0
+        llama._requires_eval = True  # noqa: SLF001
+        llama_cpp.llama_memory_seq_rm(self.memory, OWN, 0, drop)
         llama_cpp.llama_memory_seq_add(self.memory, OWN, drop, -1, -drop)
-        left = self._llama.n_tokens - drop
-        self._llama.input_ids[:left] = self._llama.input_ids[drop : drop + left].copy()
-        self._llama.n_tokens = left
-        self._llama._requires_eval = True  # noqa: SLF001
+        llama.input_ids[:left] = llama.input_ids[drop : drop + left].copy()
+        llama.n_tokens = left
         return True
 
     def run(self, tokens: Sequence[int], all_positions: bool) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import mlx.core as mx
+import torch
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from torch import Tensor
 
@@ -51,6 +52,11 @@ class Saved:
     segments: tuple[Segment, ...] = ()
     cache: list[Any] | None = None
 
+    @property
+    def is_cuttable(self) -> bool:
+        """Whether the first positions of it can be restored without the others."""
+        return self.cache is None
+
 
 class MlxLmEngine:
     """A model of mlx-lm; for what its methods promise see `SequenceEngine`.
@@ -67,6 +73,8 @@ class MlxLmEngine:
         self.make_cache = make_cache or (lambda: make_prompt_cache(model))
         arguments = getattr(model, "args", None)
         self.vocabulary_size = int(getattr(arguments, "vocab_size", 0))
+        self.device = torch.device("cpu")
+        self.has_text = tokenizer is not None
         self.max_length: int | None = getattr(arguments, "max_position_embeddings", None)
         self.layers = len(model.layers)
         self.eos_ids = frozenset(getattr(tokenizer, "eos_token_ids", None) or ())
@@ -96,6 +104,9 @@ class MlxLmEngine:
         scores = mx.array(logits.float().numpy()).astype(getattr(mx, str(logits.dtype).removeprefix("torch.")))
         found: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
         return int(found)
+
+    def forget(self) -> None:
+        """Do nothing: a model of mlx-lm holds no cache."""
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if positions are not told to the model by turning keys."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
+import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
@@ -22,6 +23,10 @@ class SavedSequence(Protocol):
     @property
     def tokens(self) -> tuple[int, ...]:
         """The tokens whose positions are cached."""
+
+    @property
+    def is_cuttable(self) -> bool:
+        """Whether the first positions of it can be restored without the others."""
 
 
 class CachedSequence(Protocol):
@@ -78,13 +83,17 @@ class SequenceEngine(Protocol):
     """A model in its engine.
 
     Args:
-        vocabulary_size: Columns of the logits.
+        vocabulary_size: Columns of the logits; 0 if that shows only when there are some.
+        device: Where the logits are.
+        has_text: Whether there is a tokenizer.
         eos_ids: The ids with which the engine's own `generate` ends.
         max_length: Most positions that the engine or the model has, if it says.
         layers: Number of layers.
     """
 
     vocabulary_size: int
+    device: torch.device
+    has_text: bool
     eos_ids: frozenset[int]
     max_length: int | None
     layers: int
@@ -97,6 +106,9 @@ class SequenceEngine(Protocol):
 
     def greedy(self, logits: Tensor) -> int:
         """Return the token that the engine's own greedy search takes: of logits [V], which may be overwritten."""
+
+    def forget(self) -> None:
+        """Let go of what the engine itself would take for the cache of some tokens."""
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError`, with the reason, if positions cannot be shifted."""

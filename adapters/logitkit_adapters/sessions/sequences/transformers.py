@@ -50,6 +50,11 @@ class Saved:
     segments: tuple[Segment, ...] = ()
     cache: Any = None
 
+    @property
+    def is_cuttable(self) -> bool:
+        """Whether the first positions of it can be restored without the others."""
+        return self.cache is None
+
 
 class TransformersEngine:
     """A causal language model of transformers; for what its methods promise see `SequenceEngine`.
@@ -73,6 +78,8 @@ class TransformersEngine:
         self.config = model.config.get_text_config(decoder=True)
         self.make_cache = make_cache or (lambda: DynamicCache(config=model.config))
         self.vocabulary_size = int(self.config.vocab_size)
+        self.device: torch.device = model.device
+        self.has_text = tokenizer is not None
         self.max_length: int | None = getattr(self.config, "max_position_embeddings", None)
         self.layers = int(self.config.num_hidden_layers)
         generation = getattr(model, "generation_config", None)
@@ -113,6 +120,9 @@ class TransformersEngine:
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
         return int(logits.argmax())
+
+    def forget(self) -> None:
+        """Do nothing: a model of transformers holds no cache."""
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if positions are not told to the model by turning keys."""

@@ -23,7 +23,7 @@ from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
 from logitkit.penalties.presence import PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty
-from logitkit.processor import Processor, process_checked
+from logitkit.processor import Processor, Role, process_checked, role_of
 from logitkit.sampling.min_p import MinP
 from logitkit.sampling.temperature import Temperature
 from logitkit.sampling.top_k import TopK
@@ -105,9 +105,14 @@ def forced_run(
 
 
 def may_force(processor: Processor[Any]) -> bool:
-    """Return whether a processor can leave a single token: whether `forced_run` is worth a call."""
+    """Return whether `forced_run` is worth a call, and its answer certain.
+
+    It is where all that bans says that it is a constraint: what a function bans may depend on the logits in ways that trying
+    does not find out.
+    """
     members, _ = _members(processor, None)
-    return any(type(m) not in POWERLESS for m in members)
+    deciding = [m for m in members if type(m) not in POWERLESS]
+    return bool(deciding) and all(role_of(m) is Role.CONSTRAINT for m in deciding)
 
 
 def _members(processor: Processor[Any], state: Any) -> tuple[tuple[Processor[Any], ...], tuple[Any, ...]]:

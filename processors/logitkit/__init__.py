@@ -13,6 +13,7 @@ from logitkit.constraints.forced_prefix import ForcedPrefix as ForcedPrefix
 from logitkit.constraints.healing import HealedPrompt as HealedPrompt
 from logitkit.constraints.healing import heal_prompt as heal_prompt
 from logitkit.constraints.intersection import Intersection as Intersection
+from logitkit.constraints.json_schema import JsonSchema as JsonSchema
 from logitkit.constraints.regex import Regex as Regex
 from logitkit.constraints.then import Then as Then
 from logitkit.constraints.then import then as then
@@ -72,6 +73,7 @@ __all__ = [
     "FrequencyPenalty",
     "HealedPrompt",
     "Intersection",
+    "JsonSchema",
     "Limits",
     "LogitBias",
     "MinNewTokens",

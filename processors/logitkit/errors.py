@@ -85,7 +85,29 @@ class PatternTooLarge(LogitkitError, ValueError):
 
 
 class UnsupportedSchema(LogitkitError, ValueError):
-    """A JSON Schema keyword cannot be honoured exactly; the message names its JSON pointer."""
+    """A JSON Schema keyword cannot be honoured exactly.
+
+    Args:
+        reason: What cannot be done, and what to write instead where there is something.
+        pointer: JSON pointer of the schema that the keyword stands in, as a URI fragment; None if not known here.
+        keyword: The keyword.
+
+    Example:
+        >>> print(UnsupportedSchema("items of this array may be anything", "#/properties/tags", "uniqueItems"))
+        'uniqueItems' at #/properties/tags: items of this array may be anything
+    """
+
+    def __init__(self, reason: str, pointer: str | None = None, keyword: str | None = None) -> None:
+        self.reason = reason
+        self.pointer = pointer
+        self.keyword = keyword
+        super().__init__(reason, pointer, keyword)
+
+    def __str__(self) -> str:
+        if self.pointer is None:
+            return self.reason
+        where = f"{self.keyword!r} at {self.pointer}" if self.keyword else f"the schema at {self.pointer}"
+        return f"{where}: {self.reason}"
 
 
 class ProcessorError(LogitkitError, TypeError):

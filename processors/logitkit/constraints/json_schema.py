@@ -1,0 +1,115 @@
+"""The text is JSON that satisfies a schema."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.automata.network_dfa import network_dfa
+from logitkit.automata.pushdown_automaton import PushdownAutomaton
+from logitkit.automata.pushdown_compile import pushdown_automaton
+from logitkit.automata.shared import shared_by
+from logitkit.constraints.constraint import check_has_eos
+from logitkit.constraints.pushdown_constraint import PushdownConstraint, check_closing
+from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
+from logitkit.integers import as_integer
+from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.document import key_of, load
+from logitkit.json_schema.layout import Whitespace
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["JsonSchema"]
+
+MOST_DEPTH = 1024
+
+
+@dataclass(frozen=True)
+class JsonSchema(PushdownConstraint):
+    """Allow only JSON texts that satisfy a JSON Schema (draft 2020-12; older spellings are understood).
+
+    The new text begins after the prompt, and EOS is legal where it is complete. One text is written of each value: members in the
+    order of the schema, no needless escapes, no white space. A schema that does not nest without bound is a finite automaton, as
+    that of `Regex`; recursive schemas and unconstrained values take a stack for each row.
+
+    Args:
+        schema: A dict, true or false, JSON text, or a pydantic model class.
+        vocabulary: The tokens.
+        whitespace: `"compact"`: none. `"bounded"`: where `json.dumps` may put some, with any indent of up to 32 spaces.
+        lax: Whether to leave out, with a warning, keywords that cannot be honoured exactly.
+        closing: Whether the output must be complete before it is cut off: True: within `Context.max_length`; or the most new
+            tokens.
+        max_depth: Most brackets of the recursive parts that are open at once; a deeper one is illegal.
+        limits: Bounds on what compiling may cost.
+
+    Raises:
+        UnsupportedSchema: A keyword cannot be honoured exactly, or the schema is too large; the message has its JSON pointer.
+        ConfigurationError: An argument is not allowed, the schema is not valid, or no value satisfies it.
+        VocabularyError: The vocabulary has no EOS id.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"[", b"]", b",", b"1", None], eos_ids=[4])
+        >>> schema = lk.JsonSchema({"type": "array", "items": {"type": "integer"}, "maxItems": 2}, vocabulary)
+        >>> context = lk.Context.of([[2]], vocabulary_size=5)
+        >>> state = schema.advance(schema.init_state(context), torch.tensor([0]))
+        >>> schema.process_logits(state, torch.zeros(1, 5), context)[1]
+        tensor([[-inf, 0., -inf, 0., -inf]])
+
+    Source: JSON Schema, draft 2020-12; Alur and Madhusudan, Visibly pushdown languages (2004).
+    """
+
+    schema: Any = field(compare=False)
+    vocabulary: Vocabulary
+    whitespace: Whitespace = field(default="compact", kw_only=True)
+    lax: bool = field(default=False, kw_only=True)
+    closing: bool | int = field(default=False, kw_only=True)
+    max_depth: int = field(default=32, kw_only=True)
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    content: str = field(init=False, repr=False)
+    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_has_eos(self.vocabulary)
+        check_limits(self.limits)
+        if self.whitespace not in get_args(Whitespace):
+            raise ConfigurationError(f"whitespace is {self.whitespace!r}; allowed are {get_args(Whitespace)}")
+        if not isinstance(self.lax, bool):
+            raise ConfigurationError(f"lax is {self.lax!r}; allowed are True and False")
+        depth = as_integer(self.max_depth)
+        if depth is None or not 1 <= depth <= MOST_DEPTH:
+            raise ConfigurationError(f"max_depth is {self.max_depth!r}; allowed are integers from 1 to {MOST_DEPTH}")
+        object.__setattr__(self, "max_depth", depth)
+        object.__setattr__(self, "closing", check_closing(self.closing))
+        object.__setattr__(self, "schema", load(self.schema))
+        object.__setattr__(self, "content", key_of(self.schema))
+        key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), depth, self.limits)
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+
+    def nested_dfa(self) -> NestedDfa:
+        """Return the automaton over bytes, made anew: what a text before it is put in front of."""
+        return self._nested_dfa()[0]
+
+    def _nested_dfa(self) -> tuple[NestedDfa, tuple[str, ...]]:
+        # Where an object in place and one that is called may both begin, the former has to be called as well.
+        for apart in (False, True):
+            network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart)
+            try:
+                return network_dfa(network, self.limits), dropped
+            except ConfigurationError as error:
+                reason = str(error)
+            except PatternTooLarge as error:
+                reason = str(error)
+                break
+        raise UnsupportedSchema(reason, "#")
+
+    def _compile(self) -> PushdownAutomaton:
+        dfa, dropped = self._nested_dfa()
+        if dropped:
+            warnings.warn("JsonSchema leaves out what it cannot honour exactly: " + "; ".join(dropped), stacklevel=5)
+        return pushdown_automaton(
+            dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
+        )

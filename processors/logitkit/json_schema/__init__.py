@@ -1,0 +1,1 @@
+"""From JSON Schema to automata."""

@@ -1,0 +1,130 @@
+"""Keywords about a value as a whole, about numbers and about strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from logitkit.json_schema import checked
+from logitkit.json_schema.arrays import Arrays
+from logitkit.json_schema.conjunction import NOTHING
+from logitkit.json_schema.number_set import NumberSet
+from logitkit.json_schema.objects import Objects, Piece
+from logitkit.json_schema.references import Here, Place
+from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.values import Values
+
+if TYPE_CHECKING:
+    from logitkit.json_schema.reader import Reader
+
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+
+
+def types(reader: Reader, here: Here) -> Values:
+    """Return the values of some types."""
+    given = here.place.value["type"]
+    names = given if isinstance(given, list) else [given]
+    if not all(isinstance(name, str) and name in _TYPES for name in names):
+        raise checked.wrong(here.place, here.keyword, f"one of {', '.join(_TYPES)}, or a list of them")
+    allowed = frozenset(names) | ({"null"} if here.place.value.get("nullable") is True else set())
+    if "integer" not in allowed or "number" in allowed:
+        return reader.everything.of_types(allowed, reader.nothing)
+    found = reader.everything.of_types(allowed | {"number"}, reader.nothing)
+    return replace(found, numbers=NumberSet.integers(reader.limits))
+
+
+def constant(reader: Reader, here: Here) -> Values:
+    """Return one value."""
+    return _constants(reader, here.place, here.keyword, [here.place.value["const"]])
+
+
+def enumeration(reader: Reader, here: Here) -> Values:
+    """Return some values."""
+    given = here.place.value["enum"]
+    if not isinstance(given, list):
+        raise checked.wrong(here.place, here.keyword, "a list of values")
+    return _constants(reader, here.place, here.keyword, given)
+
+
+def _constants(reader: Reader, place: Place, keyword: str, given: list[Any]) -> Values:
+    numbers = [v for v in given if isinstance(v, checked.JsonNumber) and not isinstance(v, bool)]
+    strings = [v for v in given if isinstance(v, str)]
+    reader.work.add(len(given))
+    nobody = (Piece(StringSet.everything(reader.limits), NOTHING),)
+
+    def members(value: dict[str, Any]) -> Objects:
+        reader.work.add(len(value))
+        names = tuple(value)
+        properties = {name: reader.constant(place, keyword, inside) for name, inside in value.items()}
+        return Objects(properties, nobody, names, names, constant=True, evaluated=None)
+
+    def items(value: list[Any]) -> Arrays:
+        reader.work.add(len(value))
+        return Arrays(tuple([reader.constant(place, keyword, v) for v in value]), NOTHING, len(value), len(value))
+
+    distinct = {id(v): v for v in given if isinstance(v, dict | list)}.values()
+    return Values(
+        None in given,
+        frozenset(v for v in given if isinstance(v, bool)),
+        NumberSet.of_values(numbers, reader.limits),
+        StringSet.of_values(strings, reader.limits),
+        tuple([members(v) for v in distinct if isinstance(v, dict)]),
+        tuple([items(v) for v in distinct if isinstance(v, list)]),
+    )
+
+
+def length(reader: Reader, here: Here) -> Values:
+    """Return the strings of a length, and whatever is no string."""
+    bound = checked.count(here.place, here.keyword)
+    least, most = (bound, None) if here.keyword == "minLength" else (0, bound)
+    return replace(reader.everything, strings=StringSet.of_length(least, most, reader.limits))
+
+
+def pattern(reader: Reader, here: Here) -> Values:
+    """Return the strings that a pattern occurs in, and whatever is no string."""
+    found = StringSet.matching(checked.text(here.place, here.keyword), reader.limits)
+    return replace(reader.everything, strings=found)
+
+
+def format_(reader: Reader, here: Here) -> Values:
+    """Return the strings of a format, and whatever is no string."""
+    name = checked.text(here.place, here.keyword)
+    if name in _NUMERIC_FORMATS:
+        # Of OpenAPI: they say how wide a number is, which is an annotation.
+        return reader.everything
+    return replace(reader.everything, strings=StringSet.of_format(name, reader.limits))
+
+
+_NUMERIC_FORMATS = frozenset({"int32", "int64", "float", "double"})
+
+
+def minimum(reader: Reader, here: Here) -> Values:
+    """Return the numbers from a bound on, and whatever is no number."""
+    return _bounded(reader, here.place, "minimum", "exclusiveMinimum", NumberSet.at_least)
+
+
+def maximum(reader: Reader, here: Here) -> Values:
+    """Return the numbers up to a bound, and whatever is no number."""
+    return _bounded(reader, here.place, "maximum", "exclusiveMaximum", NumberSet.at_most)
+
+
+def _bounded(reader: Reader, place: Place, inclusive: str, exclusive: str, bounded: Callable[..., NumberSet]) -> Values:
+    # In draft 4 a flag beside the bound says whether it is exclusive.
+    flag = place.value.get(exclusive)
+    found = reader.everything.numbers
+    if reader.has(place, inclusive):
+        with reader.blaming(place, inclusive):
+            found = bounded(checked.number(place, inclusive), reader.limits, exclusive=flag is True)
+    if not isinstance(flag, bool) and reader.has(place, exclusive):
+        with reader.blaming(place, exclusive):
+            found &= bounded(checked.number(place, exclusive), reader.limits, exclusive=True)
+    return replace(reader.everything, numbers=found)
+
+
+def multiple_of(reader: Reader, here: Here) -> Values:
+    """Return the multiples of a number, and whatever is no number."""
+    divisor = checked.number(here.place, here.keyword)
+    if divisor <= 0:
+        raise checked.wrong(here.place, here.keyword, "a number above 0")
+    return replace(reader.everything, numbers=NumberSet.multiples_of(divisor, reader.limits))

@@ -1,0 +1,71 @@
+"""From a schema to the network of its language."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logitkit.automata.limits import Limits
+from logitkit.automata.network import Network
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.json_schema.conjunction import NOTHING
+from logitkit.json_schema.document import Json
+from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.references import References
+from logitkit.json_schema.writer import network_of
+
+# So many keywords may be left out, each of which means to begin anew.
+MOST_DROPPED = 32
+
+
+class Compiled(NamedTuple):
+    """The language of a schema.
+
+    Args:
+        network: Its texts.
+        dropped: What is said about each keyword that has been left out.
+    """
+
+    network: Network
+    dropped: tuple[str, ...]
+
+
+def schema_network(
+    schema: Json, limits: Limits, whitespace: Whitespace = "compact", lax: bool = False, apart: bool = False
+) -> Compiled:
+    """Compile a loaded schema.
+
+    Args:
+        schema: As `document.load` returns it.
+        limits: Bounds on the automata of strings and numbers.
+        whitespace: What is written around members and items.
+        lax: Whether to leave out what cannot be honoured.
+        apart: Whether all objects and arrays are definitions.
+
+    Raises:
+        UnsupportedSchema: A keyword cannot be honoured exactly.
+        ConfigurationError: The schema is wrong, or no value satisfies it.
+    """
+    dropped: dict[tuple[str, str | None], str] = {}
+    while True:
+        try:
+            return Compiled(_network(schema, limits, whitespace, frozenset(dropped), apart), tuple(dropped.values()))
+        except UnsupportedSchema as error:
+            if error.pointer is None or not lax or len(dropped) >= MOST_DROPPED:
+                raise
+            left_out = error.pointer, error.keyword
+            if left_out in dropped:
+                raise
+            dropped[left_out] = str(error)
+
+
+def _network(
+    schema: Json, limits: Limits, whitespace: Whitespace, dropped: frozenset[tuple[str, str | None]], apart: bool
+) -> Network:
+    references = References.of(schema)
+    reader = Reader(references, limits, dropped)
+    root = reader.conjunction(references.resources[""])
+    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart)
+    if network is None:
+        raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
+    return network

@@ -1,0 +1,49 @@
+"""What a value has to satisfy: several schemas of the document at once, some of them negated."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Literal(NamedTuple):
+    """A schema that a value satisfies, or must not.
+
+    Args:
+        schema: Its number, by which the reader knows it.
+        positive: Whether the value satisfies it.
+    """
+
+    schema: int
+    positive: bool = True
+
+    def __invert__(self) -> Literal:
+        return Literal(self.schema, not self.positive)
+
+
+# In the order in which they are met, which is that of the members of objects; none twice.
+Conjunction: TypeAlias = tuple[Literal, ...]
+
+ANYTHING: Conjunction = ()
+NOTHING: Conjunction = (Literal(-1),)
+
+
+def both(one: Conjunction, other: Conjunction) -> Conjunction:
+    """Return what satisfies both.
+
+    Example:
+        >>> both((Literal(1),), (Literal(2), Literal(1)))
+        (Literal(schema=1, positive=True), Literal(schema=2, positive=True))
+    """
+    if not other or one == other:
+        return one
+    if not one:
+        return other
+    if NOTHING in (one, other):
+        return NOTHING
+    joined = tuple(dict.fromkeys(one + other))
+    return NOTHING if any(~literal in joined for literal in joined) else joined
+
+
+def negations(one: Conjunction) -> list[Conjunction]:
+    """Return what does not satisfy it, as alternatives: whatever fails one of the schemas."""
+    return [ANYTHING] if one == NOTHING else [(~literal,) for literal in one]

@@ -1,0 +1,65 @@
+"""Texts and white space, as trees."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Literal
+
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
+
+__all__ = ["Layout", "Whitespace", "is_unicode", "literal", "quoted"]
+
+Whitespace = Literal["compact", "bounded"]
+
+WIDEST_INDENT = 32
+
+_SPACE = Characters(CharSet.single(ord(" ")))
+_NEWLINE = Concat((Characters(CharSet.single(ord("\n"))), Repeat(_SPACE, 0, WIDEST_INDENT)))
+
+
+@cache
+def literal(text: str) -> Node:
+    """Return the tree of one text."""
+    return concatenate([Characters(CharSet.single(ord(character))) for character in text])
+
+
+def quoted(name: str) -> Node:
+    """Return the tree of a string's JSON text."""
+    # Not kept: names are many, and each is asked for once.
+    text = json.dumps(name, ensure_ascii=False)
+    return Concat(tuple([Characters(CharSet.single(ord(character))) for character in text]))
+
+
+def is_unicode(name: str) -> bool:
+    """Whether a string can be written in UTF-8: it has no surrogates, which Python's JSON lets by."""
+    return not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What is written around members and items.
+
+    Args:
+        whitespace: `compact`, none at all; `bounded`, where `json.dumps` may put some: behind an opening bracket and before a
+            closing one a newline and up to 32 spaces, behind a comma that or one space, behind a colon one space; or none.
+    """
+
+    whitespace: Whitespace = "compact"
+    opened: Node = field(init=False)
+    comma: Node = field(init=False)
+    colon: Node = field(init=False)
+    closing: dict[str, Node] = field(init=False)
+
+    def __post_init__(self) -> None:
+        free = self.whitespace == "bounded"
+        line = Alternate((Empty(), _NEWLINE)) if free else Empty()
+        space = Alternate((Empty(), _SPACE)) if free else Empty()
+        gap = Alternate((Empty(), _SPACE, _NEWLINE)) if free else Empty()
+        object.__setattr__(self, "opened", line)
+        object.__setattr__(self, "comma", concatenate([literal(","), gap]))
+        object.__setattr__(self, "colon", concatenate([literal(":"), space]))
+        object.__setattr__(self, "closing", {end: concatenate([line, literal(end)]) for end in "}]"})

@@ -1,0 +1,188 @@
+"""Sets of JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
+from logitkit.json_schema.string_set import StringSet
+
+# Into so many sets, at most, the names that are not listed may fall.
+MOST_PIECES = 64
+
+
+class Site(NamedTuple):
+    """Where a keyword stands."""
+
+    pointer: str
+    keyword: str
+
+    def refuse(self, reason: str) -> UnsupportedSchema:
+        """Return the error that says why the keyword cannot be honoured."""
+        return UnsupportedSchema(reason, self.pointer, self.keyword)
+
+
+class Piece(NamedTuple):
+    """What the values of some names satisfy, as far as the names are not listed."""
+
+    names: StringSet
+    value: Conjunction
+
+
+class Count(NamedTuple):
+    """How many members have a name of a set; None: any name."""
+
+    names: StringSet | None
+    minimum: int
+    maximum: int | None
+    site: Site
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Objects:
+    """The objects whose members are as said.
+
+    Args:
+        properties: Names that are listed, with what their values satisfy.
+        pieces: Disjoint sets that together hold all names, for those that are not listed; none: any name with any value.
+        required: Names that must be there.
+        order: Names in the order of their first appearance under `properties`.
+        counts: Bounds on the numbers of members.
+        evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
+        constant: Whether it is one object as `const` gives it, whose order counts.
+    """
+
+    properties: Mapping[str, Conjunction] = field(default_factory=dict)
+    pieces: tuple[Piece, ...] = ()
+    required: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    counts: tuple[Count, ...] = ()
+    evaluated: StringSet | None = None
+    constant: bool = False
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every object is of the set, for sure."""
+        return not (self.required or self.counts or any(self.properties.values()) or any(p.value for p in self.pieces))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no object is of the set, for sure."""
+        if any(self.value_of(name) == NOTHING for name in self.required):
+            return True
+        return any(c.maximum is not None and c.minimum > c.maximum for c in self.counts)
+
+    @property
+    def size(self) -> int:
+        """How much work it is to look at all of it."""
+        return 1 + len(self.properties) + len(self.pieces) + len(self.required) + len(self.counts)
+
+    def value_of(self, name: str) -> Conjunction:
+        """Return what the value of a name satisfies."""
+        found = self.properties.get(name)
+        if found is not None:
+            return found
+        return next((piece.value for piece in self.pieces if piece.names.contains(name)), ANYTHING)
+
+    def __and__(self, other: Objects) -> Objects:
+        if other.constant and not self.constant:
+            return other & self
+        if not other.pieces and not other.properties:
+            properties: Mapping[str, Conjunction] = self.properties
+        elif not self.pieces and not self.properties:
+            properties = other.properties
+        else:
+            names = dict.fromkeys((*self.properties, *other.properties))
+            properties = {name: both(self.value_of(name), other.value_of(name)) for name in names}
+        evaluated = self.evaluated
+        if other.evaluated is not None:
+            evaluated = other.evaluated if evaluated is None else evaluated | other.evaluated
+        return Objects(
+            properties,
+            _common(self.pieces, other.pieces),
+            _united(self.required, other.required),
+            self.order if self.constant else _united(self.order, other.order),
+            _tightened(self.counts + other.counts),
+            evaluated,
+            self.constant,
+        )
+
+    def complement(self) -> list[Objects]:
+        """Return the objects that are not of the set, as a union.
+
+        Raises:
+            UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
+        """
+        found = [Objects({name: NOTHING}, required=(), order=()) for name in self.required]
+        for name, value in self.properties.items():
+            found += [Objects({name: wrong}, required=(name,)) for wrong in negations(value) if value]
+        listed = list(self.properties)
+        for piece in self.pieces:
+            if piece.value == ANYTHING:
+                continue
+            names = without(piece.names, listed)
+            if names.is_empty:
+                continue
+            if piece.value != NOTHING:
+                raise UnsupportedSchema(
+                    "that some value of an unlisted name is wrong cannot be negated, for the name may be repeated"
+                )
+            found.append(Objects(counts=(Count(names, 1, None, Site("#", "not")),)))
+        for count in self.counts:
+            if count.minimum:
+                found.append(Objects(counts=(Count(count.names, 0, count.minimum - 1, count.site),)))
+            if count.maximum is not None:
+                found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
+        return [replace(objects, order=self.order) for objects in found]
+
+
+EVERY_OBJECT = Objects()
+
+
+def without(names: StringSet, listed: Iterable[str]) -> StringSet:
+    """Return a set of names without those listed."""
+    few = [name for name in listed if names.contains(name)]
+    return names - StringSet.of_values(few, names.language.limits) if few else names
+
+
+def pieces_of(names: StringSet, inside: Conjunction, outside: Conjunction) -> tuple[Piece, ...]:
+    """Return the pieces of which one is a set of names and the other its complement."""
+    if names.is_everything:
+        return (Piece(names, inside),)
+    if names.is_empty:
+        return (Piece(~names, outside),)
+    return (Piece(names, inside), Piece(~names, outside))
+
+
+def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    if not one or not other or one == other:
+        return one or other
+    if len(one) * len(other) > MOST_PIECES * 4:
+        raise UnsupportedSchema(f"names fall into more than {MOST_PIECES} sets by the patterns that they match")
+    found: list[Piece] = []
+    for a in one:
+        for b in other:
+            names = a.names if b.names.is_everything else b.names if a.names.is_everything else a.names & b.names
+            if not names.is_empty:
+                found.append(Piece(names, both(a.value, b.value)))
+    if len(found) > MOST_PIECES:
+        raise UnsupportedSchema(f"names fall into more than {MOST_PIECES} sets by the patterns that they match")
+    return tuple(found)
+
+
+def _united(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return one if not other or one == other else other if not one else tuple(dict.fromkeys(one + other))
+
+
+def _tightened(counts: tuple[Count, ...]) -> tuple[Count, ...]:
+    """Join the bounds on all members; the site is that of the tightest minimum, which is what may be hard."""
+    over_all = [count for count in counts if count.names is None]
+    if len(over_all) < 2:
+        return counts
+    most = [count.maximum for count in over_all if count.maximum is not None]
+    tightest = max(over_all, key=lambda count: count.minimum)
+    joined = Count(None, tightest.minimum, min(most, default=None), tightest.site)
+    return (joined, *[count for count in counts if count.names is not None])

@@ -1,0 +1,59 @@
+"""How objects and arrays are written: graphs whose edges read a text and then a value that is not worked out yet."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.conjunction import Conjunction
+from logitkit.patterns.syntax import Node
+
+# Moves of one graph.
+MOST_MOVES = 100_000
+
+
+class Move(NamedTuple):
+    """One edge: a text, and behind it a value that satisfies a conjunction; None: no value."""
+
+    text: Node
+    value: Conjunction | None
+    target: int
+
+
+@dataclass(eq=False, slots=True)
+class Plan:
+    """A graph under construction; state 0 is the start.
+
+    Args:
+        moves: The edges of each state.
+        end: The accepting state, or -1 while there is none.
+    """
+
+    moves: list[list[Move]] = field(default_factory=list)
+    end: int = -1
+    _numbers: dict[Hashable, int] = field(default_factory=dict)
+    _count: int = 0
+
+    def state(self, name: Hashable) -> int:
+        """Return the state of a name, made when it is first asked for."""
+        found = self._numbers.setdefault(name, len(self.moves))
+        if found == len(self.moves):
+            self.moves.append([])
+        return found
+
+    def is_new(self, name: Hashable) -> bool:
+        """Whether no state has a name."""
+        return name not in self._numbers
+
+    def move(self, source: int, text: Node, value: Conjunction | None, target: int) -> None:
+        """Add an edge.
+
+        Raises:
+            UnsupportedSchema: There are too many; the pointer is the caller's to say.
+        """
+        self._count += 1
+        if self._count > MOST_MOVES:
+            raise UnsupportedSchema("counting its members or items takes too many states; lower the bounds")
+        self.moves[source].append(Move(text, value, target))

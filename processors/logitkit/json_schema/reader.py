@@ -1,0 +1,278 @@
+"""From schemas to sets of values, one level at a time: what is inside members and items is only named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from logitkit.automata.limits import Limits
+from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
+from logitkit.json_schema import applicators, array_keywords, assertions, object_keywords
+from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
+from logitkit.json_schema.keywords import ASSERTIONS
+from logitkit.json_schema.pointer import below
+from logitkit.json_schema.references import Here, Place, References
+from logitkit.json_schema.values import Values, Work
+
+# Schemas that apply to one value and hold each other, as `allOf` in `allOf`.
+DEEPEST = 40
+# Different conjunctions of schemas that values have to satisfy.
+MOST_CONJUNCTIONS = 20_000
+
+# Keywords that are read together, when the first of them is met.
+_TOGETHER = {
+    **dict.fromkeys(("properties", "patternProperties", "additionalProperties"), object_keywords.members),
+    **dict.fromkeys(("prefixItems", "items", "additionalItems"), array_keywords.items),
+    **dict.fromkeys(("minimum", "exclusiveMinimum"), assertions.minimum),
+    **dict.fromkeys(("maximum", "exclusiveMaximum"), assertions.maximum),
+}
+_ALONE = {
+    "$dynamicRef": applicators.dynamic_reference,
+    "$recursiveRef": applicators.recursive_reference,
+    "$ref": applicators.reference,
+    "allOf": applicators.all_of,
+    "anyOf": applicators.any_of,
+    "const": assertions.constant,
+    "contains": array_keywords.contains,
+    "dependencies": object_keywords.dependencies,
+    "dependentRequired": object_keywords.dependencies,
+    "dependentSchemas": object_keywords.dependencies,
+    "enum": assertions.enumeration,
+    "format": assertions.format_,
+    "if": applicators.if_then_else,
+    "maxItems": array_keywords.length,
+    "maxLength": assertions.length,
+    "maxProperties": object_keywords.size,
+    "minItems": array_keywords.length,
+    "minLength": assertions.length,
+    "minProperties": object_keywords.size,
+    "multipleOf": assertions.multiple_of,
+    "not": applicators.negation,
+    "oneOf": applicators.one_of,
+    "pattern": assertions.pattern,
+    "propertyNames": object_keywords.property_names,
+    "required": object_keywords.required,
+    "type": assertions.types,
+    "uniqueItems": array_keywords.unique_items,
+}
+_LAST = {
+    "unevaluatedItems": array_keywords.unevaluated_items,
+    "unevaluatedProperties": object_keywords.unevaluated_properties,
+}
+
+
+class _Entangled(UnsupportedSchema):
+    """Schemas that apply to one value hold each other, or too many do."""
+
+
+class Reader:
+    """Reads the schemas of a document as they are asked for.
+
+    Args:
+        references: The document.
+        limits: Bounds on automata.
+        dropped: Keywords to leave out, by the pointer of their schema; None stands for the negation of the schema.
+    """
+
+    def __init__(
+        self, references: References, limits: Limits, dropped: frozenset[tuple[str, str | None]] = frozenset()
+    ) -> None:
+        self.references = references
+        self.limits = limits
+        self.work = Work()
+        self.everything = Values.everything(limits)
+        self.nothing = Values.nothing(limits)
+        self._dropped = dropped
+        self._drops = 0
+        self._places: list[Place] = []
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
+        self._values: dict[Conjunction, Values] = {}
+        self._open: list[tuple[int, bool]] = []
+        self._constants: dict[tuple[object, ...], dict[str, object]] = {}
+
+    # What keywords ask for.
+
+    def inside(self, place: Place, *names: str | int) -> Place:
+        """Return the schema inside the one of a place."""
+        value = place.value
+        for name in names:
+            value = value[name]
+        pointer = below(place.pointer, *names)
+        if not isinstance(value, dict | bool):
+            raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
+        return Place(value, pointer, self.references.base_of(value, place.base))
+
+    def has(self, place: Place, keyword: str) -> bool:
+        """Whether a schema has a keyword, and it is not dropped."""
+        if keyword not in place.value:
+            return False
+        if (place.pointer, keyword) in self._dropped:
+            self._drops += 1
+            return False
+        return True
+
+    def drops(self) -> int:
+        """Return how often a keyword has been left out so far."""
+        return self._drops
+
+    def conjunction(self, place: Place) -> Conjunction:
+        """Return what a value satisfies that satisfies the schema of a place."""
+        followed: set[tuple[int, str]] = set()
+        while isinstance(place.value, dict):
+            asserting = [keyword for keyword in place.value if keyword in ASSERTIONS]
+            if asserting != ["$ref"] or not self.has(place, "$ref") or not isinstance(place.value["$ref"], str):
+                break
+            place = self.references.target(place.value["$ref"], place)
+            if (id(place.value), place.base) in followed:
+                raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
+            followed.add((id(place.value), place.base))
+            self.inside(place)
+        if place.value is False:
+            return NOTHING
+        if place.value is True or not asserting:
+            return ANYTHING
+        return (Literal(self._number(place)),)
+
+    def constant(self, place: Place, keyword: str, value: object) -> Conjunction:
+        """Return what a value satisfies that equals a constant in a schema."""
+        key: tuple[object, ...] = (id(value),) if isinstance(value, dict | list) else (type(value), value)
+        schema = self._constants.setdefault(key, {"const": value})
+        return (Literal(self._number(Place(schema, below(place.pointer, keyword), place.base))),)
+
+    def read(self, place: Place, track: bool = False) -> Values:
+        """Return the values that satisfy the schema of a place.
+
+        Args:
+            place: The schema.
+            track: Whether to tell what the keywords have looked at, and to keep branches apart for it.
+        """
+        if isinstance(place.value, bool):
+            return self.everything if place.value else self.nothing
+        key = self._number(place), track
+        if key in self._open:
+            raise _Entangled("it refers to itself without going into a member or an item", place.pointer, "$ref")
+        if len(self._open) >= DEEPEST:
+            raise _Entangled(f"more than {DEEPEST} schemas hold each other here; write it simpler", place.pointer)
+        if key not in self._read:
+            self._open.append(key)
+            before = self._drops
+            values = self._keywords(place, track)
+            self._read[key] = values, self._drops > before
+            self._open.pop()
+        values, weakened = self._read[key]
+        self._drops += weakened
+        return values
+
+    def complement(self, place: Place) -> Values:
+        """Return the values that do not satisfy the schema of a place; all, if it is known in part only."""
+        before = self._drops
+        values = self.read(place)
+        return self.everything if self._drops > before else values.complement(self.work)
+
+    # What writers ask for.
+
+    def values(self, conjunction: Conjunction) -> Values:
+        """Return the values that satisfy a conjunction."""
+        found = self._values.get(conjunction)
+        if found is None:
+            if len(self._values) >= MOST_CONJUNCTIONS:
+                raise UnsupportedSchema(
+                    f"there are more than {MOST_CONJUNCTIONS} different combinations of its schemas; write it simpler",
+                    "#",
+                )
+            found = self.everything
+            for literal in conjunction:
+                found = self._intersection(found, literal)
+            self._values[conjunction] = found
+        return found
+
+    def is_empty(self, conjunction: Conjunction, depth: int = 2) -> bool:
+        """Whether no value satisfies a conjunction, for sure, as far as can be told from so many levels."""
+        if not conjunction:
+            return False
+        if conjunction == NOTHING:
+            return True
+        opened = len(self._open)
+        try:
+            values = self.values(conjunction)
+        except _Entangled:
+            # It is being read: what it is cannot be told yet.
+            del self._open[opened:]
+            return False
+        if values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
+            return False
+        if not depth:
+            return not values.objects and not values.arrays
+        self.work.add(len(values.objects) + len(values.arrays))
+        return all(
+            any(self.is_empty(branch.value_of(name), depth - 1) for name in branch.required)
+            for branch in values.objects
+        ) and all(
+            any(self.is_empty(branch.at(i), depth - 1) for i in range(min(branch.minimum, len(branch.prefix) + 1)))
+            for branch in values.arrays
+        )
+
+    @contextmanager
+    def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
+        """Say of errors in this block that a keyword is to blame for them."""
+        try:
+            yield
+        except UnsupportedSchema as error:
+            if error.pointer is not None:
+                raise
+            raise UnsupportedSchema(error.reason, place.pointer, keyword) from None
+        except (PatternSyntaxError, PatternTooLarge) as error:
+            raise UnsupportedSchema(str(error), place.pointer, keyword) from None
+
+    def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> AbstractContextManager[None]:
+        """Say of errors in a block that the first of some keywords that is there is to blame for them."""
+        places = [self._places[literal.schema] for literal in conjunction if literal.schema >= 0]
+        for keyword in keywords:
+            for place in places:
+                if keyword in place.value:
+                    return self.blaming(place, keyword)
+        return self.blaming(places[0] if places else self.references.root, None)
+
+    def _intersection(self, values: Values, literal: Literal) -> Values:
+        if literal == NOTHING[0]:
+            return self.nothing
+        place = self._places[literal.schema]
+        with self.blaming(place, None):
+            if literal.positive:
+                return values.intersection(self.read(place), self.work)
+            if (place.pointer, None) in self._dropped:
+                return values
+            return values.intersection(self.complement(place), self.work)
+
+    def _number(self, place: Place) -> int:
+        key = id(place.value), place.base
+        found = self._numbers.setdefault(key, len(self._places))
+        if found == len(self._places):
+            self._places.append(place)
+        return found
+
+    def _keywords(self, place: Place, track: bool) -> Values:
+        schema = place.value
+        if self.references.ref_alone and "$ref" in schema:
+            schema = {"$ref": schema["$ref"]}
+        track = track or any(self.has(place, keyword) for keyword in _LAST)
+        before = self._drops
+        found = self.everything
+        done: set[Callable[..., object]] = set()
+        last = [keyword for keyword in _LAST if keyword in schema]
+        for keyword in schema:
+            together = _TOGETHER.get(keyword)
+            handler = together or _ALONE.get(keyword)
+            if handler is None or handler in done or (together is None and not self.has(place, keyword)):
+                continue
+            if together is not None:
+                done.add(together)
+            with self.blaming(place, keyword):
+                found = found.intersection(handler(self, Here(place, keyword, track)), self.work)
+        for keyword in last:
+            # What a keyword that is left out would have looked at is not known.
+            if self._drops == before and self.has(place, keyword):
+                with self.blaming(place, keyword):
+                    found = _LAST[keyword](self, place, found)
+        return found

@@ -1,0 +1,178 @@
+"""What a schema refers to: identifiers, anchors and pointers inside one document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import unquote, urldefrag, urljoin
+
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.pointer import below, names_of
+
+# Drafts in which nothing beside `$ref` counts.
+_REF_ALONE = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
+
+
+class Place(NamedTuple):
+    """A schema in the document.
+
+    Args:
+        value: The schema itself.
+        pointer: How to find it from the root, for errors.
+        base: What references in it are relative to.
+    """
+
+    value: Any
+    pointer: str
+    base: str
+
+
+class Here(NamedTuple):
+    """A keyword that is being read.
+
+    Args:
+        place: The schema that it stands in.
+        keyword: The keyword.
+        track: Whether it matters which members and items keywords have looked at.
+    """
+
+    place: Place
+    keyword: str
+    track: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class References:
+    """The schemas of a document that can be referred to by name.
+
+    Args:
+        root: The whole document.
+        identifier: The keyword that identifies a schema.
+        ref_alone: Whether nothing beside `$ref` counts, as in old drafts.
+        resources: The schemas with an identifier.
+        anchors: The schemas with an anchor, by their resource's identifier and the anchor's name.
+        dynamic: The schemas with a dynamic anchor, by its name.
+    """
+
+    root: Place
+    identifier: str
+    ref_alone: bool
+    resources: dict[str, Place]
+    anchors: dict[tuple[str, str], Place]
+    dynamic: dict[str, list[Place]]
+
+    @classmethod
+    def of(cls, document: Any) -> References:
+        """Look through a document.
+
+        Raises:
+            UnsupportedSchema: It is written in a language of its own.
+        """
+        dialect = document.get("$schema", "") if isinstance(document, dict) else ""
+        if not isinstance(dialect, str) or (dialect and "://json-schema.org/" not in dialect):
+            raise UnsupportedSchema(f"{dialect!r} is unknown; known are those of json-schema.org", "#", "$schema")
+        old = any(draft in dialect for draft in _REF_ALONE)
+        root = Place(document, "#", "")
+        identifier = "id" if any(draft in dialect for draft in ("draft-03", "draft-04")) else "$id"
+        found = cls(root, identifier, old, {"": root}, {}, {})
+        found._look_through()
+        return found
+
+    def target(self, reference: str, place: Place, keyword: str = "$ref") -> Place:
+        """Return the schema that a reference in a place leads to.
+
+        Raises:
+            UnsupportedSchema: There is none in the document.
+        """
+        uri, fragment = urldefrag(_joined(place.base, reference))
+        resource = self.resources.get(uri)
+        if resource is None:
+            raise UnsupportedSchema(
+                f"{reference!r} is outside the document, and nothing is fetched; put it under '$defs'",
+                place.pointer,
+                keyword,
+            )
+        if not fragment:
+            return resource
+        if not fragment.startswith("/"):
+            anchored = self.anchors.get((uri, unquote(fragment)))
+            if anchored is None:
+                raise UnsupportedSchema(f"there is no anchor {fragment!r} in the document", place.pointer, keyword)
+            return anchored
+        return self._walk(resource, names_of(fragment), reference, place, keyword)
+
+    def dynamic_target(self, reference: str, place: Place) -> Place:
+        """Return the schema that `$dynamicRef` leads to, where that is no matter of how one came there.
+
+        Raises:
+            UnsupportedSchema: It is, or there is none.
+        """
+        target = self.target(reference, place, "$dynamicRef")
+        name = urldefrag(reference)[1]
+        others = self.dynamic.get(name, [])
+        if any(other.value is target.value for other in others) and len(others) > 1:
+            raise UnsupportedSchema(f"there are {len(others)} dynamic anchors {name!r}", place.pointer, "$dynamicRef")
+        return target
+
+    def base_of(self, value: object, base: str) -> str:
+        """Return what references in a schema are relative to, given that of what it stands in."""
+        identity = value.get(self.identifier) if isinstance(value, dict) else None
+        if not isinstance(identity, str) or (self.ref_alone and "$ref" in value):  # type: ignore[operator]
+            return base
+        return urldefrag(_joined(base, identity))[0]
+
+    def _walk(self, resource: Place, names: list[str], reference: str, place: Place, keyword: str) -> Place:
+        value, pointer, base = resource
+        for name in names:
+            if isinstance(value, dict) and name in value:
+                value = value[name]
+            elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                raise UnsupportedSchema(f"{reference!r} leads nowhere: there is no {name!r}", place.pointer, keyword)
+            pointer = below(pointer, name)
+            base = self.base_of(value, base)
+        return Place(value, pointer, base)
+
+    def _look_through(self) -> None:
+        todo = [self.root]
+        seen = set()
+        while todo:
+            place = todo.pop()
+            value, pointer, base = place
+            if not isinstance(value, dict) or (id(value), base) in seen:
+                continue
+            seen.add((id(value), base))
+            inner = self.base_of(value, base)
+            if inner != base:
+                base = inner
+                place = Place(value, pointer, base)
+                self.resources.setdefault(base, place)
+                if pointer == "#":
+                    # What is relative to no identifier is relative to the root's.
+                    self.resources[""] = place
+            identity = value.get(self.identifier)
+            if isinstance(identity, str) and "#" in identity and not (self.ref_alone and "$ref" in value):
+                # The spelling of anchors before there was a keyword for them.
+                self.anchors.setdefault((base, urldefrag(identity)[1]), place)
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(value.get(keyword), str):
+                    self.anchors.setdefault((base, value[keyword]), place)
+            if isinstance(value.get("$dynamicAnchor"), str):
+                self.dynamic.setdefault(value["$dynamicAnchor"], []).append(place)
+            for keyword, inside in value.items():
+                at = below(pointer, keyword)
+                if keyword in OF_NAMES and isinstance(inside, dict):
+                    todo.extend(Place(v, below(at, name), base) for name, v in inside.items())
+                elif keyword in OF_LIST and isinstance(inside, list):
+                    todo.extend(Place(v, below(at, i), base) for i, v in enumerate(inside))
+                elif keyword in OF_ONE:
+                    todo.append(Place(inside, at, base))
+
+
+def _joined(base: str, reference: str) -> str:
+    # `urljoin` knows only some schemes: others are absolute as they stand, and a fragment belongs to any.
+    if reference.startswith("#"):
+        return base + reference
+    return urljoin(base, reference)

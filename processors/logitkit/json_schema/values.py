@@ -1,0 +1,165 @@
+"""Sets of JSON values, type by type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TypeVar
+
+from logitkit.automata.limits import Limits
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
+from logitkit.json_schema.number_set import NumberSet
+from logitkit.json_schema.objects import EVERY_OBJECT, Objects
+from logitkit.json_schema.string_set import StringSet
+
+# Branches that are told apart, and what may be done to tell them.
+MOST_BRANCHES = 4096
+MOST_WORK = 300_000
+
+Branch = TypeVar("Branch", Objects, Arrays)
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """Counts what is done, so that a schema whose branches multiply is refused in time."""
+
+    done: int = 0
+
+    def add(self, steps: int) -> None:
+        """Count some steps.
+
+        Raises:
+            UnsupportedSchema: They are too many; the pointer is the caller's to say.
+        """
+        self.done += steps
+        if self.done > MOST_WORK:
+            raise UnsupportedSchema("the branches of the schema multiply beyond what is worked out; write it simpler")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Values:
+    """A set of values: those of each type.
+
+    Args:
+        null: Whether null is one of them.
+        booleans: Which booleans are.
+        numbers: The numbers.
+        strings: The strings.
+        objects: The objects, as a union.
+        arrays: The arrays, as a union.
+    """
+
+    null: bool
+    booleans: frozenset[bool]
+    numbers: NumberSet
+    strings: StringSet
+    objects: tuple[Objects, ...]
+    arrays: tuple[Arrays, ...]
+
+    @classmethod
+    def everything(cls, limits: Limits) -> Values:
+        """Return the set of all values."""
+        strings, numbers = StringSet.everything(limits), NumberSet.everything(limits)
+        return cls(True, frozenset((False, True)), numbers, strings, (EVERY_OBJECT,), (EVERY_ARRAY,))
+
+    @classmethod
+    def nothing(cls, limits: Limits) -> Values:
+        """Return the empty set."""
+        return cls(False, frozenset(), NumberSet.of_values([], limits), StringSet.of_values([], limits), (), ())
+
+    def of_types(self, types: frozenset[str], nothing: Values) -> Values:
+        """Return the values of some types, and `nothing` of the others; integers are numbers that the caller sees to."""
+        return Values(
+            self.null and "null" in types,
+            self.booleans if "boolean" in types else frozenset(),
+            (self if "number" in types else nothing).numbers,
+            (self if "string" in types else nothing).strings,
+            self.objects if "object" in types else (),
+            self.arrays if "array" in types else (),
+        )
+
+    def intersection(self, other: Values, work: Work) -> Values:
+        """Return the values of both; members of objects come in the order of this one, then in the other's."""
+        numbers, strings = self.numbers, self.strings
+        return Values(
+            self.null and other.null,
+            self.booleans & other.booleans,
+            other.numbers
+            if numbers.is_everything
+            else numbers
+            if other.numbers.is_everything
+            else numbers & other.numbers,
+            other.strings
+            if strings.is_everything
+            else strings
+            if other.strings.is_everything
+            else strings & other.strings,
+            common(self.objects, other.objects, work),
+            common(self.arrays, other.arrays, work),
+        )
+
+    def union(self, other: Values, apart: bool = False) -> Values:
+        """Return the values of either; `apart` keeps branches that others include, for what keywords have looked at there."""
+        return Values(
+            self.null or other.null,
+            self.booleans | other.booleans,
+            other.numbers if self.numbers.is_empty else self.numbers | other.numbers,
+            other.strings if self.strings.is_empty else self.strings | other.strings,
+            _either(self.objects, other.objects, apart),
+            _either(self.arrays, other.arrays, apart),
+        )
+
+    def complement(self, work: Work) -> Values:
+        """Return all other values.
+
+        Raises:
+            UnsupportedSchema: There is no such form of them; the pointer is the caller's to say.
+        """
+        return Values(
+            not self.null,
+            frozenset((False, True)) - self.booleans,
+            ~self.numbers,
+            ~self.strings,
+            _complement(self.objects, EVERY_OBJECT, work),
+            _complement(self.arrays, EVERY_ARRAY, work),
+        )
+
+    def with_objects(self, change: Callable[[Objects], Objects]) -> Values:
+        """Return the set with all its objects changed."""
+        return replace(self, objects=tuple(map(change, self.objects)))
+
+    def with_arrays(self, change: Callable[[Arrays], Arrays]) -> Values:
+        """Return the set with all its arrays changed."""
+        return replace(self, arrays=tuple(map(change, self.arrays)))
+
+
+def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tuple[Branch, ...]:
+    """Return what two unions have in common, as a union."""
+    for some, rest in ((one, other), (other, one)):
+        if len(some) == 1 and some[0] in (EVERY_OBJECT, EVERY_ARRAY):
+            return rest
+    found = []
+    for a in one:
+        for b in other:
+            work.add(a.size + b.size)
+            joined = a & b
+            if not joined.is_empty:
+                found.append(joined)
+    if len(found) > MOST_BRANCHES:
+        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; write it simpler")
+    return tuple(found)
+
+
+def _either(one: tuple[Branch, ...], other: tuple[Branch, ...], apart: bool) -> tuple[Branch, ...]:
+    joined = tuple(dict.fromkeys(one + other))
+    every = None if apart else next((branch for branch in joined if branch in (EVERY_OBJECT, EVERY_ARRAY)), None)
+    return joined if every is None else (every,)
+
+
+def _complement(branches: tuple[Branch, ...], everything: Branch, work: Work) -> tuple[Branch, ...]:
+    def excluded(left: tuple[Branch, ...], branch: Branch) -> tuple[Branch, ...]:
+        return common(left, tuple(branch.complement()), work) if left else left
+
+    return reduce(excluded, branches, (everything,))

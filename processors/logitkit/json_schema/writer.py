@@ -1,0 +1,235 @@
+"""From the parts of a schema's language to a network: what nests without bound is called, all else is written in place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from logitkit.automata.components import components
+from logitkit.automata.network import Definition, Network
+from logitkit.automata.positions import count_positions
+from logitkit.json_schema.conjunction import Conjunction
+from logitkit.json_schema.layout import Layout, literal
+from logitkit.json_schema.parts import Key, Part, parts_of
+from logitkit.json_schema.plan import Move, Plan
+from logitkit.json_schema.reader import Reader
+from logitkit.patterns.construction import alternate, concatenate
+from logitkit.patterns.syntax import Call, Empty, Graph, Node
+
+# What is nested deeper is called, so that no tree is deeper than what builds automata can take.
+DEEPEST_INLINE = 12
+# A network with more characters has large parts that are used repeatedly written once, and called.
+LARGE = 12_000
+LARGE_PART = 200
+
+
+def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = False) -> Network | None:
+    """Return the language of the values that satisfy a conjunction, or None if there are none.
+
+    Args:
+        root: The conjunction.
+        reader: Knows its schemas.
+        layout: What is written around members and items.
+        apart: Whether every object and array is to be called, whatever it is.
+
+    Raises:
+        UnsupportedSchema: Some part has no exact form.
+    """
+    parts = parts_of(root, reader, layout)
+    trimmed = _Trimmed(parts, reader)
+    if not trimmed.has_value(root):
+        return None
+    keys = list(trimmed.live)
+    number = {key: i + 1 for i, key in enumerate(keys)}
+    inside: list[list[Key]] = [trimmed.keys_of([root]), *[trimmed.keys_of(parts[key].inside) for key in keys]]
+    order = components([{number[key]: 1 for key in row} for row in inside])
+    called: set[Key] = set()
+    height: dict[Key, int] = {}
+    bottom_up: list[Key] = []
+    for component in order:
+        for state in component:
+            if state == 0:
+                continue
+            key = keys[state - 1]
+            bottom_up.append(key)
+            if apart or len(component) > 1 or key in inside[state]:
+                called.add(key)
+            height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
+            if height[key] > DEEPEST_INLINE:
+                called.add(key)
+    writer = _Writer(trimmed, called)
+    if not apart and writer.total(bottom_up, root) > LARGE:
+        uses = Counter(key for row in (*inside[1:], inside[0]) for key in row)
+        for key in bottom_up:
+            if uses[key] > 1 and writer.size(key) > LARGE_PART:
+                called.add(key)
+                writer.forget()
+    return writer.network(bottom_up, root)
+
+
+class _Trimmed:
+    """The parts without moves that no text takes.
+
+    Args:
+        live: The moves of each part that has a value: of one graph for all its plans, with its accepting states.
+    """
+
+    def __init__(self, parts: dict[Key, Part], reader: Reader) -> None:
+        self.reader = reader
+        self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
+        self._scalars: dict[Conjunction, Node | None] = {}
+        alive: set[Key] = set()
+        left = [key for key in reversed(parts) if parts[key].plans]
+        self.alive = alive
+        grown = True
+        while grown:
+            grown = False
+            for key in left:
+                if key not in alive and any(self._ends(plan) for plan in parts[key].plans):
+                    alive.add(key)
+                    grown = True
+        for key, part in parts.items():
+            if key in alive:
+                self.live[key] = self._joined(part.plans)
+                moves = [move for row in self.live[key][0] for move in row]
+                part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
+
+    def has_value(self, value: Conjunction) -> bool:
+        """Whether some value satisfies a conjunction."""
+        return self.scalars(value) is not None or bool(self.keys_of([value]))
+
+    def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
+        """Return the parts of some conjunctions that have a value."""
+        return [key for value in values for key in (Key(value, "{"), Key(value, "[")) if key in self.alive]
+
+    def scalars(self, value: Conjunction) -> Node | None:
+        """Return the tree of the values that are no objects or arrays, or None if there are none."""
+        if value not in self._scalars:
+            values = self.reader.values(value)
+            options = [literal("null")] if values.null else []
+            options += [literal(text) for flag, text in ((True, "true"), (False, "false")) if flag in values.booleans]
+            if not values.numbers.is_empty:
+                options.append(values.numbers.tree())
+            if not values.strings.is_empty:
+                options.append(values.strings.tree())
+            self._scalars[value] = alternate(options) if options else None
+        return self._scalars[value]
+
+    def _passes(self, move: Move) -> bool:
+        return move.value is None or self.has_value(move.value)
+
+    def _ends(self, plan: Plan) -> bool:
+        reached = {0}
+        todo = [0]
+        while todo:
+            for move in plan.moves[todo.pop()]:
+                if move.target not in reached and self._passes(move):
+                    reached.add(move.target)
+                    todo.append(move.target)
+        return plan.end in reached
+
+    def _joined(self, plans: list[Plan]) -> tuple[list[list[Move]], list[bool]]:
+        """Join the plans to one graph, without what leads to no end."""
+        moves: list[list[Move]] = [[]]
+        ends = [False]
+        for plan in plans:
+            rows = [[move for move in row if self._passes(move)] for row in plan.moves]
+            kept = _leading_to(rows, plan.end)
+            if 0 not in kept:
+                continue
+            number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
+            moves[0].append(Move(Empty(), None, number[0]))
+            for state in number:
+                moves.append([m._replace(target=number[m.target]) for m in rows[state] if m.target in kept])
+                ends.append(state == plan.end)
+        if len(moves[0]) == 1:
+            # One plan needs no state before its own start.
+            return [[m._replace(target=m.target - 1) for m in row] for row in moves[1:]], ends[1:]
+        return moves, ends
+
+
+def _leading_to(rows: list[list[Move]], end: int) -> set[int]:
+    sources: list[list[int]] = [[] for _ in rows]
+    for state, row in enumerate(rows):
+        for move in row:
+            sources[move.target].append(state)
+    kept = {end}
+    todo = [end]
+    while todo:
+        for state in sources[todo.pop()]:
+            if state not in kept:
+                kept.add(state)
+                todo.append(state)
+    return kept
+
+
+class _Writer:
+    """Writes trees, those of inner parts first."""
+
+    def __init__(self, trimmed: _Trimmed, called: set[Key]) -> None:
+        self.trimmed = trimmed
+        self.called = called
+        self._sizes: dict[Key, int] = {}
+        self._counted: dict[int, int] = {}
+        self._bodies: dict[Key, Node] = {}
+        self._values: dict[Conjunction, Node] = {}
+        self._numbers: dict[Key, int] = {}
+
+    def forget(self) -> None:
+        """Forget the sizes: more is called now."""
+        self._sizes.clear()
+
+    def total(self, bottom_up: list[Key], root: Conjunction) -> int:
+        """Return how many characters the whole network has."""
+        for key in bottom_up:
+            self.size(key)
+        return sum(self.size(key) for key in bottom_up if key in self.called) + self._value_size(root)
+
+    def size(self, key: Key) -> int:
+        """Return how many characters the tree of a part has, with all that is written in place."""
+        if key not in self._sizes:
+            # What is inside has been counted before: it comes first in the order.
+            self._sizes[key] = 0
+            self._sizes[key] = sum(
+                self._count(move.text) + (0 if move.value is None else self._value_size(move.value))
+                for row in self.trimmed.live[key][0]
+                for move in row
+            )
+        return self._sizes[key]
+
+    def network(self, bottom_up: list[Key], root: Conjunction) -> Network:
+        """Return the network."""
+        self._numbers = {key: i for i, key in enumerate(key for key in bottom_up if key in self.called)}
+        for key in bottom_up:
+            moves, ends = self.trimmed.live[key]
+            rows = tuple([tuple([(self._read(move), move.target) for move in row]) for row in moves])
+            self._bodies[key] = Graph(rows, tuple(ends))
+        definitions = tuple([Definition(key.opening, self._bodies[key]) for key in self._numbers])
+        return Network(self._value(root), definitions)
+
+    def _read(self, move: Move) -> Node:
+        return move.text if move.value is None else concatenate([move.text, self._value(move.value)])
+
+    def _value(self, value: Conjunction) -> Node:
+        if value not in self._values:
+            scalars = self.trimmed.scalars(value)
+            options = [] if scalars is None else [scalars]
+            for key in self.trimmed.keys_of([value]):
+                if key in self.called:
+                    options.append(Call(self._numbers[key]))
+                else:
+                    options.append(concatenate([literal(key.opening), self._bodies[key]]))
+            self._values[value] = alternate(options)
+        return self._values[value]
+
+    def _value_size(self, value: Conjunction) -> int:
+        scalars = self.trimmed.scalars(value)
+        size = 0 if scalars is None else self._count(scalars)
+        return size + sum(1 if key in self.called else 1 + self.size(key) for key in self.trimmed.keys_of([value]))
+
+    def _count(self, node: Node) -> int:
+        # By identity: nodes are shared, and live as long as what they are part of.
+        found = self._counted.get(id(node))
+        if found is None:
+            found = self._counted[id(node)] = count_positions(node)
+        return found

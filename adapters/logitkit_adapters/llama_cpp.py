@@ -40,9 +40,9 @@ except ImportError as error:
     ) from error
 
 from logitkit_adapters.llama_cpp_guard import Call, GuardedHook, install, report
-from logitkit_adapters.sessions import continuous
+from logitkit_adapters.sessions import Session, continuous
 
-__all__ = ["LlamaCppLogitsProcessor", "continuous", "logits_processor", "vocabulary"]
+__all__ = ["LlamaCppLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]
 
 # Bytes of a token's text that are made room for at first; few tokens have more.
 ROOM = 128

@@ -34,14 +34,14 @@ from logitkit.processor import Processor, name_of, process_checked, reads_prompt
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
 from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, why_tokens_are_missing
-from logitkit_adapters.sessions import continuous
+from logitkit_adapters.sessions import Session, continuous
 
 try:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 except ImportError as error:
     raise ImportError("logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'") from error
 
-__all__ = ["MlxLmLogitsProcessor", "continuous", "logits_processor", "vocabulary"]
+__all__ = ["MlxLmLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]
 
 
 class MlxLmLogitsProcessor:

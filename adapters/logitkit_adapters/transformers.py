@@ -39,12 +39,13 @@ except ImportError as error:
         "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'"
     ) from error
 
-from logitkit_adapters.sessions import continuous
+from logitkit_adapters.sessions import Session, continuous
 from logitkit_adapters.sessions.prefill import FixedCache, fixed_cache, prefill
 from logitkit_adapters.transformers_continuous_batching import continuous_batching
 
 __all__ = [
     "FixedCache",
+    "Session",
     "TransformersLogitsProcessor",
     "continuous",
     "continuous_batching",

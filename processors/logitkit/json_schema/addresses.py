@@ -24,12 +24,22 @@ def _shortened(before: int) -> str:
 IPV6 = f"(?:(?:{_GROUP}:){{6}}{_LAST_TWO}|" + "|".join(_shortened(before) for before in range(8)) + ")"
 """RFC 4291, section 2.2, without zones."""
 
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_ASCII = "A-Za-z0-9"
+
+
+def _label(letters: str, most: int) -> str:
+    """Return the pattern of a label of so many characters at most: no hyphen at its ends, nor two in the third place."""
+    some, any_ = f"[{letters}]", f"[{letters}-]"
+    longer = f"{some}{any_}(?:{some}{any_}|-{some}){any_}{{0,{most - 5}}}{some}"
+    return f"(?:{some}(?:{any_}{{0,2}}{some})?|{longer})"
+
+
+# What stands behind `xn--` is not decoded.
+_LABEL = f"(?:{_label(_ASCII, 63)}|[Xx][Nn]--[{_ASCII}-]{{0,58}}[{_ASCII}])"
 HOSTNAME = rf"(?:{_LABEL}(?:\.{_LABEL})*)"
-"""RFC 1123: labels of up to 63 characters. The length of the whole name is no part of the grammar."""
+"""RFC 1123 and RFC 5891: labels of up to 63 characters. The characters of all labels together are not counted."""
 
 _ATOM = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
-_SNUM = "(?:25[0-5]|2[0-4][0-9]|[01]?[0-9]{1,2})"
 # `::` stands for at least two groups there.
 _MAIL_IPV6 = (
     f"(?:{_GROUP}(?::{_GROUP}){{7}}|{_GROUP}(?::{_GROUP}){{5}}:{IPV4}|"
@@ -46,12 +56,11 @@ _MAIL_IPV6 = (
 def _mailbox(more: str, subdomain: str) -> str:
     local = rf"[{_ATOM}{more}]+(?:\.[{_ATOM}{more}]+)*"
     quoted = rf'"(?:[\x20\x21\x23-\x5b\x5d-\x7e{more}]|\\[\x20-\x7e])*"'
-    address = rf"\[(?:{_SNUM}(?:\.{_SNUM}){{3}}|[Ii][Pp][Vv]6:{_MAIL_IPV6})\]"
+    address = rf"\[(?:{IPV4}|[Ii][Pp][Vv]6:{_MAIL_IPV6})\]"
     return rf"(?:(?:{local}|{quoted})@(?:{subdomain}(?:\.{subdomain})*|{address}))"
 
 
-_SUBDOMAIN = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
-EMAIL = _mailbox("", _SUBDOMAIN)
+EMAIL = _mailbox("", _LABEL)
 """The `Mailbox` of RFC 5321, section 4.1.2."""
 
 
@@ -65,6 +74,7 @@ def _plain_letters() -> str:
     return "".join(found) + "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3"
 
 
-_LETTERS = "A-Za-z0-9" + _plain_letters()
-IDN_EMAIL = _mailbox("\x80-\ud7ff\ue000-\U0010ffff", f"[{_LETTERS}](?:[{_LETTERS}-]*[{_LETTERS}])?")
+# However far apart they are, eleven characters take no more than 63 in Punycode.
+_INTERNATIONAL = _label("a-z0-9" + _plain_letters(), 11)
+IDN_EMAIL = _mailbox(r"\x80-\ud7ff\ue000-\U0010ffff", f"(?:{_LABEL}|{_INTERNATIONAL})")
 """The `Mailbox` of RFC 6531; in domains, of the scripts beyond ASCII, Latin, Greek, Cyrillic, kana, Han and Hangul."""

@@ -22,7 +22,7 @@ from logitkit_adapters.vllm_engine import (
     engine_vocabulary,
     vocabulary,
 )
-from logitkit_adapters.vllm_parameters import Configurations, any_vocabulary, asked
+from logitkit_adapters.vllm_parameters import Configurations, any_vocabulary, asked, prompt_length
 from logitkit_adapters.vllm_v1 import V1Rows
 from logitkit_adapters.vllm_v2 import V2Slots
 
@@ -94,6 +94,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             LogitkitError: It is not allowed: always a ValueError, which a server answers with status 400.
         """
         config = asked(sampling_params)
+        prompt_length(sampling_params)
         if config is None:
             return
         try:

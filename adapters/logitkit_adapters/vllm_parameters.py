@@ -10,14 +10,16 @@ from typing import Any
 
 from logitkit.configuration.reading import from_config
 from logitkit.errors import ConfigurationError
+from logitkit.integers import as_integer
 from logitkit.pipeline.steps import steps_of
 from logitkit.processor import Processor
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["KEY", "Configurations", "any_vocabulary", "asked"]
+__all__ = ["KEY", "PROMPT_LENGTH", "Configurations", "any_vocabulary", "asked", "prompt_length"]
 
-# The key of `extra_args` (online: `vllm_xargs`) that is ours.
+# The keys of `extra_args` (online: `vllm_xargs`) that are ours.
 KEY = "logitkit"
+PROMPT_LENGTH = "logitkit_prompt_length"
 
 # Characters of a configuration as JSON.
 LONGEST = 2**20
@@ -49,6 +51,24 @@ def asked(sampling_params: Any) -> Mapping[str, Any] | None:
             'its JSON, such as {"choice": ["yes", "no"]}'
         )
     return given
+
+
+def prompt_length(sampling_params: Any) -> int | None:
+    """Return how many tokens of the prompt are one, or None for all: those behind them count as output.
+
+    Args:
+        sampling_params: vLLM's `SamplingParams`.
+
+    Raises:
+        ConfigurationError: It is no integer from 0.
+    """
+    given = (getattr(sampling_params, "extra_args", None) or {}).get(PROMPT_LENGTH)
+    if given is None:
+        return None
+    found = as_integer(given)
+    if found is None or found < 0:
+        raise ConfigurationError(f"{PROMPT_LENGTH} is {given!r}; allowed is a number of tokens, an integer from 0")
+    return found
 
 
 def _parsed(text: str) -> Any:

@@ -14,7 +14,7 @@ from logitkit.pipeline.entering import NewRequest
 from logitkit.pipeline.steps import steps_of
 from logitkit.processor import Processor
 from logitkit.tokens.allow import AllowTokens
-from logitkit_adapters.vllm_parameters import Configurations, asked
+from logitkit_adapters.vllm_parameters import Configurations, asked, prompt_length
 
 __all__ = ["Requests"]
 
@@ -44,6 +44,7 @@ class Requests:
         """
         try:
             config = asked(params)
+            prompt_length(params)
             if config is None:
                 return None
             processor = self._configurations.processor(config)
@@ -69,13 +70,14 @@ class Requests:
             prompt: Its prompt, if that is tokens.
             output: What it has generated already.
         """
-        size = self._configurations.vocabulary.size
+        given, begin, size = prompt or (), prompt_length(params), self._configurations.vocabulary.size
         # Ids that stand for images are no tokens.
-        known = [token for token in prompt or () if 0 <= token < size]
+        known = [token for token in given[:begin] if 0 <= token < size]
+        said = output if begin is None else [*(token for token in given[begin:] if 0 <= token < size), *output]
         limit = self._longest
         if limit is not None:
-            limit = min(limit, len(prompt or ()) + (params.max_tokens or limit)) + self._drafts + 1
-        return NewRequest(processor, known, output, self._stream(known, params), limit)
+            limit = min(limit, len(given) + (params.max_tokens or limit)) + self._drafts + 1
+        return NewRequest(processor, known, said, self._stream(known, params), limit)
 
     def _stream(self, prompt: Sequence[int], params: Any) -> int:
         """Return the stream of random numbers: the same whenever a request is run, but for one that draws tokens without a seed.

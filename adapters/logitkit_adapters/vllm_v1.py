@@ -26,12 +26,14 @@ class _Row:
     Args:
         request: As it entered.
         output: vLLM's own list of its output, which grows.
+        begun: Tokens of the request that count as output and stand before that list.
         seen: Tokens of it that are in the state.
         place: Where it was in the batch, or None if it is new there.
     """
 
     request: NewRequest
     output: list[int]
+    begun: Sequence[int]
     seen: int
     place: int | None = None
 
@@ -90,7 +92,8 @@ class V1Rows:
         if processor is None:
             return None
         said = _known(output)
-        return _Row(self._requests.enter(processor, params, prompt, said), output, len(said))
+        request = self._requests.enter(processor, params, prompt, said)
+        return _Row(request, output, request.output[: len(request.output) - len(said)], len(said))
 
     def process(self, logits: Tensor) -> Tensor:
         """Process the logits of all rows, in place.
@@ -112,7 +115,7 @@ class V1Rows:
         for row in self._rows.values():
             if len(row.output) < row.seen:
                 said = _known(row.output)
-                row.request = replace(row.request, output=said)
+                row.request = replace(row.request, output=[*row.begun, *said])
                 row.seen, row.place = len(said), None
         self._arrange(dict(self._rows), len(self._batch))
 

@@ -1,4 +1,4 @@
-"""On a device, the plugin's part of a step of V2 asks for no value. Torch's `meta`, whose tensors have none, is the device here."""
+"""On a device, the plugin's part of a step of V2 asks for no value. It is torch's `meta` here, whose tensors have none."""
 
 from __future__ import annotations
 

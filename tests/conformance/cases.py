@@ -33,7 +33,7 @@ def _chains() -> dict[str, lk.Processor[Any]]:
             lk.NoRepeatNGram(3), lk.StopStrings([". ", "\n", " and"], v), lk.MinNewTokens(5, v.eos_ids)
         ),
         "thought, then date": lk.chain(
-            lk.ThinkingBudget(9, "=>", v), lk.then(None, lk.Regex(r" \d{4}-\d\d-\d\d", v), "=>")
+            lk.then(None, lk.Regex(r" \d{4}-\d\d-\d\d", v), "=>"), lk.ThinkingBudget(9, "=>", v)
         ),
         "healed, shaped": lk.chain(
             lk.LogitBias({5: 2.0, 300: -3.0}),

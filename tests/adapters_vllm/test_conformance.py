@@ -1,0 +1,122 @@
+"""Every decode mode of vLLM gives what plain greedy decoding gives in transformers, or does in each call what the core does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError
+from logitkit.pipeline.steps import steps_of
+from tests.adapters_vllm.engine import ROOT
+from tests.adapters_vllm.test_v2 import DRAFTS, V2
+from tests.conformance.families import FAMILIES
+from tests.conformance.modes_vllm import MODES
+
+# V1 takes no plugins with speculation.
+OF_V2 = ("speculative",)
+
+# Prompts of each processor of the registry.
+COUNT = 3
+
+# How far apart two engines' own float32 logits of one text are.
+NEAR = 2e-3
+
+
+def prompts() -> list[list[int]]:
+    from tests.conformance.cases import prompts as chosen
+
+    return chosen("record, told not to repeat itself")[0][:3]
+
+
+@cache
+def names() -> list[str]:
+    """Processors of the registry that a request can ask for; of those that draw random numbers, each row has its own."""
+    from tests.adapters.demo import vocabulary
+    from tests.conformance.cases import processors
+
+    found = []
+    for name, processor in processors().items():
+        try:
+            steps_of(lk.from_config(lk.to_config(processor), vocabulary()))
+        except ConfigurationError:
+            continue
+        if "Xtc" not in repr(processor):
+            found.append(name)
+    return found
+
+
+def run(
+    modes: list[str], settings: dict[str, Any], environment: dict[str, str], folder: Path, registry: Sequence[str] = ()
+) -> Any:
+    task, result = folder / f"{modes[0]}.json", folder / f"{modes[0]}.out.json"
+    cases = [(name, prompt) for name in FAMILIES for prompt in prompts()]
+    task.write_text(
+        json.dumps({"modes": modes, "cases": cases, "settings": settings, "registry": [*registry], "count": COUNT})
+    )
+    command = [sys.executable, "-m", "tests.conformance.modes_vllm", str(task), str(result)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(result.read_text())
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("modes")
+    of_v1 = run([mode for mode in MODES if mode not in OF_V2], {}, {}, folder, names())
+    return {**of_v1, **run([*OF_V2], DRAFTS, V2, folder)}
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_mode_changes_nothing(found: Any, mode: str, kind: str) -> None:
+    from tests.adapters.demo import tokenizer
+    from tests.conformance import modes_transformers
+    from tests.conformance.families import family
+
+    first = FAMILIES.index(kind) * len(prompts())
+    for prompt, said in zip(prompts(), found[mode][first : first + len(prompts())], strict=True):
+        wanted = modes_transformers.greedy(prompt, family(kind))
+        if isinstance(said, str):
+            assert said == tokenizer().decode(wanted, skip_special_tokens=True)
+        elif said is not None:  # else compared call by call
+            assert said == wanted
+
+
+def test_the_registry_has_most_of_its_rows_in_it() -> None:
+    from tests.conformance.cases import processors
+
+    assert len(names()) > 0.8 * len(processors())
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_greedy_tokens_are_those_of_transformers(found: Any, number: int) -> None:
+    from tests.conformance.cases import STEPS, processors
+    from tests.conformance.cases import prompts as chosen
+    from tests.conformance.engines import Transformers
+
+    for name in names()[number::8]:
+        texts = chosen(name)[0][:COUNT]
+        wanted = Transformers().generate(texts, processors()[name], STEPS)
+        for prompt, a, b in zip(texts, wanted, found["registry"][name], strict=True):
+            if a != b:
+                explain(prompt, a, b, processors()[name])
+
+
+def explain(prompt: list[int], wanted: list[int], found: list[int], processor: lk.Processor[Any]) -> None:
+    """Assert that the first other token is one of two that float32 cannot tell apart."""
+    from tests.conformance.engines import Transformers
+
+    step = next(i for i, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b)
+    logits = Transformers().forced(prompt, wanted[: step + 1], processor)
+    assert (logits[-1, wanted[step]] - logits[-1, found[step]]).abs() < NEAR

@@ -1,0 +1,160 @@
+"""The decode modes of vLLM; run as a script, in a process of its own, since an engine changes the one that it is in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from torch import Tensor
+
+import logitkit as lk
+from tests.adapters_vllm import engine
+from tests.conformance.replay import Replay
+
+STEPS = 32
+
+# One request: the name of a family, and its prompt.
+Case = tuple[str, list[int]]
+
+# Tokens of each request, a text, or None where each call was compared.
+Found = list[list[int] | str | None]
+
+
+def _config(name: str) -> dict[str, Any]:
+    from tests.conformance.families import family
+
+    return lk.to_config(family(name))
+
+
+def _params(name: str, **more: Any) -> dict[str, Any]:
+    return {"max_tokens": STEPS, "temperature": 0.0, "extra_args": {"logitkit": _config(name)}, **more}
+
+
+def _tokens(llm: Any, cases: Sequence[Case], **more: Any) -> Any:
+    from vllm import SamplingParams
+
+    params = [SamplingParams(**_params(name, **more)) for name, _ in cases]
+    outputs = llm.generate([{"prompt_token_ids": prompt} for _, prompt in cases], params, use_tqdm=False)
+    return [list(output.outputs[0].token_ids) for output in outputs]
+
+
+@contextmanager
+def _watched(name: str, prompt: list[int]) -> Iterator[Replay]:
+    """Compare each call of the plugin with what the core makes of the same logits."""
+    from logitkit_adapters.vllm_v1 import V1Rows
+    from tests.conformance.families import family
+
+    replay, original = Replay(family(name), prompt), V1Rows.process
+
+    def process(self: V1Rows, logits: Tensor) -> Tensor:
+        places = list(self._rows)
+        replay.before(logits[places])
+        made = original(self, logits)
+        rows = (self._rows[place] for place in places)
+        replay.behind([[*prompt, *row.begun, *row.output] for row in rows], made[places])
+        return made
+
+    with mock.patch.object(V1Rows, "process", process):
+        yield replay
+    assert replay.calls
+
+
+def greedy(llm: Any, cases: Sequence[Case]) -> Found:
+    return [_tokens(llm, [case])[0] for case in cases]
+
+
+def sampled(llm: Any, cases: Sequence[Case]) -> Found:
+    for name, prompt in cases:
+        with _watched(name, prompt):
+            _tokens(llm, [(name, prompt)], temperature=1.0, n=3)
+    return [None] * len(cases)
+
+
+def batched(llm: Any, cases: Sequence[Case]) -> Found:
+    return [_tokens(llm, [(name, prompt[1:]), (name, prompt), (name, [*prompt, *prompt])])[1] for name, prompt in cases]
+
+
+def beams(llm: Any, cases: Sequence[Case]) -> Found:
+    from logitkit_adapters.vllm_beam_search import beam_search
+
+    for name, prompt in cases:
+        with _watched(name, prompt):
+            assert beam_search(llm, [prompt], beam_width=4, max_tokens=9, config=_config(name))[0]
+    return [None] * len(cases)
+
+
+def streamed(llm: Any, cases: Sequence[Case]) -> Found:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    found: Found = []
+    for name, prompt in cases:
+        params = SamplingParams(**_params(name), output_kind=RequestOutputKind.DELTA)
+        llm.llm_engine.add_request(str(len(found)), {"prompt_token_ids": prompt}, params)
+        text = ""
+        while llm.llm_engine.has_unfinished_requests():
+            text += "".join(output.outputs[0].text for output in llm.llm_engine.step())
+        found.append(text)
+    return found
+
+
+def resumed(llm: Any, cases: Sequence[Case]) -> Found:
+    # Together they are more than the cache holds, so that some must wait in their midst.
+    before = engine.counted(llm, "num_preemptions")
+    found = _tokens(llm, cases)
+    assert engine.counted(llm, "num_preemptions") > before
+    return list(found)
+
+
+def speculative(llm: Any, cases: Sequence[Case]) -> Found:
+    found = _tokens(llm, cases)
+    assert engine.counted(llm, "spec_decode_num_accepted_tokens") > 0
+    return list(found)
+
+
+def registry(llm: Any, names: Sequence[str], count: int) -> dict[str, list[list[int]]]:
+    """Return what processors of the registry make of some of their prompts, all at once."""
+    from vllm import SamplingParams
+
+    from tests.conformance.cases import STEPS as LONGER
+    from tests.conformance.cases import processors, prompts
+
+    asked = [(name, prompt) for name in names for prompt in prompts(name)[0][:count]]
+    extra = {name: {"logitkit": lk.to_config(processors()[name])} for name in names}
+    params = [SamplingParams(max_tokens=LONGER, temperature=0.0, extra_args=extra[name]) for name, _ in asked]
+    outputs = llm.generate([{"prompt_token_ids": prompt} for _, prompt in asked], params, use_tqdm=False)
+    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+    return {name: tokens[number * count :][:count] for number, name in enumerate(names)}
+
+
+MODES: dict[str, Callable[[Any, Sequence[Case]], Found]] = {
+    "greedy": greedy,
+    "sampled": sampled,
+    "batched": batched,
+    "beams": beams,
+    "speculative": speculative,
+    "streamed": streamed,
+    "resumed": resumed,
+}
+
+
+def main() -> None:
+    """Take the modes and cases of a file, and write what came out into another."""
+    task = json.loads(Path(sys.argv[1]).read_text())
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    llm = engine.start(logits_processors=[engine.PLUGIN], logprobs_mode="processed_logprobs", **task["settings"])
+    cases = [(name, prompt) for name, prompt in task["cases"]]
+    result: dict[str, Any] = {mode: MODES[mode](llm, cases) for mode in task["modes"]}
+    if task["registry"]:
+        result["registry"] = registry(llm, task["registry"], task["count"])
+    Path(sys.argv[2]).write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

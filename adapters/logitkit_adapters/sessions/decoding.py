@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.processor import Processor, process_checked
-from logitkit.sessions.seam import state_at_seam
+from logitkit.sessions.sequence_parts import Piece, put_together
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit.sessions.token_choice import best_beams, drawn_tokens, without_twins
-from logitkit.state import select
 from logitkit_adapters.sessions.batches.protocol import BatchEngine, BatchRun
+from logitkit_adapters.sessions.written_rows import Decoding, WrittenRows
 
-__all__ = ["Decoding", "write"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """How tokens are chosen, and when a row ends.
-
-    Args:
-        processor: What is applied to the logits, if anything.
-        beams: Whether the samples of a prompt are its beams.
-        seed: Seed of what is drawn; None: the likeliest token.
-        eos_ids: The ids that end a row.
-        pad_id: What stands behind the end of a row; masks tell it from a token.
-        carry_state: Whether the processor goes on from where it was.
-    """
-
-    processor: Processor[Any] | None
-    beams: bool
-    seed: int | None
-    eos_ids: Sequence[int]
-    pad_id: int
-    carry_state: bool
+__all__ = ["write"]
 
 
 def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
@@ -51,109 +25,50 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         steps: At least 1.
         samples: How many rows each row of the state becomes.
     """
+    if engine.one_by_one and not how.beams:
+        return _row_by_row(engine, state, how, steps, samples)
     run = engine.run(state)
     logits = run.start()
     if samples > 1:
         rows = torch.arange(len(state), device=logits.device).repeat_interleave(samples)
         run.select(rows)
-        logits, state = logits[rows], replace(state, kv_cache=None, cached=0).fan_out(samples)
-    written = _Rows(how, state, logits.shape[1], steps)
-    for step in range(steps):
-        written.choose(logits, run)
-        if step + 1 == steps or bool(written.ended.all()):
-            break
-        logits = run.step(written.ids[:, -1], ~written.ended)
+        logits, state = logits[rows], _repeated(state, samples)
+    written = WrittenRows(how, state, logits.shape[1], steps)
+    _grow(written, run, logits, steps)
     if how.beams:
         written.replace_missing_beams(run)
     return replace(written.state(), kv_cache=run.cache(), cached=written.ids.shape[1] - 1, port=engine)
 
 
-class _Rows:
-    """The rows of a state while they grow."""
+def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
+    """Write one row after the other, where an engine would have to swap their caches at every token."""
+    written: WrittenRows | None = None
+    parts, caches = list[WrittenRows](), []
+    for row, tokens in enumerate(state.rows):
+        run = engine.run(put_together(state, [Piece(row, len(tokens))], state.weights.reshape(-1)[row].reshape(1, 1)))
+        logits = run.start()
+        if written is None:
+            written = WrittenRows(how, _repeated(state, samples), logits.shape[1], steps)
+        run.select(torch.zeros(samples, dtype=torch.int64))
+        for sample in range(samples):
+            part, one = written.only(row * samples + sample), run.only(sample)
+            # A processor may overwrite what it is given, and the next sample begins with the same.
+            _grow(part, one, logits.clone(), steps)
+            parts.append(part)
+            caches += one.cache()
+    assert written is not None
+    written.join(parts)
+    return replace(written.state(), kv_cache=caches, cached=written.ids.shape[1] - 1, port=engine)
 
-    def __init__(self, how: Decoding, state: SequenceState, columns: int, steps: int) -> None:
-        self.how, self.before = how, state
-        self.ids, self.masks = state.token_ids, state.attention_masks
-        self.lengths = state.attention_masks.sum(1)
-        self.prompt_lengths, self.seams = state.prompt_lengths, state.seams if how.carry_state else self.lengths
-        self.finished = state.finished if how.carry_state else torch.zeros_like(state.finished)
-        self.ended = self.finished
-        self.weights = without_twins(state.weights, state.rows) if how.beams else state.weights
-        self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
-        longest = int(self.lengths.max()) + steps
-        self.context = Context.of(state.rows, columns, self.ids.device, longest)
-        self.processor_state = state.processor_state if how.carry_state else None
-        if how.processor is not None and self.processor_state is None:
-            self.processor_state = state_at_seam(
-                how.processor, state.rows, self.prompt_lengths.tolist(), self.seams.tolist(), self.context
-            )
 
-    def choose(self, logits: Tensor, run: BatchRun) -> None:
-        """Append the next token of every row."""
-        likelihood = logits.log_softmax(1)
-        scores = likelihood.clone() if self.how.beams else logits
-        if self.how.processor is not None:
-            context = replace(self.context, lengths=self.lengths)
-            self.processor_state, scores = process_checked(self.how.processor, self.processor_state, scores, context)
-        if self.how.beams:
-            self.weights, rows, tokens = best_beams(self.weights, scores, self.ended)
-            self._select(rows, run)
-        else:
-            tokens = torch.where(self.ended, -1, self._next(scores))
-            gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
-            gained = torch.where(self.ended, torch.zeros_like(gained), gained)
-            self.weights = self.weights + gained.reshape(self.weights.shape).to(self.weights.dtype)
-        self._append(tokens)
-
-    def replace_missing_beams(self, run: BatchRun) -> None:
-        """Let the best row of a prompt stand where there are fewer texts than beams; the weight stays -inf."""
-        beams = self.weights.shape[1]
-        rows = torch.arange(len(self.ids), device=self.ids.device)
-        self._select(torch.where(self.weights.reshape(-1) == -torch.inf, rows - rows % beams, rows), run)
-
-    def state(self) -> SequenceState:
-        """Return the rows as they are now, without a cache."""
-        return replace(
-            self.before,
-            token_ids=self.ids,
-            weights=self.weights,
-            attention_masks=self.masks,
-            processor=self.how.processor,
-            processor_state=self.processor_state,
-            prompt_lengths=self.prompt_lengths,
-            seams=self.seams,
-            finished=self.finished,
-        )
-
-    def _next(self, scores: Tensor) -> Tensor:
-        if self.how.seed is None:
-            return scores.argmax(1)
-        return drawn_tokens(scores, self.how.seed, self.context.streams, self.lengths)
-
-    def _append(self, tokens: Tensor) -> None:
-        if self.how.processor is not None:
-            self.processor_state = self.how.processor.advance(self.processor_state, tokens)
-        is_end = torch.isin(tokens, self.ends)
-        is_text = (tokens >= 0) & ~is_end
-        self.ids = torch.cat([self.ids, torch.where(tokens < 0, self.how.pad_id, tokens)[:, None]], 1)
-        self.masks = torch.cat([self.masks, is_text.to(self.masks.dtype)[:, None]], 1)
-        self.lengths = self.lengths + is_text
-        self.finished = self.finished | is_end
-        self.ended = self.ended | ~is_text
-
-    def _select(self, rows: Tensor, run: BatchRun) -> None:
-        if torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
+    for step in range(steps):
+        if bool(rows.ended.all()):
             return
-        run.select(rows)
-        self.ids, self.masks, self.lengths = self.ids[rows], self.masks[rows], self.lengths[rows]
-        self.prompt_lengths, self.seams = self.prompt_lengths[rows], self.seams[rows]
-        self.finished, self.ended = self.finished[rows], self.ended[rows]
-        if self.how.processor is not None:
-            self.processor_state = select(self.processor_state, rows)
-        # What a beam draws depends on its place, whatever row it continues.
-        self.context = replace(
-            self.context,
-            prompt=self.context.prompt[rows],
-            prompt_lengths=self.context.prompt_lengths[rows],
-            stream_ids=self.context.streams,
-        )
+        if step:
+            logits = run.step(rows.ids[:, -1], ~rows.ended)
+        rows.choose(logits, run)
+
+
+def _repeated(state: SequenceState, samples: int) -> SequenceState:
+    return replace(state, kv_cache=None, cached=0).fan_out(samples) if samples > 1 else state

@@ -17,9 +17,9 @@ from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.sequence_parts import Piece, put_together
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit_adapters.sessions.batches.protocol import BatchEngine
-from logitkit_adapters.sessions.decoding import Decoding, write
-from logitkit_adapters.tokenizer_bytes.loaded_class import is_instance
+from logitkit_adapters.sessions.batches.protocol import BatchEngine, batch_engine_of
+from logitkit_adapters.sessions.decoding import write
+from logitkit_adapters.sessions.written_rows import Decoding
 
 __all__ = ["Continuous", "continuous"]
 
@@ -239,7 +239,7 @@ def continuous(
         True
     """
     return Continuous(
-        engine=_engine_of(model, tokenizer, make_cache),
+        engine=batch_engine_of(model, tokenizer, make_cache),
         processor=processor,
         max_new_tokens=max_new_tokens,
         num_samples=num_samples,
@@ -247,15 +247,4 @@ def continuous(
         do_sample=do_sample,
         seed=seed,
         carry_state=carry_state,
-    )
-
-
-def _engine_of(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> BatchEngine:
-    if is_instance(model, "transformers", "PreTrainedModel"):
-        from logitkit_adapters.sessions.batches.transformers import TransformersBatches
-
-        return TransformersBatches(model, tokenizer, make_cache)
-    raise ConfigurationError(
-        f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
-        "mlx-lm, or a llama_cpp.Llama"
     )

@@ -35,6 +35,8 @@ class TransformersBatches:
         make_cache: Makes an empty cache; default: a `DynamicCache` that keeps all tokens, those behind a sliding window too.
     """
 
+    one_by_one = False
+
     def __init__(self, model: Any, tokenizer: Any, make_cache: Callable[[], Cache] | None) -> None:
         self.model = model
         self.tokenizer = tokenizer
@@ -153,6 +155,10 @@ class TransformersRun:
         """Go on with these rows."""
         self._cache.batch_select_indices(rows)
         self._masks = self._masks[rows]
+
+    def only(self, row: int) -> TransformersRun:
+        """Raise: all rows are run at once."""
+        raise NotImplementedError
 
     def cache(self) -> Cache:
         """Return the cache."""

@@ -1,0 +1,137 @@
+"""Batches in an engine that runs one sequence at a time: a list of sequences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.sessions.packing import Packing
+from logitkit.sessions.sequence_state import SequenceState
+from logitkit_adapters.sessions.sequences import CachedSequence, SavedSequence, SequenceEngine
+
+__all__ = ["CachedRow", "SequenceBatches"]
+
+
+class CachedRow(NamedTuple):
+    """What is cached of a row.
+
+    Args:
+        saved: Its sequence, or None.
+        length: How many of its first tokens count.
+    """
+
+    saved: SavedSequence | None
+    length: int
+
+
+class SequenceBatches:
+    """A model of mlx-lm or llama.cpp.
+
+    Args:
+        model: The model.
+        tokenizer: What encodes prompts and decodes rows.
+        engine: The model as an engine of sequences.
+        name: The engine's name.
+    """
+
+    one_by_one = True
+
+    def __init__(self, model: Any, tokenizer: Any, engine: SequenceEngine, name: str) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.engine = engine
+        self.eos_ids = engine.eos_ids
+        self.max_length = engine.max_length
+        self.device = torch.device("cpu")
+        self.name = name
+
+    @property
+    def kind(self) -> str:
+        """Names the engine: its caches are not written to files."""
+        return self.name
+
+    def run(self, state: SequenceState) -> SequenceRun:
+        """Return a run of the rows of a state."""
+        cache = state.kv_cache if state.kv_cache is not None and self.owns(state) else [CachedRow(None, 0)] * len(state)
+        begun = [self._begun(row, held) for row, held in zip(state.rows, cache, strict=True)]
+        return SequenceRun(self.engine, begun, state.rows)
+
+    def owns(self, state: SequenceState) -> bool:
+        """Return whether the cache of a state is one of this model."""
+        return isinstance(state.port, SequenceBatches) and state.port.model is self.model
+
+    def opened(self, state: SequenceState) -> None:
+        """Return None: caches are not written to files."""
+
+    def repacked(self, cache: Sequence[CachedRow], packing: Packing) -> list[CachedRow]:
+        """Return what is cached of other rows: sequences have no columns, and each keeps all that it has."""
+        kept = zip(packing.rows.tolist(), packing.kept.tolist(), strict=True)
+        return [CachedRow(cache[row].saved, min(cache[row].length, length)) for row, length in kept]
+
+    def save(self, cache: Sequence[CachedRow], folder: os.PathLike[str]) -> bool:
+        """Return False: a loaded state is computed anew."""
+        return False
+
+    def _begun(self, row: tuple[int, ...], held: CachedRow) -> CachedSequence:
+        """Return a sequence of as much of a row as is cached, but for its last token, which is fed."""
+        length = min(held.length, len(row) - 1)
+        if held.saved is None or not length or held.saved.tokens[:length] != row[:length]:
+            return self.engine.new()
+        return self.engine.restore(held.saved, length) or self.engine.new()
+
+
+class SequenceRun:
+    """Rows that are being written.
+
+    Args:
+        engine: The model.
+        sequences: What is cached of each.
+        rows: Their tokens.
+    """
+
+    def __init__(self, engine: SequenceEngine, sequences: list[CachedSequence], rows: Sequence[Sequence[int]]) -> None:
+        self._engine = engine
+        self._sequences = sequences
+        self._rows = rows
+
+    def start(self) -> Tensor:
+        """Feed what the sequences lack of their rows."""
+        pairs = zip(self._sequences, self._rows, strict=True)
+        return torch.stack([sequence.feed(row[sequence.length :]).to(torch.float32) for sequence, row in pairs])
+
+    def step(self, tokens: Tensor, goes_on: Tensor) -> Tensor:
+        """Feed one token to each row that goes on."""
+        found = [
+            sequence.feed([token]).to(torch.float32) if there else None
+            for sequence, token, there in zip(self._sequences, tokens.tolist(), goes_on.tolist(), strict=True)
+        ]
+        blank = torch.zeros_like(next(logits for logits in found if logits is not None))
+        return torch.stack([blank if logits is None else logits for logits in found])
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows; one that goes on several times is copied."""
+        before, taken = self._sequences, set[int]()
+        self._sequences = []
+        for row in rows.tolist():
+            self._sequences.append(self._forked(before[row]) if row in taken else before[row])
+            taken.add(row)
+
+    def only(self, row: int) -> SequenceRun:
+        """Return the run of one row."""
+        return SequenceRun(self._engine, [self._sequences[row]], ())
+
+    def cache(self) -> list[CachedRow]:
+        """Return what is cached."""
+        return [CachedRow(sequence.save(), sequence.length) for sequence in self._sequences]
+
+    def _forked(self, sequence: CachedSequence) -> CachedSequence:
+        fork = sequence.fork()
+        if fork is None:
+            # A cache that cannot be copied is computed anew.
+            fork = self._engine.new()
+            fork.feed(sequence.tokens)
+        return fork

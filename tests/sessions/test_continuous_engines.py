@@ -1,0 +1,126 @@
+"""`continuous` in every engine: what comes out is what one run from the beginning gives, and little is fed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.sessions.sequence_parts import CacheDropped
+from logitkit_adapters.sessions import continuous
+from tests.adapters.demo import vocabulary
+from tests.sessions.continuation import PROMPT, PROMPTS, lengths
+from tests.sessions.engines import ENGINES, loaded, watched
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def generator(engine: str, processor: Any = None, **options: Any) -> Any:
+    return continuous(*loaded(engine), processor, **options)
+
+
+def test_continuation_equals_one_shot_and_feeds_23_and_6_positions(engine: str) -> None:
+    text = generator(engine)
+    with watched(loaded(engine)[0]) as fed:
+        s1 = text(PROMPT, max_new_tokens=4)
+        first = sum(fed)
+        s2 = text(s1, max_new_tokens=6)
+    assert (first, sum(fed) - first) == (23, 6)
+    whole = text(PROMPT, max_new_tokens=10)
+    assert (s2.rows, lengths(s2)) == (whole.rows, [30])
+    torch.testing.assert_close(s2.weights, whole.weights, atol=1e-4, rtol=0)
+    assert str(s2).startswith(PROMPT)
+
+
+def test_equals_transformers(engine: str) -> None:
+    both = lk.chain(lk.RepetitionPenalty(1.2), lk.Regex(r" [A-Z][a-z]+ [0-9]+\.", vocabulary()))
+    for processor in (None, both):
+        found, wanted = (generator(name, processor)(PROMPTS, max_new_tokens=9) for name in (engine, "transformers"))
+        assert found.rows == wanted.rows
+        torch.testing.assert_close(found.weights, wanted.weights, atol=2e-3, rtol=0)
+
+
+def test_samples_in_parts_and_their_branches(engine: str) -> None:
+    draw = generator(engine, lk.FrequencyPenalty(0.3), num_samples=3, seed=3)
+    a, whole = draw(PROMPTS[:2], max_new_tokens=4), draw(PROMPTS[:2], max_new_tokens=8)
+    assert (a.batch_size, a.num_samples) == (2, 3)
+    assert len(set(a.rows)) > 2
+    for _ in range(2):
+        with watched(loaded(engine)[0]) as fed:
+            b = draw(a, max_new_tokens=4)
+        assert b.rows == whole.rows
+        # Each of four passes feeds one token of every row, in llama.cpp and mlx-lm one row at a time.
+        assert sum(fed) <= 4 * (1 if engine == "transformers" else 6) + 2
+    assert draw(a, max_new_tokens=4, seed=4).rows != whole.rows
+    assert (
+        generator(engine)(a[1, 2, :], max_new_tokens=5).rows
+        == generator(engine)(a, 5, num_samples=3, do_sample=False)[1, 2, :].rows
+    )
+
+
+def test_prefix_slices_keep_the_cache(engine: str) -> None:
+    text = generator(engine)
+    s = text(PROMPTS, max_new_tokens=6)
+    for part in (s[:, :7], s.tokens[:, :4], s[:, :-2], s[1:, :5]):
+        with watched(loaded(engine)[0]) as fed:
+            found = text(part, max_new_tokens=1)
+        assert max(fed) <= 4
+        # The same tokens without a cache.
+        assert text(replace(part, kv_cache=None, cached=0), max_new_tokens=1).rows == found.rows
+    with pytest.warns(CacheDropped):
+        part = s[:, 2:]
+    assert text(part, max_new_tokens=2).rows[0][: len(part.rows[0])] == part.rows[0]
+
+
+def test_state_plus_state_and_plus_text(engine: str) -> None:
+    text = generator(engine)
+    left, right = text(PROMPT, max_new_tokens=4), text("Item: pen", max_new_tokens=3)
+    for both, more in ((left + right, lengths(right)[0]), (left + " and so", lengths(left + " and so")[0] - 24)):
+        with watched(loaded(engine)[0]) as fed:
+            found = text(both, max_new_tokens=1)
+        # And the last left one, which nothing needed before.
+        assert sum(fed) == more + 1
+        assert text(replace(both, kv_cache=None, cached=0), max_new_tokens=1).rows == found.rows
+
+
+def test_beams(engine: str) -> None:
+    options = [" yes", " no", " not really", " never"]
+    for processor in (None, lk.Choice(options, vocabulary())):
+        found, wanted = (
+            generator(name, processor, num_beams=3)(PROMPTS[:2], max_new_tokens=4) for name in (engine, "transformers")
+        )
+        assert found.rows == wanted.rows
+        torch.testing.assert_close(found.weights, wanted.weights, atol=2e-3, rtol=0)
+    beams = generator(engine, num_beams=3)
+    assert beams(beams(PROMPTS, max_new_tokens=2), max_new_tokens=2).rows == beams(PROMPTS, max_new_tokens=4).rows
+
+
+def test_generators_mix_and_rows_finish_at_different_times(engine: str) -> None:
+    pick = generator(engine, lk.Choice([" yes", " no, not at all"], vocabulary()))
+    s = pick(["Question: Is Paris in France?\nAnswer:", PROMPT, "Is it?"])
+    assert bool(s.finished.all())
+    found = generator(engine)(s, max_new_tokens=3)
+    for row in range(3):
+        assert generator(engine)(s[row, :], max_new_tokens=3).rows[0] == found.rows[row]
+
+
+def test_saved_states_go_on(engine: str, tmp_path: Path) -> None:
+    text = generator(engine, lk.FrequencyPenalty(0.4))
+    s = text(PROMPTS, max_new_tokens=3)
+    s.save(tmp_path)
+    loaded_state = text.load(tmp_path)
+    assert text(loaded_state, max_new_tokens=5).rows == text(s, max_new_tokens=5).rows
+    assert text(loaded_state, max_new_tokens=5, carry_state=True).rows == text(s, max_new_tokens=5).rows
+
+
+def test_a_state_of_one_engine_goes_on_in_another(engine: str) -> None:
+    s = generator(engine)(PROMPTS, max_new_tokens=3)
+    for other in ENGINES:
+        assert generator(other)(s, max_new_tokens=3).rows == generator(engine)(PROMPTS, max_new_tokens=6).rows

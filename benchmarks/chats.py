@@ -1,0 +1,251 @@
+"""Chats with the shipped demo model: ways to answer a conversation that grows, with and without what was cached before.
+
+A way is given the whole conversation at each turn and writes the likeliest answer. What it need not compute again is its own
+matter.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import logitkit as lk
+from logitkit_adapters.demo import gguf_path, model_dir
+from tests.sessions.engines import watched
+
+# Libraries are imported where they are used: run as a program, a benchmark is read before pytest, which must see plugins first.
+POSITIONS = 2048
+FLOAT32 = 0
+LIMIT = 24  # tokens of an answer
+NAMES = ["Emma Brown", "Noah Miller", "Olivia Davis", "Liam Wilson", "Ava Moore"]
+ASKED = [
+    "Name: {}\nAs JSON: ",
+    "Question: Is {} at home?\nAnswer:",
+    "The invoice for {} is dated",
+    "Contact: {}\nEmail: ",
+]
+
+
+def message(turn: int) -> str:
+    """What the user says at a turn."""
+    return f"\n{turn + 1}. " + ASKED[turn % len(ASKED)].format(NAMES[turn % len(NAMES)])
+
+
+class Mark:
+    """A hook of any engine, or the function of a processor, that notes when the first logits are there."""
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+
+    def __call__(self, one: Any, other: Any) -> Any:
+        if self.first is None:
+            self.first = time.perf_counter()
+        return other
+
+    def processor(self) -> lk.Processor[Any]:
+        """Return a processor that does the same."""
+        return lk.Stateless(lambda logits, context: self(context, logits))
+
+
+class Way:
+    """One way to answer.
+
+    Args:
+        model: What positions are counted of.
+        answer: Called with the number of the chat, its tokens and a mark; returns the tokens of the answer, EOS left out.
+        scope: Entered for the time of a run; what it returns is given to `answer` first.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        answer: Callable[[Any, int, list[int], Mark], list[int]],
+        scope: Callable[[], AbstractContextManager[Any]],
+    ) -> None:
+        self.model, self.answer, self.scope = model, answer, scope
+
+    def talk(
+        self, encode: Callable[[str], list[int]], turns: int, chats: int
+    ) -> Iterator[tuple[list[int], float, float]]:
+        """Yield the answers, and the seconds to their first and last tokens; chats take turns."""
+        with self.scope() as scope:
+            said: list[list[int]] = [[] for _ in range(chats)]
+            for turn in range(turns):
+                for chat in range(chats):
+                    said[chat] += encode(f"Chat {chat}." * (turn == 0) + message(turn))
+                    mark = Mark()
+                    begin = time.perf_counter()
+                    written = self.answer(scope, chat, said[chat], mark)
+                    end = time.perf_counter()
+                    assert mark.first is not None
+                    said[chat] += written
+                    yield written, mark.first - begin, end - begin
+
+    def positions(self, encode: Callable[[str], list[int]], turns: int, chats: int) -> tuple[list[list[int]], int]:
+        """Return the answers, and the number of positions that went through the model."""
+        with watched(self.model) as fed:
+            answers = [written for written, *_ in self.talk(encode, turns, chats)]
+        return answers, sum(fed)
+
+
+class Chats:
+    """An engine, and the ways to answer in it.
+
+    Args:
+        model: What a session takes.
+        tokenizer: What a session takes.
+        encode: From text to tokens, without special ones.
+        ends: Tokens that end a text.
+        ways: The engine's own, by name.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        encode: Callable[[str], list[int]],
+        ends: AbstractSet[int],
+        ways: dict[str, Way],
+    ) -> None:
+        self.encode = encode
+
+        def opened() -> AbstractContextManager[Any]:
+            from logitkit_adapters.sessions import Session
+
+            return Session(model, tokenizer, max_length=POSITIONS)
+
+        def answer(session: Any, chat: int, ids: list[int], mark: Mark) -> list[int]:
+            found = session.generate(ids, processor=mark.processor(), max_new_tokens=LIMIT)
+            return until(found.token_ids[0], ends)
+
+        self.ways = {**ways, "logitkit Session": Way(model, answer, opened)}
+
+
+def transformers_chats() -> Chats:
+    import torch
+    import transformers
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(model_dir(), local_files_only=True)
+    tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model_dir(), local_files_only=True)
+
+    ends = {tokenizer.eos_token_id}
+
+    def answer(caches: dict[int, Any] | None, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        options = {}
+        if caches is not None:
+            options["past_key_values"] = caches.setdefault(chat, transformers.DynamicCache(config=model.config))
+        row = torch.tensor([ids])
+        options |= {"attention_mask": torch.ones_like(row), "max_new_tokens": LIMIT, "do_sample": False}
+        written = model.generate(row, logits_processor=[mark], **options)[0, len(ids) :].tolist()
+        return until(written, ends)
+
+    return Chats(
+        model,
+        tokenizer,
+        lambda text: list(tokenizer(text, add_special_tokens=False)["input_ids"]),
+        ends,
+        {
+            "nothing kept": Way(model, answer, nullcontext),
+            "a DynamicCache per chat, kept by hand": Way(model, answer, lambda: nullcontext({})),
+        },
+    )
+
+
+def mlx_lm_chats() -> Chats:
+    import mlx.core as mx
+    import mlx_lm
+    from mlx_lm.generate import generate_step
+    from mlx_lm.models.cache import make_prompt_cache, trim_prompt_cache
+
+    model: Any
+    model, tokenizer = mlx_lm.load(str(model_dir()))[:2]
+
+    def answer(caches: dict[int, Any] | None, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        cache: Any = None
+        cached = 0
+        if caches is not None:
+            cache, cached = caches.setdefault(chat, (make_prompt_cache(model), 0))
+        steps = generate_step(
+            mx.array(ids[cached:]), model, max_tokens=LIMIT, logits_processors=[mark], prompt_cache=cache
+        )
+        written = until((int(token) for token, _ in steps), tokenizer.eos_token_ids)
+        if caches is not None:
+            # It has looked further than what was written.
+            known = min(len(ids) + len(written), cache[0].offset)
+            trim_prompt_cache(cache, cache[0].offset - known)
+            caches[chat] = cache, known
+        return written
+
+    return Chats(
+        model,
+        tokenizer,
+        lambda text: list(tokenizer.encode(text, add_special_tokens=False)),
+        tokenizer.eos_token_ids,
+        {
+            "nothing kept": Way(model, answer, nullcontext),
+            "a prompt cache per chat, trimmed by hand": Way(model, answer, lambda: nullcontext({})),
+        },
+    )
+
+
+def llama_cpp_chats() -> Chats:
+    import llama_cpp
+
+    options: dict[str, Any] = {"n_threads": 1, "n_threads_batch": 1, "type_k": FLOAT32, "type_v": FLOAT32}
+    llama: Any = llama_cpp.Llama(str(gguf_path()), n_ctx=POSITIONS, verbose=False, **options)
+    vocab = llama_cpp.llama_model_get_vocab(llama.model)
+    ends = {i for i in range(llama.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i)}
+
+    def answer(kept: Any, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        if kept is not None and ids in kept:
+            # As `create_completion` does, which gives text and no tokens.
+            state = kept[ids]
+            found, there = (
+                llama.longest_token_prefix(row.tolist(), ids) for row in (state.input_ids, llama._input_ids)
+            )
+            if found > there:
+                llama.load_state(state)
+        steps = llama.generate(ids, temp=0, logits_processor=llama_cpp.LogitsProcessorList([mark]))
+        written = until(itertools.islice(steps, LIMIT), ends)
+        steps.close()
+        if kept is not None:
+            kept[ids + written] = llama.save_state()
+        return written
+
+    def forgetful(kept: None, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        llama.reset()
+        return answer(kept, chat, ids, mark)
+
+    def opened(kept: Any = None) -> AbstractContextManager[Any]:
+        llama.reset()
+        return nullcontext(kept)
+
+    return Chats(
+        llama,
+        None,
+        lambda text: list(llama.tokenize(text.encode(), add_bos=False, special=False)),
+        ends,
+        {
+            "nothing kept": Way(llama, forgetful, opened),
+            "its own match of the prefix": Way(llama, answer, opened),
+            "LlamaRAMCache": Way(llama, answer, lambda: opened(llama_cpp.LlamaRAMCache())),  # type: ignore[attr-defined]
+        },
+    )
+
+
+def until(tokens: Iterable[int], ends: AbstractSet[int]) -> list[int]:
+    """Return the tokens before the first that ends a text."""
+    return list(itertools.takewhile(lambda token: token not in ends, tokens))
+
+
+ENGINES: dict[str, Callable[[], Chats]] = {
+    "transformers": transformers_chats,
+    "mlx-lm": mlx_lm_chats,
+    "llama.cpp": llama_cpp_chats,
+}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.rows import automata, chains, penalties, reasoning, sampling, stopping, texts, tokens
+from tests.rows import automata, chains, nesting, penalties, reasoning, sampling, schemas, stopping, texts, tokens
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
 __all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
 
 ROWS: tuple[Row, ...] = (
     *automata.ROWS,
+    *nesting.ROWS,
+    *schemas.ROWS,
     *penalties.ROWS,
     *tokens.ROWS,
     *texts.ROWS,

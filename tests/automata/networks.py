@@ -127,14 +127,16 @@ def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
 def networks(draw: st.DrawFn) -> Network:
     """Small networks over the letters a and b, with several definitions for a bracket."""
     count = draw(st.integers(1, 3))
-    leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count))])
+    # Calls with something behind them, so that it matters which of several it was.
+    marked = [sequence(Call(i), text(letter)) for i in range(count) for letter in "ab"]
+    leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count)), *marked])
 
     def larger(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         several = st.lists(inner, min_size=2, max_size=3).map(tuple)
         return st.one_of(several.map(Concat), several.map(Alternate), inner.map(lambda node: Repeat(node, 0, None)))
 
     trees = st.recursive(leaves, larger, max_leaves=6)
-    openings = draw(st.lists(st.sampled_from("{["), min_size=count, max_size=count))
+    openings = draw(st.sampled_from(["{" * count, "{[{"[:count]]))
     definitions = tuple(
         Definition(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
         for opening in openings

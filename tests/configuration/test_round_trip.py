@@ -12,6 +12,7 @@ import torch
 import logitkit as lk
 from logitkit.configuration.kinds import KINDS
 from logitkit.errors import ConfigurationError
+from tests.automata.networks import Nested
 from tests.batches import run, same_result
 from tests.continue_saved import batch
 from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary
@@ -20,9 +21,9 @@ SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 
 
 def has_json_form(processor: lk.Processor[Any]) -> bool:
-    """Whether there is no function in it."""
+    """Whether there is no function in it, and no network."""
     parts = processor.processors if isinstance(processor, lk.Chain) else (processor,)
-    return not any(isinstance(part, lk.Stateless) for part in parts)
+    return not any(isinstance(part, lk.Stateless | Nested) for part in parts)
 
 
 WRITTEN = [row for row in ROWS if has_json_form(row.processor)]

@@ -16,12 +16,13 @@ TOKENS: tuple[bytes | None, ...] = (
     *(bytes([c]) for c in b"0123456789abcdefghijklmnopqrstuvwxyz ,-.\n"),
     *(b"\xc3", b"\xa9", b"\xe2", b"\x82", b"\xac", b"\xc3\xa9", b"\x82\xac", b"a"),
     *(b"10", b"20", b"-0", b",5", b"ab", b"abc", b"cat", b"dog", b"og", b"1,", b"a\xc3", b"\xa9\xc3"),
+    *(b"[", b"]", b"{", b"}", b'"', b'":', b"]],["),
 )
 
 
 @cache
 def vocabulary() -> lk.Vocabulary:
-    """64 ids, some of them pieces of characters, in a model whose logits have 72 columns."""
+    """71 ids, some of them pieces of characters, in a model whose logits have 72 columns."""
     return lk.Vocabulary(TOKENS, eos_ids=[EOS], size=72, pad_id=PAD)
 
 

@@ -201,7 +201,8 @@ class PushdownAutomaton(TokenAutomaton):
         """Return which classes are legal in a place: [C] bool."""
         at = self.nesting.max_depth - place.room
         needed = self.needed(place.state, place.frames)
-        cost = self._costs(place.state, place.frames, at, np.where(self.default == STAY, needed, ILLEGAL))
+        otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
+        cost = self._costs(place.state, place.frames, at, np.where(self.default == DEAD, ILLEGAL, otherwise))
         limit = ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1
         legal: NDArray[np.bool_] = cost <= limit
         return legal

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import numpy as np
 
-from logitkit.automata.behaviours import Behaviours
-from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.behaviours import Behaviours, Ints
+from logitkit.automata.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.automata.closing_cost import UNREACHABLE, closing_costs
 from logitkit.automata.compile import token_automaton
 from logitkit.automata.dead_ends import may_have_dead_ends
@@ -88,9 +88,22 @@ def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, c
     made = token_automaton(plain, vocabulary, limits, name)
     if not closing:
         return _with(made, Nesting.none())
-    source = np.repeat(np.arange(made.states), np.diff(made.row_start))
+    source, target = _moves(made)
     nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
-    return _with(made, Nesting.none(closing_costs(dfa, source, made.row_target.astype(np.int64), nothing, limits)))
+    return _with(made, Nesting.none(closing_costs(dfa, source, target, nothing, limits)))
+
+
+def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
+    """Return which states some token leads from, and to which."""
+    source = np.repeat(np.arange(made.states), np.diff(made.row_start))
+    sources, targets = [source], [made.row_target.astype(np.int64)]
+    instead = made.default[made.row_class]
+    for default in np.unique(made.default[made.default >= FIRST_STATE]).tolist():
+        # From a state that does not list all classes of a default, one of them leads there.
+        listed = np.bincount(source[instead == default], minlength=made.states)
+        sources.append(np.flatnonzero(listed < np.count_nonzero(made.default == default)))
+        targets.append(np.full(len(sources[-1]), default))
+    return np.concatenate(sources), np.concatenate(targets)
 
 
 def _with(made: TokenAutomaton, nesting: Nesting) -> PushdownAutomaton:

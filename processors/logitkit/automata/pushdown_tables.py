@@ -137,7 +137,6 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
     default = base.default.index_select(0, slot)
     # One more column takes what is not real.
     nothing = torch.nn.functional.pad(torch.full_like(default, ILLEGAL), (0, 1), value=ILLEGAL)
-    stays = torch.nn.functional.pad(default == STAY, (0, 1))
     costs = nothing
     for level in range(len(places) - 1, -1, -1):
         classes, targets, real = base.rows(slot, places[level])
@@ -151,7 +150,11 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
         cost = torch.where(outside, behind, inside)
         cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
         dummy = torch.full_like(classes, nothing.shape[1] - 1)
-        otherwise = nothing if level else torch.where(stays, needed[:, None], nothing).to(nothing.dtype)
-        costs = otherwise.scatter(1, torch.where(real, classes, dummy).to(torch.int64), cost.to(nothing.dtype))
+        unlisted = nothing
+        if level == 0:
+            leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
+            unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL)
+        listed = torch.where(real, classes, dummy).to(torch.int64)
+        costs = unlisted.to(nothing.dtype).scatter(1, listed, cost.to(nothing.dtype))
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL - 1, torch.maximum(rows.left, needed) - 1)
     return keep_allowed(base, slot, state, costs <= limit[:, None], logits)

@@ -11,6 +11,8 @@ from torch import Tensor
 from logitkit.automata.automaton_state import AutomatonState
 from logitkit.automata.bank import NEUTRAL
 from logitkit.automata.byte_dfa import FIRST_STATE
+from logitkit.automata.pushdown_automaton import NO_LIMIT
+from logitkit.automata.pushdown_state import PushdownState
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.context import Context
 from logitkit.penalties.dry import Dry
@@ -64,6 +66,11 @@ def _no_ids(context: Context) -> Tensor:
 
 def _nowhere(context: Context) -> AutomatonState:
     return AutomatonState(_full(context, NEUTRAL), _full(context, 0), _full(context, FIRST_STATE))
+
+
+def _outside(context: Context) -> PushdownState:
+    stack = torch.zeros((context.batch_size, 0), dtype=torch.int32, device=context.device)
+    return PushdownState(_nowhere(context), stack, _full(context, NO_LIMIT))
 
 
 # Histories of one token, which is as little as there is.

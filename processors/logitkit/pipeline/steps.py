@@ -7,6 +7,7 @@ from typing import Any
 from logitkit.chain import Chain
 from logitkit.configuration.kinds import KINDS
 from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.errors import ConfigurationError
 from logitkit.pipeline.ending import Ending
 from logitkit.processor import Processor, batch_size_of, name_of
@@ -15,8 +16,12 @@ from logitkit.sampling.temperature import Temperature
 __all__ = ["ORDER", "steps_of"]
 
 
+# All languages are two steps, whose automata share a state each.
+LANGUAGES = (AutomatonConstraint, PushdownConstraint)
+
+
 def _step(made: type) -> type:
-    return AutomatonConstraint if issubclass(made, AutomatonConstraint) else made
+    return next((language for language in LANGUAGES if issubclass(made, language)), made)
 
 
 def _order() -> tuple[type, ...]:
@@ -25,7 +30,7 @@ def _order() -> tuple[type, ...]:
     return tuple(dict.fromkeys(step for made in steps for step in ((Ending, made) if made is Temperature else (made,))))
 
 
-# The classes of the steps: all languages are one, whose automata share a state.
+# The classes of the steps.
 ORDER = _order()
 
 
@@ -71,6 +76,5 @@ def steps_of(processor: Processor[Any]) -> dict[type, Processor[Any]]:
 
 
 def _names() -> str:
-    return ", ".join(
-        "a language" if step is AutomatonConstraint else step.__name__ for step in ORDER if step is not Ending
-    )
+    names: dict[type, str] = {AutomatonConstraint: "a language", PushdownConstraint: "a JSON schema"}
+    return ", ".join(names.get(step, step.__name__) for step in ORDER if step is not Ending)

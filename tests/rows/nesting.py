@@ -1,0 +1,51 @@
+"""Constraints whose texts nest."""
+
+from __future__ import annotations
+
+from logitkit.automata.network import Definition, Network
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Alternate, Call, Node
+from tests.automata.networks import Nested, listed, sequence, text
+from tests.rows.row import EOS, PAD, Row, ids
+
+VALUE: Node = Alternate((parse("[0-9]+"), Call(0), Call(1)))
+
+# Lists of numbers, lists and objects; an object is a word and perhaps a value.
+LISTS = Network(
+    VALUE,
+    (
+        Definition("[", sequence(listed(VALUE), text("]"))),
+        Definition("{", sequence(parse("[a-z]+"), Alternate((text(""), sequence(text("-"), VALUE))), text("}"))),
+    ),
+)
+
+RUNS = (
+    (*ids(b"[", b"[", b"[", b"1", b"]],[", b"]", b"]"), EOS),
+    (*ids(b"{", b"cat", b"-", b"[", b"]", b"}"), EOS, PAD),
+    ids(b"[", b"1,", b"[", b"{", b"a"),
+)
+
+
+def _nested(name: str, max_depth: int, closing: bool | int = False, runs: tuple[tuple[int, ...], ...] = RUNS) -> Row:
+    return Row(
+        f"Nested {name}",
+        "pushdown",
+        lambda v: Nested(LISTS, v, max_depth, closing),
+        runs,
+        masks=True,
+    )
+
+
+ROWS: tuple[Row, ...] = (
+    _nested("lists", 32),
+    _nested("shallow", 2, runs=(ids(b"[", b"[", b"1", b"]", b"]"), ids(b"[", b"{", b"a", b"}", b","))),
+    _nested("closing", 8, closing=True),
+    _nested("short", 8, closing=9, runs=(*RUNS[:1], ids(b"1", b"10", b"5"))),
+    Row(
+        "Nested date",
+        "pushdown",
+        lambda v: Nested(Network(parse("[0-9]{2}-[0-9]+")), v, closing=6),
+        ((*ids(b"1", b"0", b"-0", b"5"), EOS, PAD), ids(b"10", b"-", b"10", b"5")),
+        masks=True,
+    ),
+)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import lt
 from typing import NamedTuple
 
 from logitkit.automata.limits import Limits
@@ -83,7 +84,9 @@ def _copies(minimum: int, maximum: int | None) -> int:
 
 def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
     if len(chunks) == 1:
-        return tuple(sorted(chunks[0])) if len(chunks[0]) > 1 else chunks[0]
+        (chunk,) = chunks
+        # Most are in order: a new tuple for each would set off the garbage collection.
+        return chunk if all(map(lt, chunk, islice(chunk, 1, None))) else tuple(sorted(chunk))
     return tuple(sorted({p for chunk in chunks for p in chunk}))
 
 

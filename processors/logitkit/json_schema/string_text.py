@@ -6,22 +6,48 @@ other control characters as `\u00` and two lower-case digits, everything else ra
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from logitkit.automata.text_language import TextLanguage
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters, Machine, Node
 
-QUOTE = CharSet.from_string('"')
-BACKSLASH = CharSet.from_string("\\")
-SHORT = {ord(c): letter for c, letter in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)}
+QUOTE, BACKSLASH = CharSet.from_string('"'), CharSet.from_string("\\")
 ESCAPED = CharSet.of([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
+SHORT = {ord(c): letter for c, letter in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)}
+_U, _0, _1 = map(CharSet.from_string, "u01")
 
 # The moves of a state: characters and where they lead.
 Row: TypeAlias = tuple[tuple[CharSet, int], ...]
-# Where each escaped character leads.
-Escapes: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Cut(NamedTuple):
+    """How the characters of a set are written.
+
+    Args:
+        raw: Those that stand for themselves.
+        short: What stands behind a backslash for others.
+        low: The last digit of those that are written as `u000` and a digit.
+        high: That of those that are written as `u001` and a digit.
+    """
+
+    raw: CharSet
+    short: CharSet
+    low: CharSet
+    high: CharSet
+
+    @classmethod
+    def of(cls, charset: CharSet) -> Cut:
+        """Cut a set into its parts."""
+        escaped = list(charset & ESCAPED)
+        numbered = [c for c in escaped if c not in SHORT]
+        return cls(
+            charset - ESCAPED,
+            CharSet.from_string("".join(SHORT[c] for c in escaped if c in SHORT)),
+            CharSet.from_string("".join(f"{c:x}" for c in numbered if c < 16)),
+            CharSet.from_string("".join(f"{c - 16:x}" for c in numbered if c >= 16)),
+        )
 
 
 def string_tree(language: TextLanguage) -> Node:
@@ -50,11 +76,10 @@ class _Writer:
         self.language = language
         self.dfa = language.dfa
         self.end = len(self.dfa.moves)
-        # Behind the states of the strings come the end and those inside an escape.
+        # Behind the states of the strings come the end and those inside an escape, of which equal ones are one.
         self.rows: list[Row] = [()] * (self.end + 1)
-        self.escape_of: dict[Escapes, int] = {}
         self.inner: dict[Row, int] = {}
-        self.cut: dict[int, tuple[CharSet, tuple[int, ...]]] = {}
+        self.cuts: dict[int, Cut] = {}
 
     def machine(self) -> Machine:
         for state in range(self.end):
@@ -63,54 +88,30 @@ class _Writer:
         return Machine(tuple(self.rows), tuple(state == self.end for state in range(len(self.rows))))
 
     def row(self, state: int) -> Row:
-        moves: list[tuple[CharSet, int]] = []
-        escapes: list[tuple[int, int]] = []
-        for target, mask in self.dfa.moves[state].items():
-            raw, escaped = self.parts(mask)
-            if raw:
-                moves.append((raw, target))
-            escapes.extend([(c, target) for c in escaped])
-        if escapes:
-            moves.append((BACKSLASH, self.escape(tuple(sorted(escapes)))))
+        ways = [(self.cut(mask), target) for target, mask in self.dfa.moves[state].items()]
+        row = [(cut.raw, target) for cut, target in ways if cut.raw]
+        escape = [(cut.short, target) for cut, target in ways if cut.short]
+        low = tuple([(cut.low, target) for cut, target in ways if cut.low])
+        high = tuple([(cut.high, target) for cut, target in ways if cut.high])
+        if low or high:
+            digits = [(digit, self.inside(last)) for digit, last in ((_0, low), (_1, high)) if last]
+            zeros = self.inside(((_0, self.inside(((_0, self.inside(tuple(digits))),))),))
+            escape.append((_U, zeros))
+        if escape:
+            row.append((BACKSLASH, self.inside(tuple(escape))))
         if self.dfa.accepting[state]:
-            moves.append((QUOTE, self.end))
-        return tuple(moves)
+            row.append((QUOTE, self.end))
+        return tuple(row)
 
-    def parts(self, mask: int) -> tuple[CharSet, tuple[int, ...]]:
-        """Return what is written raw of some symbols, and the rest one by one."""
-        found = self.cut.get(mask)
+    def cut(self, mask: int) -> Cut:
+        found = self.cuts.get(mask)
         if found is None:
-            charset = self.language.charset(mask)
-            found = self.cut[mask] = (charset - ESCAPED, tuple(charset & ESCAPED))
+            found = self.cuts[mask] = Cut.of(self.language.charset(mask))
         return found
 
-    def escape(self, escapes: Escapes) -> int:
-        """Return the state behind a backslash."""
-        found = self.escape_of.get(escapes)
-        if found is None:
-            letters: dict[int, str] = {}
-            digits: dict[str, dict[int, str]] = {}
-            for code_point, target in escapes:
-                if code_point in SHORT:
-                    letters[target] = letters.get(target, "") + SHORT[code_point]
-                else:
-                    lows = digits.setdefault(f"{code_point >> 4:x}", {})
-                    lows[target] = lows.get(target, "") + f"{code_point & 15:x}"
-            moves = _row(letters)
-            if digits:
-                high_moves = tuple((CharSet.from_string(high), self.add(_row(lows))) for high, lows in digits.items())
-                zero = CharSet.from_string("0")
-                zeros = self.add(((zero, self.add(((zero, self.add(high_moves)),))),))
-                moves += ((CharSet.from_string("u"), zeros),)
-            found = self.escape_of[escapes] = self.add(moves)
-        return found
-
-    def add(self, row: Row) -> int:
+    def inside(self, row: Row) -> int:
+        """Return the state inside an escape with these moves."""
         found = self.inner.setdefault(row, len(self.rows))
         if found == len(self.rows):
             self.rows.append(row)
         return found
-
-
-def _row(characters: dict[int, str]) -> Row:
-    return tuple((CharSet.from_string(read), target) for target, read in characters.items())

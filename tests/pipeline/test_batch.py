@@ -13,13 +13,12 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.configuration.kinds import KINDS
-from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.pipeline.batch import BatchedRequests
 from logitkit.pipeline.ending import Ending
 from logitkit.pipeline.entering import NewRequest
 from logitkit.pipeline.neutral import neutral_state
-from logitkit.pipeline.steps import ORDER, steps_of
+from logitkit.pipeline.steps import LANGUAGES, ORDER, steps_of
 from tests.batches import COLUMNS, Batch, logits_of, same_bits
 from tests.registry import EOS, ROWS, Row, vocabulary
 
@@ -137,7 +136,7 @@ def test_neutral_rows_are_untouched(row: Row, dtype: torch.dtype) -> None:
 def test_every_kind_has_a_place_and_a_neutral_state() -> None:
     context = lk.Context.of([[], []], COLUMNS)
     for kind in KINDS.values():
-        step = AutomatonConstraint if issubclass(kind.made, AutomatonConstraint) else kind.made
+        step = next((language for language in LANGUAGES if issubclass(kind.made, language)), kind.made)
         assert step in ORDER
         assert neutral_state(step, context) is not None
     assert {type(part) for row in WITH_STEPS for part in steps_of(row.processor).values()} >= {

@@ -14,6 +14,7 @@ from logitkit.automata.byte_dfa import FIRST_STATE
 from logitkit.automata.pushdown_automaton import NO_LIMIT
 from logitkit.automata.pushdown_state import PushdownState
 from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.context import Context
 from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
@@ -86,6 +87,7 @@ _NEUTRAL: dict[type, Callable[[Context], Any]] = {
     ForcedTokens: _of(ForcedTokens(())),
     NoRepeatNGram: _of(NoRepeatNGram(0, window=1, include_prompt=False)),
     AutomatonConstraint: _nowhere,
+    PushdownConstraint: _outside,
     ThinkingBudget: lambda context: ThinkingState(
         _nowhere(context), _full(context, 0), _full(context, 0), _full(context, 1)
     ),

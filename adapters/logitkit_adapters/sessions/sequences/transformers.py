@@ -65,13 +65,17 @@ class TransformersEngine:
         make_cache: Makes the empty cache of one sequence; the default is the one that `generate` makes.
 
     Raises:
-        ConfigurationError: The model has an encoder.
+        ConfigurationError: The model has an encoder, or no cache of positions.
     """
 
     def __init__(self, model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] | None = None) -> None:
         if getattr(model.config, "is_encoder_decoder", False):
             raise ConfigurationError(
                 f"{type(model).__name__} has an encoder, whose output is no part of a sequence; give a decoder-only model"
+            )
+        if "past_key_values" not in inspect.signature(model.forward).parameters:
+            raise ConfigurationError(
+                f"{type(model).__name__} has no cache of positions (past_key_values) to go on from; use its `generate`"
             )
         self.model = model
         self.tokenizer = tokenizer

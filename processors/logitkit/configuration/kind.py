@@ -30,6 +30,7 @@ class Kind:
         parameters: The form of each parameter.
         main: The parameter that may stand alone, without an object around it.
         bare: Whether it always stands alone, being an object itself.
+        wrapped: Whether it may be an object itself, if none of its members has the name of a parameter.
         unwritten: Parameters of which JSON can say None only, by their absence.
     """
 
@@ -39,6 +40,7 @@ class Kind:
     parameters: Mapping[str, Form]
     main: str | None = None
     bare: bool = False
+    wrapped: bool = False
     unwritten: tuple[str, ...] = ()
 
     @property
@@ -60,7 +62,7 @@ class Kind:
             LogitkitError: What the processor itself refuses.
         """
         place.count()
-        if isinstance(value, Mapping) and not self.bare:
+        if isinstance(value, Mapping) and not self._alone(value):
             arguments = self._arguments(value, place)
         elif self.main is not None:
             arguments = {self.main: self.parameters[self.main].read(value, place)}
@@ -76,6 +78,10 @@ class Kind:
             return self.make(**arguments)
         except ConfigurationError as error:
             raise place.refused(error) from None
+
+    def _alone(self, value: Mapping[Any, Any]) -> bool:
+        """Whether an object is the main parameter itself."""
+        return self.bare or (self.wrapped and self.parameters.keys().isdisjoint(value))
 
     def _arguments(self, value: Mapping[Any, Any], place: Place) -> dict[str, Any]:
         for key in value:
@@ -102,7 +108,10 @@ class Kind:
             for name, argument in given.items()
             if name not in defaults or argument != defaults[name]
         }
-        return told[self.main] if self.main is not None and list(told) == [self.main] else told
+        if self.main is None or list(told) != [self.main]:
+            return told
+        alone = told[self.main]
+        return told if isinstance(alone, Mapping) and not self._alone(alone) else alone
 
     def schema(self) -> dict[str, Any]:
         """Describe the values in JSON Schema."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from logitkit.configuration.forms import Boolean, Either, Form, Integer, ListOf, Null, Number, Text, TokenId
 from logitkit.configuration.kind import Kind
 from logitkit.configuration.maps import ByToken, Moves, State
 from logitkit.configuration.nested import Nested
+from logitkit.configuration.schemas import SchemaForm, Word
 from logitkit.constraints.banned_strings import BannedStrings
 from logitkit.constraints.choice import Choice
 from logitkit.constraints.dfa import Dfa
 from logitkit.constraints.forced_prefix import ForcedPrefix
+from logitkit.constraints.json_schema import MOST_DEPTH, JsonSchema
 from logitkit.constraints.regex import Regex
 from logitkit.constraints.then import Then, then
+from logitkit.json_schema.layout import Whitespace
 from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram
@@ -115,6 +119,20 @@ _CONSTRAINTS = (
     Kind("no_repeat_ngram", NoRepeatNGram, NoRepeatNGram, {"n": Integer(0, 256), **_COUNTED}, "n"),
     Kind("regex", Regex, Regex, {"pattern": Text(0, raw=False)}, "pattern"),
     Kind("choice", Choice, Choice, {"options": ListOf(Text(0))}, "options"),
+    Kind(
+        "json_schema",
+        JsonSchema,
+        JsonSchema,
+        {
+            "schema": SchemaForm(),
+            "whitespace": Word(get_args(Whitespace)),
+            "lax": Boolean(),
+            "closing": Either((Boolean(), Integer(1, 2**31 - 1))),
+            "max_depth": Integer(1, MOST_DEPTH),
+        },
+        "schema",
+        wrapped=True,
+    ),
     Kind(
         "banned_strings", BannedStrings, BannedStrings, {"strings": ListOf(Text()), "ignore_case": Boolean()}, "strings"
     ),

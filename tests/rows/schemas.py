@@ -1,0 +1,47 @@
+"""Constraints by JSON Schema, finite ones and those that nest without bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import logitkit as lk
+from tests.rows.row import EOS, PAD, Row, ids
+
+RECORD = {
+    "type": "object",
+    "properties": {"ab": {"type": "integer", "minimum": 5}, "cat": {"enum": ["dog", "og"]}},
+    "required": ["ab"],
+    "additionalProperties": False,
+}
+LIST = {"type": "array", "items": {"type": "integer"}, "maxItems": 3}
+# A list of such lists.
+TREE = {"type": "array", "items": {"$ref": "#"}}
+
+
+def _row(name: str, schema: Any, *runs: tuple[int, ...], **options: Any) -> Row:
+    return Row(f"JsonSchema {name}", "pushdown", lambda v: lk.JsonSchema(schema, v, **options), runs, masks=True)
+
+
+ROWS: tuple[Row, ...] = (
+    _row(
+        "record",
+        RECORD,
+        (*ids(b"{", b'"', b"ab", b'":', b"10", b",", b'"', b"cat", b'":', b'"', b"dog", b'"', b"}"), EOS, PAD),
+        ids(b"{", b'"', b"a", b"b", b'":', b"1", b"5"),
+    ),
+    _row("list", LIST, (*ids(b"[", b"1,", b"5", b"]"), EOS), ids(b"[", b"-", b"1"), closing=9),
+    _row(
+        "anything",
+        True,
+        (*ids(b"{", b'"', b"cat", b'":', b"[", b"1,", b"[", b"]", b"]", b"}"), EOS),
+        ids(b'"', b"\xc3\xa9", b"dog", b" ", b'"'),
+    ),
+    _row(
+        "tree",
+        TREE,
+        (*ids(b"[", b"\n", b" ", b"[", b"]", b",", b" ", b"[", b"]", b"\n", b"]"), EOS),
+        ids(b"[", b"[", b"[", b"]"),
+        whitespace="bounded",
+        max_depth=4,
+    ),
+)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.conflicts import conflicts, eos_ids_of
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.constraints.intersection import Intersection
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.context import Context
 from logitkit.errors import ConfigurationError
 from logitkit.processor import (
@@ -32,6 +33,9 @@ from logitkit.tokens.forced import ForcedTokens
 from logitkit.tokens.id_lists import checked_ids
 
 __all__ = ["Chain", "chain"]
+
+# These end rows that they leave nothing.
+LANGUAGES = (AutomatonConstraint, PushdownConstraint)
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ class Chain:
     def _ending(self) -> int | None:
         """The place behind which empty rows are ended: that of the last that may ban, unless it does so itself."""
         may_ban = [i for i, p in enumerate(self.processors) if role_of(p) in (None, Role.CONSTRAINT)]
-        if len(may_ban) < 2 or not self._eos_ids or isinstance(self.processors[may_ban[-1]], AutomatonConstraint):
+        if len(may_ban) < 2 or not self._eos_ids or isinstance(self.processors[may_ban[-1]], LANGUAGES):
             return None
         return may_ban[-1]
 
@@ -190,7 +194,7 @@ def _joined(processors: list[Processor[Any]], limits: Limits) -> list[Processor[
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, lambda p: role_of(p) is Role.CONSTRAINT):
         members = list(run)
-        automata = [p for p in members if isinstance(p, AutomatonConstraint)]
+        automata = [p for p in members if _is_finite(p)]
         if not constrains or len(automata) < 2:
             joined.extend(members)
             continue
@@ -199,6 +203,12 @@ def _joined(processors: list[Processor[Any]], limits: Limits) -> list[Processor[
         # Constraints only mask, so what stands between two of them need not stay there.
         joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
     return joined
+
+
+def _is_finite(processor: Processor[Any]) -> TypeGuard[AutomatonConstraint | PushdownConstraint]:
+    return isinstance(processor, AutomatonConstraint) or (
+        isinstance(processor, PushdownConstraint) and processor.is_finite
+    )
 
 
 def _check_order(processors: list[Processor[Any]]) -> None:

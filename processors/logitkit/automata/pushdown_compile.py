@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import Behaviours, Ints
 from logitkit.automata.byte_dfa import FIRST_STATE, ByteDfa
@@ -21,11 +22,35 @@ from logitkit.automata.token_classes import classes_by_level
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["pushdown_automaton"]
+__all__ = ["Leap", "pushdown_automaton"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leap:
+    """A token that leads from one part of an automaton to another one, by its id: its text counts behind it alone.
+
+    Args:
+        token: The id.
+        before: Number of the states of the first part, which are the first ones.
+        possible: [before] bool, from which of them it leads.
+        target: The state that it leads to.
+    """
+
+    token: int
+    before: int
+    possible: NDArray[np.bool_]
+    target: int
 
 
 def pushdown_automaton(
-    dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, *, max_depth: int = 32, closing: bool = False
+    dfa: NestedDfa,
+    vocabulary: Vocabulary,
+    limits: Limits,
+    name: str,
+    *,
+    max_depth: int = 32,
+    closing: bool = False,
+    leap: Leap | None = None,
 ) -> PushdownAutomaton:
     """Compile a byte automaton that nests for a vocabulary.
 
@@ -36,6 +61,7 @@ def pushdown_automaton(
         name: What the language is called in an error.
         max_depth: Most calls that are open at once; a deeper bracket is illegal.
         closing: Whether to work out how many tokens are needed to the end.
+        leap: A token that does what none of its bytes says.
 
     Raises:
         ConfigurationError: The language is empty, no text is so shallow, or the tokens spell none of its texts.
@@ -47,7 +73,7 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
-    if not dfa.frames:
+    if not dfa.frames and leap is None:
         return _finite(dfa, vocabulary, limits, name, closing)
     work = dfa.step.size // 4
     limits.check_work(2 * work)
@@ -61,9 +87,11 @@ def pushdown_automaton(
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
+    if leap is not None:
+        class_of, behaviours = _with_leap(class_of, behaviours, leap)
     table = OutcomeTable.of(dfa, store.outcomes, behaviours)
     cost = None
-    if closing or may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
+    if closing or leap is not None or may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
@@ -81,6 +109,19 @@ def pushdown_automaton(
         cost if closing else None,
     )
     return _with(made, nesting)
+
+
+def _with_leap(class_of: Ints, behaviours: Behaviours, leap: Leap) -> tuple[Ints, Behaviours]:
+    """Give the token of a leap a class of its own."""
+    own = behaviours.take(class_of[[leap.token]].astype(np.int64))
+    here, later = np.flatnonzero(leap.possible), own.source >= leap.before
+    source = np.concatenate([here, own.source[later]])
+    target = np.concatenate([np.full(len(here), leap.target), own.target[later]])
+    class_of = class_of.astype(np.int32)
+    class_of[leap.token] = len(behaviours)
+    return class_of, Behaviours.joined(
+        [behaviours, Behaviours(own.default, np.array([0, len(source)]), source, target)]
+    )
 
 
 def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> PushdownAutomaton:

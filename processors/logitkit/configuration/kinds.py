@@ -17,6 +17,7 @@ from logitkit.constraints.forced_prefix import ForcedPrefix
 from logitkit.constraints.json_schema import MOST_DEPTH, JsonSchema
 from logitkit.constraints.regex import Regex
 from logitkit.constraints.then import Then, then
+from logitkit.constraints.then_nested import ThenNested
 from logitkit.json_schema.layout import Whitespace
 from logitkit.penalties.dry import Dry
 from logitkit.penalties.frequency import FrequencyPenalty
@@ -180,4 +181,5 @@ _KINDS = (*_BIASES, *_PENALTIES, *_CONSTRAINTS, *_STOPS, *_TEMPERATURES, *_TRUNC
 
 KINDS = {kind.name: kind for kind in _KINDS}
 
-KIND_OF = {kind.made: kind for kind in _KINDS}
+# What nests without bound behind a marker is another class, which `then` makes too.
+KIND_OF = {**{kind.made: kind for kind in _KINDS}, ThenNested: KINDS["then"]}

@@ -11,6 +11,7 @@ from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.constraints.texts import as_bytes, check_text
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary import Vocabulary
@@ -51,7 +52,7 @@ class ForcedPrefix(AutomatonConstraint):
 
     text: str | bytes
     vocabulary: Vocabulary
-    then: AutomatonConstraint | None = None
+    then: AutomatonConstraint | PushdownConstraint | None = None
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
@@ -82,7 +83,12 @@ class ForcedPrefix(AutomatonConstraint):
 
 def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -> None:
     """Raise `ConfigurationError` for anything but a constraint, or for one over other tokens than the given ones."""
-    if not isinstance(given, AutomatonConstraint):
+    if isinstance(given, PushdownConstraint) and not given.is_finite:
+        raise ConfigurationError(
+            f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted: it can only come "
+            "last; write then(first, it, marker), where first may be Regex('', vocabulary)"
+        )
+    if not isinstance(given, AutomatonConstraint | PushdownConstraint):
         raise ConfigurationError(
             f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
         )

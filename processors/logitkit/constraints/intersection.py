@@ -12,6 +12,7 @@ from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.shared import shared_by
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary import Vocabulary
 
@@ -43,7 +44,7 @@ class Intersection(AutomatonConstraint):
         tensor([[0., 0., -inf]])
     """
 
-    parts: tuple[AutomatonConstraint, ...]
+    parts: tuple[AutomatonConstraint | PushdownConstraint, ...]
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
     automaton: TokenAutomaton = field(init=False, repr=False, compare=False)

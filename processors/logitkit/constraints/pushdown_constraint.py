@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.automata.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.automata.leased import Leased
 from logitkit.automata.nested_dfa import NestedDfa
 from logitkit.automata.pushdown_automaton import NO_LIMIT, PushdownAutomaton
@@ -42,6 +42,24 @@ class PushdownConstraint(Leased):
     def bank(self) -> PushdownBank:
         """The bank that states refer to, whatever device they are on."""
         return pushdown_bank(self.vocabulary)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether nothing nests without bound and no tokens are counted, so that its automaton is a finite one."""
+        return self.automaton.nesting.frames == 0 and self.closing is False
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes of a language that does not nest without bound.
+
+        Raises:
+            ConfigurationError: It does.
+        """
+        dfa = self.nested_dfa()
+        if dfa.frames:
+            raise ConfigurationError(
+                f"the texts of this {type(self).__name__} nest without bound, so nothing can follow them; let it come last"
+            )
+        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free)
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes, made anew: what a text before it is put in front of."""

@@ -13,7 +13,9 @@ from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.automata.token_concatenation import until_token
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.constraints.forced_prefix import check_part
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.constraints.texts import as_bytes, check_text
+from logitkit.constraints.then_nested import ThenNested
 from logitkit.errors import ConfigurationError
 from logitkit.integers import as_integer
 from logitkit.vocabulary import Vocabulary
@@ -25,8 +27,8 @@ __all__ = ["Then", "then"]
 class Then(AutomatonConstraint):
     """Two sections with a marker between them; make it with `then`."""
 
-    first: AutomatonConstraint | None
-    second: AutomatonConstraint | None
+    first: AutomatonConstraint | PushdownConstraint | None
+    second: AutomatonConstraint | PushdownConstraint | None
     marker: str | bytes | int
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
@@ -43,27 +45,10 @@ class Then(AutomatonConstraint):
             check_part(name, part)
             check_part(name, part, given[0][1].vocabulary)
         object.__setattr__(self, "vocabulary", given[0][1].vocabulary)
-        object.__setattr__(self, "marker", self._checked_marker())
+        object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
         parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
         key = (Then, *parts, self.marker, self.limits)
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
-
-    def _checked_marker(self) -> str | bytes | int:
-        if isinstance(self.marker, str | bytes):
-            check_text("marker", self.marker)
-            if not self.marker:
-                raise ConfigurationError("marker is empty, so nothing would divide the text; give a text or a token id")
-            return self.marker
-        token = as_integer(self.marker)
-        if token is None:
-            raise ConfigurationError(f"marker is {self.marker!r}; allowed are str, bytes and token ids")
-        if not 0 <= token < self.vocabulary.size:
-            raise ConfigurationError(f"marker is {token}; allowed are token ids from 0 to {self.vocabulary.size - 1}")
-        if token in self.vocabulary.eos_ids:
-            raise ConfigurationError(
-                f"marker is the EOS id {token}, behind which nothing can come; give another id, or a text"
-            )
-        return token
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.
@@ -88,19 +73,42 @@ class Then(AutomatonConstraint):
             raise ConfigurationError(f"no sequence of tokens is {name}")
         return both
 
-    def _of_tokens(self, part: AutomatonConstraint | None) -> TokenAutomaton:
+    def _of_tokens(self, part: AutomatonConstraint | PushdownConstraint | None) -> TokenAutomaton:
         if part is not None:
             return part.automaton
         return token_automaton(anything(), self.vocabulary, self.limits, "anything")
 
 
+def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
+    """Return what a marker stands for.
+
+    Raises:
+        ConfigurationError: It is empty, or neither a text nor a token id behind which something can come.
+    """
+    if isinstance(marker, str | bytes):
+        check_text("marker", marker)
+        if not marker:
+            raise ConfigurationError("marker is empty, so nothing would divide the text; give a text or a token id")
+        return marker
+    token = as_integer(marker)
+    if token is None:
+        raise ConfigurationError(f"marker is {marker!r}; allowed are str, bytes and token ids")
+    if not 0 <= token < vocabulary.size:
+        raise ConfigurationError(f"marker is {token}; allowed are token ids from 0 to {vocabulary.size - 1}")
+    if token in vocabulary.eos_ids:
+        raise ConfigurationError(
+            f"marker is the EOS id {token}, behind which nothing can come; give another id, or a text"
+        )
+    return token
+
+
 def then(
-    first: AutomatonConstraint | None,
-    second: AutomatonConstraint | None,
+    first: AutomatonConstraint | PushdownConstraint | None,
+    second: AutomatonConstraint | PushdownConstraint | None,
     marker: str | bytes | int,
     *,
     limits: Limits = DEFAULT_LIMITS,
-) -> Then:
+) -> Then | ThenNested:
     """Hold the text to one constraint until a marker, and to another from there on.
 
     The marker is where it occurs first. It may begin and end inside tokens. EOS is illegal before it: text without an answer must
@@ -134,4 +142,8 @@ def then(
         >>> answer.process_logits(state, torch.zeros(1, 5), context)[1]
         tensor([[-inf, -inf, -inf, 0., -inf]])
     """
+    if isinstance(second, PushdownConstraint) and not second.is_finite:
+        if first is not None:
+            check_part("first", first, second.vocabulary)
+        return ThenNested(first, second, checked_marker(marker, second.vocabulary), limits=limits)
     return Then(first, second, marker, limits=limits)

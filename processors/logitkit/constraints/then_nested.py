@@ -1,0 +1,77 @@
+"""One section until a marker, and behind it one that nests without bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logitkit.automata.concatenation import anything, until_marker
+from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.automata.nested_concatenation import behind, beside, only_the_empty_text, start_beside
+from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.automata.pushdown_automaton import PushdownAutomaton
+from logitkit.automata.pushdown_compile import Leap, pushdown_automaton
+from logitkit.automata.shared import shared_by
+from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.pushdown_constraint import PushdownConstraint
+from logitkit.constraints.texts import as_bytes
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["ThenNested"]
+
+
+@dataclass(frozen=True)
+class ThenNested(PushdownConstraint):
+    """Two sections with a marker between them, of which the second nests without bound; make it with `then`.
+
+    What its `closing` says holds for both sections together.
+    """
+
+    first: AutomatonConstraint | PushdownConstraint | None
+    second: PushdownConstraint
+    marker: str | bytes | int
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    vocabulary: Vocabulary = field(init=False, repr=False)
+    closing: bool | int = field(init=False, repr=False)
+    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_limits(self.limits)
+        object.__setattr__(self, "vocabulary", self.second.vocabulary)
+        object.__setattr__(self, "closing", self.second.closing)
+        parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
+        key = (ThenNested, *parts, self.marker, self.limits)
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+
+    def nested_dfa(self) -> NestedDfa:
+        """Return the automaton over bytes.
+
+        Raises:
+            ConfigurationError: The marker is a token id.
+        """
+        if isinstance(self.marker, int):
+            raise ConfigurationError(
+                f"the marker is the token id {self.marker}, so this is no constraint over text alone; give a marker of text"
+            )
+        first = anything() if self.first is None else self.first.byte_dfa()
+        until = until_marker(first, as_bytes(self.marker), only_the_empty_text(), self.limits)
+        return behind(until, self.second.nested_dfa(), self.limits)
+
+    def _compile(self) -> PushdownAutomaton:
+        leap = None
+        if isinstance(self.marker, int):
+            first = anything() if self.first is None else self.first.byte_dfa()
+            second = self.second.nested_dfa()
+            dfa = beside(first, second, self.limits)
+            leap = Leap(self.marker, len(first.step), first.accepting, start_beside(first, second))
+        else:
+            dfa = self.nested_dfa()
+        return pushdown_automaton(
+            dfa,
+            self.vocabulary,
+            self.limits,
+            f"what stands around the marker {self.marker!r}",
+            max_depth=max(self.second.automaton.nesting.max_depth, 1),
+            closing=bool(self.closing),
+            leap=leap,
+        )

@@ -182,9 +182,9 @@ class Session:
             cached = self._cached.shared(prompt)
             rest = len(prompt) - cached
             raise ConfigurationError(
-                f"a prefix of {cached} cached tokens and an addition of {rest + count}, {rest} of the prompt and {count} new ones, "
-                f"are {len(prompt) + count} tokens: more than max_length={limit}; drop the head of the prompt, or ask for fewer "
-                "new tokens"
+                f"a prefix of {cached} cached tokens and an addition of {rest + count}, {rest} of the prompt and {count} new "
+                f"ones, are {len(prompt) + count} tokens: more than max_length={limit}; drop the head of the prompt, or ask for "
+                "fewer new tokens"
             )
         return count
 

@@ -110,8 +110,15 @@ class MlxLmEngine:
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if positions are not told to the model by turning keys."""
-        for rotation in self.rotations():
+        rotations = self.rotations()
+        for rotation in rotations:
             rotation.check()
+        sequence = self.new()
+        # Of an ordinary token: that of pads may be all zeros.
+        sequence.feed([self.vocabulary_size // 2] * 8)
+        if _is_plain(sequence.cache):
+            for rotation, layer in zip(rotations, sequence.cache, strict=True):
+                rotation.check(layer.keys_and_values()[0])
 
     def rotations(self) -> list[KeyRotation]:
         """Return how the keys of each layer turn with their positions."""

@@ -131,6 +131,11 @@ class TransformersEngine:
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if positions are not told to the model by turning keys."""
         self.rotation.check()
+        sequence = self.new()
+        # Of an ordinary token: that of pads may be all zeros.
+        sequence.feed([self.vocabulary_size // 2] * 8)
+        if _is_plain(sequence.cache):
+            self.rotation.check([layer.keys for layer in sequence.cache.layers])
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt."""

@@ -15,6 +15,9 @@ __all__ = ["KeyRotation"]
 # Whose frequencies depend on the length of the sequence, so that keys from before it grew do not fit.
 BY_LENGTH = ("dynamic", "longrope")
 
+# How far off a key may be, as a share of the largest: in float32, and in units of rounding where that is coarser.
+NEAR, ROUNDINGS = 1e-4, 8
+
 
 class KeyRotation:
     """The rotary position embedding of a model, by the model's own functions.
@@ -30,41 +33,47 @@ class KeyRotation:
         self._name = type(model).__name__
         self._rotary: Any = getattr(decoder, "rotary_emb", None)
         self._apply: Any = getattr(sys.modules[type(decoder).__module__], "apply_rotary_pos_emb", None)
-        config = model.config.get_text_config(decoder=True)
-        heads = getattr(config, "num_attention_heads", None)
-        self._size = getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 0)
 
-    def check(self) -> None:
-        """Try whether turns add up.
+    def check(self, keys: list[Tensor] | None = None) -> None:
+        """Look at the model, and at keys that it has computed.
+
+        Args:
+            keys: Those of each layer, [1, heads, L, size], of one token again and again. Such a token sees nothing but its like,
+                so that its keys differ by position only, in every layer.
 
         Raises:
-            ConfigurationError: Positions are learned, or the turns depend on more than the position.
+            ConfigurationError: Positions are learned, or keys turn with more than the position.
         """
         if self._rotary is None or self._apply is None:
             raise self._refused("has no rotary position embedding: a learned position cannot be taken out of a key")
         kind = getattr(self._rotary, "rope_type", "default")
         if kind in BY_LENGTH:
             raise self._refused(f"has a rotary position embedding of type {kind!r}, whose turns depend on the length")
-        key = torch.randn(1, 1, 1, self._size, generator=torch.Generator().manual_seed(0))
-        try:
-            there = self._turned(key, 7, scaled=True)
-            near = torch.allclose(self._turned(there, -5, scaled=False), self._turned(key, 2, scaled=True), atol=1e-5)
-        except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
-            raise self._refused(f"turns keys in a way of its own ({error})") from error
-        if not near:
-            raise self._refused("turns keys by positions in a way that does not add up")
+        for layer in keys or []:
+            try:
+                moved, there = self.back(layer[:, :, 1:], 1).float(), layer[:, :, :-1].float()
+            except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
+                raise self._refused(f"turns keys in a way of its own ({error})") from error
+            near = max(NEAR, ROUNDINGS * torch.finfo(layer.dtype).eps)
+            if float((moved - there).abs().max()) > near * float(there.abs().max()):
+                raise self._refused("turns keys of some layers in a way of its own")
 
     def back(self, keys: Tensor, positions: int) -> Tensor:
         """Return keys, [1, heads, L, size], as they are at positions that are lower by as many."""
-        return self._turned(keys, -positions, scaled=False)
-
-    def _turned(self, keys: Tensor, positions: int, *, scaled: bool) -> Tensor:
         # In float32, whatever the cache is in: keys are rounded once more, not twice.
         wide = keys.to(torch.float32)
-        cos, sin = self._rotary(wide, torch.full((1, 1), positions, device=keys.device))
-        factor = 1.0 if scaled else getattr(self._rotary, "attention_scaling", 1.0)
-        turned: Tensor = self._apply(wide, wide, cos / factor, sin / factor)[1]
-        return turned.to(keys.dtype)
+        cos, sin = self._rotary(wide, torch.full((1, 1), -positions, device=keys.device))
+        # Some kinds make what they turn longer or shorter, which it has been already.
+        factor = getattr(self._rotary, "attention_scaling", 1.0)
+        try:
+            turned = self._apply(wide, wide, cos / factor, sin / factor)[1]
+        except RuntimeError:
+            # Some models cut off the part that turns before they call it.
+            size = cos.shape[-1]
+            part = wide[..., :size]
+            turned = torch.cat([self._apply(part, part, cos / factor, sin / factor)[1], wide[..., size:]], -1)
+        moved: Tensor = turned.to(keys.dtype)
+        return moved
 
     def _refused(self, reason: str) -> ConfigurationError:
         return ConfigurationError(f"rolling=True is not possible: {self._name} {reason}; leave rolling=False")

@@ -99,23 +99,21 @@ def size(reader: Reader, here: Here) -> Values:
 def dependencies(reader: Reader, here: Here) -> Values:
     """Return the objects that, where they have a name, also have others or satisfy a schema."""
     found = reader.everything
-    given = checked.named(here.place, here.keyword)
-    for name, needed in given.items():
-        absent = _those(reader, Objects({name: NOTHING}))
+    needs: list[tuple[str, str]] = []
+    for name, needed in checked.named(here.place, here.keyword).items():
         if isinstance(needed, list) and here.keyword != "dependentSchemas":
             if not all(isinstance(other, str) for other in needed):
                 raise checked.wrong(here.place, here.keyword, "an object of lists of strings")
-            if not needed:
-                continue
-            then = _those(reader, Objects(required=tuple(dict.fromkeys((name, *needed)))))
-        elif here.keyword == "dependentRequired":
+            needs += [(name, other) for other in needed if other != name]
+            continue
+        if here.keyword == "dependentRequired":
             raise checked.wrong(here.place, here.keyword, "an object of lists of strings")
-        else:
-            inside = reader.read(reader.inside(here.place, here.keyword, name), here.track)
-            present = Objects(required=(name,))
-            then = replace(reader.everything, objects=common((present,), inside.objects, reader.work))
+        absent = _those(reader, Objects({name: NOTHING}))
+        inside = reader.read(reader.inside(here.place, here.keyword, name), here.track)
+        present = common((Objects(required=(name,)),), inside.objects, reader.work)
+        then = replace(reader.everything, objects=present)
         found = found.intersection(absent.union(then, apart=here.track), reader.work)
-    return found
+    return found.intersection(_those(reader, Objects(needs=tuple(dict.fromkeys(needs)))), reader.work)
 
 
 def unevaluated_properties(reader: Reader, place: Place, found: Values) -> Values:

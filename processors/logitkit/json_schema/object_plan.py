@@ -53,9 +53,10 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
         if all(names is not None for names in few):
             listed = [*listed, *[name for names in few for name in names or ()]]
             pieces = []
-    if any(objects.value_of(name) == NOTHING or not is_unicode(name) for name in objects.required):
-        return None
     required = set(objects.required)
+    possible = _possible(objects, listed)
+    if not required.issubset(possible):
+        return None
     members = [
         _Member(
             concatenate([quoted(name), layout.colon]),
@@ -63,18 +64,30 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
             name in required,
             tuple([count.names is None or count.names.contains(name) for count in objects.counts]),
         )
-        for name in listed
-        if is_unicode(name) and objects.value_of(name) != NOTHING
+        for name in possible
     ]
     others = [
         _Member(concatenate([piece.names.tree(), layout.colon]), piece.value, False, counted)
         for piece, counted in _by_count(pieces, objects.counts)
     ]
-    return _Writer(objects.counts, members, others, layout).plan()
+    number = {name: i for i, name in enumerate(possible)}
+    needs = [(number[name], number[needed]) for name, needed in objects.needs if name in number]
+    return _Writer(objects.counts, members, others, needs, layout).plan()
+
+
+def _possible(objects: Objects, listed: list[str]) -> list[str]:
+    """Return the names that may be there at all, with all that they need."""
+    possible = dict.fromkeys(n for n in listed if is_unicode(n) and objects.value_of(n) != NOTHING)
+    left = list(objects.needs)
+    while lacking := {name for name, needed in left if name in possible and needed not in possible}:
+        for name in lacking:
+            del possible[name]
+    return list(possible)
 
 
 def _listed(objects: Objects) -> list[str]:
-    return list(dict.fromkeys((*objects.order, *objects.required, *objects.properties)))
+    needing = [name for pair in objects.needs for name in pair]
+    return list(dict.fromkeys((*objects.order, *objects.required, *needing, *objects.properties)))
 
 
 def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[Piece]:
@@ -96,15 +109,44 @@ def _by_count(pieces: list[Piece], counts: tuple[Count, ...]) -> list[tuple[Piec
     return told
 
 
-class _Writer:
-    """Builds the graph from the start on.
+class _Owed(NamedTuple):
+    """What members before ask of those behind them.
 
-    A state is where in the list of members the object is, whether a member was written last (so that a comma comes, or the end)
-    or one has to come, and how many there are, as far as any bound asks.
+    Args:
+        needed: Indices of members that must be there.
+        banned: Indices of members that must not.
     """
 
+    needed: frozenset[int] = frozenset()
+    banned: frozenset[int] = frozenset()
+
+
+class _State(NamedTuple):
+    """Where in an object one is.
+
+    Args:
+        behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
+        index: The first listed member that may still come.
+        counts: How many members there are for each bound, as far as it asks.
+        owed: What is asked of those that may still come.
+    """
+
+    behind: bool
+    index: int
+    counts: Counts
+    owed: _Owed
+
+
+class _Writer:
+    """Builds the graph from the start on."""
+
     def __init__(
-        self, counts: tuple[Count, ...], members: list[_Member], others: list[_Member], layout: Layout
+        self,
+        counts: tuple[Count, ...],
+        members: list[_Member],
+        others: list[_Member],
+        needs: list[tuple[int, int]],
+        layout: Layout,
     ) -> None:
         self.counts = counts
         self.members = members
@@ -112,63 +154,75 @@ class _Writer:
         self.layout = layout
         # Behind this many members, none that is left is required.
         self.free = max((i + 1 for i, member in enumerate(members) if member.required), default=0)
+        self.needed_by: dict[int, set[int]] = {}
+        self.needing: dict[int, set[int]] = {}
+        for name, needed in needs:
+            if needed > name:
+                self.needed_by.setdefault(name, set()).add(needed)
+            else:
+                self.needing.setdefault(needed, set()).add(name)
         self._plan = Plan()
-        self._todo: list[tuple[str, int, Counts]] = []
+        self._todo: list[_State] = []
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
-        none = (0,) * len(self.counts)
+        none = _State(False, 0, (0,) * len(self.counts), _Owed())
         self._plan.end = self._plan.state("end")
-        if self._may_end(0, none):
+        if self._may_end(none):
             self._plan.move(start, literal("}"), None, self._plan.end)
         if self.members or self.others:
-            self._plan.move(start, self.layout.opened, None, self._state("next", 0, none))
+            self._plan.move(start, self.layout.opened, None, self._state(none))
         while self._todo:
-            kind, index, counts = self._todo.pop()
-            source = self._plan.state((kind, index, counts))
-            if kind == "next":
-                self._next(source, index, counts)
+            state = self._todo.pop()
+            source = self._plan.state(state)
+            if not state.behind:
+                self._next(source, state)
                 continue
-            if self._may_end(index, counts):
+            if self._may_end(state):
                 self._plan.move(source, self.layout.closing["}"], None, self._plan.end)
-            if index < len(self.members) or self.others:
-                self._plan.move(source, self.layout.comma, None, self._state("next", index, counts))
+            if state.index < len(self.members) or self.others:
+                self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
         return self._plan
 
-    def _next(self, source: int, index: int, counts: Counts) -> None:
+    def _next(self, source: int, state: _State) -> None:
         """Write one more member: this one, a later one, or an unlisted one."""
+        index, owed = state.index, state.owed
         if index < len(self.members):
             member = self.members[index]
-            self._member(source, member, index + 1, counts)
-            if not member.required and (index + 1 < len(self.members) or self.others):
-                self._plan.move(source, Empty(), None, self._state("next", index + 1, counts))
+            needed, banned = owed.needed - {index}, owed.banned - {index}
+            if index not in owed.banned:
+                more = _Owed(needed | self.needed_by.get(index, set()), banned)
+                self._member(source, member, state._replace(behind=True, index=index + 1, owed=more))
+            may_skip = not member.required and index not in owed.needed
+            if may_skip and (index + 1 < len(self.members) or self.others):
+                less = _Owed(needed, banned | self.needing.get(index, set()))
+                self._plan.move(source, Empty(), None, self._state(state._replace(index=index + 1, owed=less)))
             return
         for member in self.others:
-            for counted, count, bound in zip(member.counted, counts, self.counts, strict=True):
+            for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
                 if counted and bound.minimum - count > 1:
                     raise bound.site.refuse(
                         f"at least {bound.minimum - count} different names that are not listed would be needed, and an automaton "
                         "cannot tell whether they are different; list them under 'properties', or give 'propertyNames' an 'enum'"
                     )
-            self._member(source, member, index, counts)
+            self._member(source, member, state._replace(behind=True))
 
-    def _member(self, source: int, member: _Member, index: int, counts: Counts) -> None:
+    def _member(self, source: int, member: _Member, state: _State) -> None:
         grown = []
-        for counted, count, bound in zip(member.counted, counts, self.counts, strict=True):
+        for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
             more = count + counted
             if bound.maximum is None:
                 more = min(more, bound.minimum)
             elif more > bound.maximum:
                 return
             grown.append(more)
-        self._plan.move(source, member.text, member.value, self._state("behind", index, tuple(grown)))
+        self._plan.move(source, member.text, member.value, self._state(state._replace(counts=tuple(grown))))
 
-    def _may_end(self, index: int, counts: Counts) -> bool:
-        enough = all(count >= bound.minimum for count, bound in zip(counts, self.counts, strict=True))
-        return index >= self.free and enough
+    def _may_end(self, state: _State) -> bool:
+        enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))
+        return state.index >= self.free and not state.owed.needed and enough
 
-    def _state(self, kind: str, index: int, counts: Counts) -> int:
-        name = (kind, index, counts)
-        if self._plan.is_new(name):
-            self._todo.append(name)
-        return self._plan.state(name)
+    def _state(self, state: _State) -> int:
+        if self._plan.is_new(state):
+            self._todo.append(state)
+        return self._plan.state(state)

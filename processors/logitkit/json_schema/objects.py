@@ -51,6 +51,7 @@ class Objects:
         required: Names that must be there.
         order: Names in the order of their first appearance under `properties`.
         counts: Bounds on the numbers of members.
+        needs: Pairs of names of which the first is not there without the second.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
     """
@@ -60,13 +61,20 @@ class Objects:
     required: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     counts: tuple[Count, ...] = ()
+    needs: tuple[tuple[str, str], ...] = ()
     evaluated: StringSet | None = None
     constant: bool = False
 
     @property
     def is_everything(self) -> bool:
         """Whether every object is of the set, for sure."""
-        return not (self.required or self.counts or any(self.properties.values()) or any(p.value for p in self.pieces))
+        return not (
+            self.required
+            or self.counts
+            or self.needs
+            or any(self.properties.values())
+            or any(p.value for p in self.pieces)
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -78,7 +86,7 @@ class Objects:
     @property
     def size(self) -> int:
         """How much work it is to look at all of it."""
-        return 1 + len(self.properties) + len(self.pieces) + len(self.required) + len(self.counts)
+        return 1 + len(self.properties) + len(self.pieces) + len(self.required) + len(self.counts) + len(self.needs)
 
     def value_of(self, name: str) -> Conjunction:
         """Return what the value of a name satisfies."""
@@ -106,6 +114,7 @@ class Objects:
             _united(self.required, other.required),
             self.order if self.constant else _united(self.order, other.order),
             _tightened(self.counts + other.counts),
+            tuple(dict.fromkeys(self.needs + other.needs)),
             evaluated,
             self.constant,
         )
@@ -136,6 +145,7 @@ class Objects:
                 found.append(Objects(counts=(Count(count.names, 0, count.minimum - 1, count.site),)))
             if count.maximum is not None:
                 found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
+        found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
         return [replace(objects, order=self.order) for objects in found]
 
 

@@ -126,13 +126,13 @@ class _State(NamedTuple):
 
     Args:
         behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
-        index: The first listed member that may still come.
+        place: The first listed member that may still come.
         counts: How many members there are for each bound, as far as it asks.
         owed: What is asked of those that may still come.
     """
 
     behind: bool
-    index: int
+    place: int
     counts: Counts
     owed: _Owed
 
@@ -180,23 +180,23 @@ class _Writer:
                 continue
             if self._may_end(state):
                 self._plan.move(source, self.layout.closing["}"], None, self._plan.end)
-            if state.index < len(self.members) or self.others:
+            if state.place < len(self.members) or self.others:
                 self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
         return self._plan
 
     def _next(self, source: int, state: _State) -> None:
         """Write one more member: this one, a later one, or an unlisted one."""
-        index, owed = state.index, state.owed
+        index, owed = state.place, state.owed
         if index < len(self.members):
             member = self.members[index]
             needed, banned = owed.needed - {index}, owed.banned - {index}
             if index not in owed.banned:
                 more = _Owed(needed | self.needed_by.get(index, set()), banned)
-                self._member(source, member, state._replace(behind=True, index=index + 1, owed=more))
+                self._member(source, member, state._replace(behind=True, place=index + 1, owed=more))
             may_skip = not member.required and index not in owed.needed
             if may_skip and (index + 1 < len(self.members) or self.others):
                 less = _Owed(needed, banned | self.needing.get(index, set()))
-                self._plan.move(source, Empty(), None, self._state(state._replace(index=index + 1, owed=less)))
+                self._plan.move(source, Empty(), None, self._state(state._replace(place=index + 1, owed=less)))
             return
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
@@ -220,7 +220,7 @@ class _Writer:
 
     def _may_end(self, state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))
-        return state.index >= self.free and not state.owed.needed and enough
+        return state.place >= self.free and not state.owed.needed and enough
 
     def _state(self, state: _State) -> int:
         if self._plan.is_new(state):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from logitkit.errors import ConfigurationError
 from tests.adapters.demo import tokenizer as shipped
+from tests.adapters.tokenizer_zoo import encode, known
 from tests.sessions.spelling import Pieces, SpaceFirst, state_of
 
 PIECES = [
@@ -21,6 +22,15 @@ PIECES = [
     b" the",
 ]
 KINDS = {"pieces": Pieces(PIECES), "space first": SpaceFirst(PIECES), "shipped": shipped()}
+ZOO = (
+    "byte-level BPE with prefix space",
+    "Tekken, converted",
+    "Llama",
+    "Llama, legacy",
+    "Gemma",
+    "SentencePiece, bare",
+    "mistral-common Tekken in transformers",
+)
 texts = st.text(st.sampled_from("abcx é€日本😀 the\n"), max_size=24)
 ends = st.none() | st.integers(-30, 30)
 
@@ -35,6 +45,22 @@ def test_equals_python(kind: str, text: str, start: int | None, stop: int | None
     whole = str(state)
     assert str(state[start:stop]) == whole[start:stop]
     assert "\ufffd" not in str(state[start:stop])
+
+
+@pytest.mark.parametrize("name", ZOO)
+@given(text=texts.filter(bool), start=st.integers(-30, 30), stop=st.integers(-30, 30))
+@settings(max_examples=20)
+@example(text="a 日本 the x", start=0, stop=3)
+@example(text="ab the", start=3, stop=6)
+@example(text="ab the", start=0, stop=4)
+def test_equals_python_with_tokenizers_of_all_kinds(name: str, text: str, start: int, stop: int) -> None:
+    kind = known(name)[0]
+    state = state_of([encode(kind, text)], tokenizer=kind)
+    whole = str(state)
+    # Some take a space away that they have not put there.
+    assert whole.lstrip(" ") == text.lstrip(" ")
+    for part in (slice(0, stop), slice(start, stop), slice(start, None)):
+        assert str(state[part]) == whole[part]
 
 
 @given(

@@ -43,9 +43,7 @@ def _beginning(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> tup
         for rest in _spellings(wanted[reached:], tokenizer):
             if tokenizer.text([*ids[:count], *rest]) == wanted:
                 return count, rest
-    anew = tokenizer.encode(wanted)
-    _check(anew, wanted, tokenizer)
-    return 0, anew
+    return 0, _spelled(wanted, tokenizer)
 
 
 def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: TextTokenizer) -> list[int]:
@@ -66,9 +64,7 @@ def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: Tex
         found = [*tokenizer.encode(text[start:begin_at]), *ids[begin:last], *rest]
         if tokenizer.text(found) == wanted:
             return found
-    found = tokenizer.encode(wanted)
-    _check(found, wanted, tokenizer)
-    return found
+    return _spelled(wanted, tokenizer)
 
 
 def _boundaries(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> Iterator[tuple[int, int]]:
@@ -94,9 +90,12 @@ def _spellings(text: str, tokenizer: TextTokenizer) -> Iterator[list[int]]:
             yield whole[len(start) :]
 
 
-def _check(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> None:
-    if tokenizer.text(ids) != wanted:
-        raise ConfigurationError(
-            f"the tokenizer turns {wanted!r} into the tokens of {tokenizer.decode(ids)!r}: such a text cannot be sliced by "
-            "characters; slice tokens instead: state.tokens[...]"
-        )
+def _spelled(text: str, tokenizer: TextTokenizer) -> list[int]:
+    # Some take a space away from whatever they decode.
+    for ids in (*_spellings(text, tokenizer), tokenizer.encode(" " + text)):
+        if tokenizer.text(ids) == text:
+            return ids
+    raise ConfigurationError(
+        f"the tokenizer turns {text!r} into the tokens of {tokenizer.decode(tokenizer.encode(text))!r}: such a text cannot be "
+        "sliced by characters; slice tokens instead: state.tokens[...]"
+    )

@@ -20,6 +20,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,8 +29,10 @@ import logitkit
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.history import HistoryResolver
 from logitkit.history.growing_row import GrowingRow
+from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
 from logitkit.processor import Processor, process_checked
+from logitkit.stepping import can_step
 from logitkit_adapters.arrays import call_to_torch
 
 try:
@@ -59,7 +62,9 @@ class LlamaCppLogitsProcessor(GuardedHook):
 
     def __init__(self, processor: Processor[Any], prompt: Tensor | None, left_pads: LeftPads) -> None:
         self.processor = processor
-        self.state: Any = None
+        self._state: Any = None
+        # The row of the generation that was called last, if it is stepped.
+        self._stepped: SteppedRow[Any] | None = None
         self._prompt, self._left_pads = prompt, left_pads
         self._resolver = self._resolver_of(prompt)
 
@@ -83,7 +88,8 @@ class LlamaCppLogitsProcessor(GuardedHook):
             self._left_pads.check(ids.tensor)
             columns, device = logits.tensor.shape[1], logits.tensor.device
             state, context = self._resolver.resolve(ids.tensor, vocabulary_size=columns, device=device)
-            self.state, processed = process_checked(self.processor, state, logits.tensor, context)
+            self._state, processed = process_checked(self.processor, state, logits.tensor, context)
+            self._stepped = None
             return logits.back(processed).array
         except BaseException as error:
             report(error)
@@ -96,23 +102,42 @@ class LlamaCppLogitsProcessor(GuardedHook):
     def for_generation(self) -> Call:
         """Return the hook for one generation, which begins with the next call."""
         row: GrowingRow[Any] | None = None
+        stepped = SteppedRow(self.processor) if can_step(self.processor) else None
 
         def call(input_ids: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
             nonlocal row
+            self._stepped = stepped
+            if stepped is not None:
+                ids, width = input_ids.tobytes(), input_ids.itemsize
+                found = stepped.step(ids, width, len(scores))
+                if found is not None:
+                    found.process(scores, -np.inf, 0.0)
+                    return scores
             if row is None:
-                ids = torch.from_numpy(input_ids)[None]
-                self._left_pads.check(ids)
-                prompt = self._left_pads.without(ids) if self._prompt is None else self._prompt
+                shown = torch.from_numpy(input_ids)[None]
+                self._left_pads.check(shown)
+                prompt = self._left_pads.without(shown) if self._prompt is None else self._prompt
                 row = GrowingRow(self.processor, self._resolver_of(prompt))
+            if stepped is not None:
+                for missed in stepped.missed():
+                    row.resolve(missed[0].numpy(), vocabulary_size=stepped.columns)
             # Of what `arrays` guards against, the engine's own candidates have nothing.
             logits = torch.from_numpy(scores)[None]
             state, context = row.resolve(input_ids, vocabulary_size=len(scores))
-            self.state, processed = process_checked(self.processor, state, logits, context)
+            self._state, processed = process_checked(self.processor, state, logits, context)
             if processed is not logits:
                 logits.copy_(processed)
+            if stepped is not None:
+                stepped.begin(ids, width, len(scores), self._state)
             return scores
 
         return call
+
+    @property
+    def state(self) -> Any:
+        """The state of the row of the last call, [1] row."""
+        stepped = None if self._stepped is None else self._stepped.state
+        return self._state if stepped is None else stepped
 
     def _resolver_of(self, prompt: Tensor | None) -> HistoryResolver[Any]:
         return HistoryResolver(self.processor, prompt=prompt, skip=self._left_pads.skip)

@@ -21,7 +21,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, TypeAlias
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 import llama_cpp
 import numpy as np
@@ -104,8 +104,9 @@ class _Guarded(llama_cpp.LogitsProcessorList):
         return scores
 
 
-# Which list a sampler calls. A sampler is an attribute of its `Llama` for as long as no other takes its place.
-_lists: WeakKeyDictionary[Any, _Guarded] = WeakKeyDictionary()
+# The attribute of a sampler that tells which list it calls. A sampler is an attribute of its `Llama` for as long as no other
+# takes its place.
+_LIST = "_logitkit_list"
 
 
 def _hooks(processors: Any) -> list[Any]:
@@ -192,7 +193,7 @@ def _sample(original: Any) -> Any:
             raise _disturbed()
         hooks = _hooks(given)
         if not hooks:
-            return _raising(original, self, *args, **options)
+            return _raising(original, self, args, options)
         check_penalties(signature.bind(self, *args, **options).arguments)
         # `Llama` gives no heed to the list if an earlier generation has left a sampler.
         guarded, left = _Guarded(hooks, self), self._sampler
@@ -212,9 +213,9 @@ def _sample(original: Any) -> Any:
 def _sample_guarded(original: Any, llama: Any, guarded: _Guarded, args: Any, options: Any) -> Any:
     """Return a token that all hooks of a list had a say in."""
     if llama._sampler is not None:
-        _lists[llama._sampler] = guarded
+        setattr(llama._sampler, _LIST, guarded)
     runs = guarded.runs
-    token = _raising(original, llama, *args, **options)
+    token = _raising(original, llama, args, options)
     if guarded.runs == runs:
         raise ProcessorError(
             "llama.cpp chose a token without calling logits_processor, as it does where its own code around that call is "
@@ -223,13 +224,13 @@ def _sample_guarded(original: Any, llama: Any, guarded: _Guarded, args: Any, opt
     return token
 
 
-def _raising(original: Any, *args: Any, **options: Any) -> Any:
+def _raising(original: Any, llama: Any, args: Any, options: Any) -> Any:
     """Call `sample`, and raise what hooks reported meanwhile on this thread."""
     outer: list[BaseException] | None = getattr(_sampling, "errors", None)
     errors: list[BaseException] = []
     _sampling.errors = errors
     try:
-        token = original(*args, **options)
+        token = original(llama, *args, **options)
     finally:
         _sampling.errors = outer
     if errors:
@@ -238,7 +239,7 @@ def _raising(original: Any, *args: Any, **options: Any) -> Any:
 
 
 def _list_of(sampler: Any) -> _Guarded | None:
-    return None if sampler is None else _lists.get(sampler)
+    return getattr(sampler, _LIST, None)
 
 
 def _disturbed() -> ConfigurationError:

@@ -29,9 +29,12 @@ from torch import Tensor
 import logitkit
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history.sequences import SequenceResolver
+from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
 from logitkit.processor import Processor, name_of, process_checked, reads_prompt
+from logitkit.stepping import can_step
 from logitkit_adapters import tokenizer_bytes
+from logitkit_adapters.array_kinds.mlx_masks import is_row, masked, memory_of
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
 from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, why_tokens_are_missing
 from logitkit_adapters.sessions import Session, continuous
@@ -55,7 +58,8 @@ class MlxLmLogitsProcessor:
 
     def __init__(self, processor: Processor[Any], prompt: list[list[int]] | Tensor | None, left_pads: LeftPads) -> None:
         self.processor = processor
-        self.state: Any = None
+        self._state: Any = None
+        self._stepped = SteppedRow(processor) if can_step(processor) else None
         self._left_pads = left_pads
         self._told = prompt is not None
         if prompt is None:
@@ -81,6 +85,15 @@ class MlxLmLogitsProcessor:
             ConfigurationError: The shapes or dtypes are others, or the tokens do not belong to the prompt that was told.
             Exception: What the processor raises; the hook is as it was before the call.
         """
+        name, begins = batch_sequence()
+        stepped, shown, width = self._stepped, b"", 0
+        # Sequences of a batch may be told apart by more than ids.
+        if stepped is not None and name is None and is_row(tokens, logits):
+            shown, width = memory_of(tokens)
+            row = stepped.step(shown, width, logits.shape[-1])
+            if row is not None:
+                row.check_width(logits.shape[-1])
+                return masked(row.mask, logits)
         ids, taken = call_to_torch(tokens, logits)
         if len(ids.tensor) != 1:
             raise BatchMismatch(
@@ -89,17 +102,28 @@ class MlxLmLogitsProcessor:
             )
         if not self._told:
             self._left_pads.check(ids.tensor)
+        if stepped is not None:
+            for missed in stepped.missed():
+                self._resolver.resolve(missed, vocabulary_size=stepped.columns)
         columns, device = taken.tensor.shape[1], taken.tensor.device
-        name, begins = batch_sequence()
         state, context = self._resolver.resolve(
             ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins
         )
-        self.state, processed = process_checked(self.processor, state, taken.tensor, context)
+        self._state, processed = process_checked(self.processor, state, taken.tensor, context)
+        if stepped is not None and width:
+            stepped.begin(shown, width, columns, self._state)
         return taken.back(processed).array
 
     def new_generation(self) -> None:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
+        self._stepped = SteppedRow(self.processor) if can_step(self.processor) else None
+
+    @property
+    def state(self) -> Any:
+        """The state of the sequence of the last call, [1] row."""
+        stepped = None if self._stepped is None else self._stepped.state
+        return self._state if stepped is None else stepped
 
 
 class _Beginning:

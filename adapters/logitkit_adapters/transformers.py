@@ -26,10 +26,13 @@ from typing import Any
 
 from torch import Tensor
 
+from logitkit.automata.row_mask import as_array
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history import HistoryResolver
+from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
 from logitkit.processor import Processor, process_checked
+from logitkit.stepping import can_step
 from logitkit_adapters.tokenizer_bytes import vocabulary
 
 try:
@@ -75,11 +78,18 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
         left_pads: LeftPads,
     ) -> None:
         self.processor = processor
-        self.state: Any = None
+        self._state: Any = None
         self._left_pads = left_pads
         prompts = None if prompt is None else left_pads.without(prompt)
         self._resolver = HistoryResolver(processor, prompt=prompts, skip=left_pads.skip)
         self._columns: int | None = None
+        self._stepped = SteppedRow(processor) if can_step(processor) else None
+
+    @property
+    def state(self) -> Any:
+        """The state of the rows of the last call."""
+        stepped = None if self._stepped is None else self._stepped.state
+        return self._state if stepped is None else stepped
 
     @property
     def supports_continuous_batching(self) -> bool:  # type: ignore[override]
@@ -105,18 +115,34 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
                 generation before.
             Exception: What the processor raises; the hook is as it was before the call.
         """
+        stepped = self._stepped
+        alone = stepped is not None and _is_alone(input_ids, scores)
+        if stepped is not None and alone:
+            ids, width, columns = input_ids.numpy().tobytes(), input_ids.element_size(), scores.shape[1]
+            row = stepped.step(ids, width, columns)
+            if row is not None:
+                processed = scores.clone()
+                array, never, zero = as_array(processed)
+                row.process(array[0], never, zero)
+                return processed
         self._check(input_ids, scores)
+        if stepped is not None:
+            for shown in stepped.missed():
+                self._resolver.resolve(shown, vocabulary_size=stepped.columns, device="cpu")
         state, context = self._resolver.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
         # overwrite.
         after, processed = process_checked(self.processor, state, scores.clone(), context)
-        self.state, self._columns = after, scores.shape[1]
+        self._state, self._columns = after, scores.shape[1]
+        if stepped is not None and alone:
+            stepped.begin(ids, width, columns, after)
         return processed
 
     def new_generation(self) -> None:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
         self._columns = None
+        self._stepped = SteppedRow(self.processor) if can_step(self.processor) else None
 
     def _check(self, input_ids: Tensor, scores: Tensor) -> None:
         if input_ids.dim() != 2 or scores.dim() != 2:
@@ -139,6 +165,17 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
                 "second model, make a second hook"
             )
         self._left_pads.check(input_ids)
+
+
+def _is_alone(input_ids: Tensor, scores: Tensor) -> bool:
+    """Whether a call is about one row, on the CPU."""
+    return (
+        input_ids.dim() == scores.dim() == 2
+        and len(input_ids) == len(scores) == 1
+        and input_ids.device.type == scores.device.type == "cpu"
+        and not input_ids.is_floating_point()
+        and scores.is_floating_point()
+    )
 
 
 def logits_processor(

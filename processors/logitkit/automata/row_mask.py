@@ -48,7 +48,8 @@ def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
 SEEN = 1024
 
 
-@dataclass(slots=True, weakref_slot=True)
+# Compared by identity: what is equal is shared.
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class RowMask:
     """What one state of one automaton does to a row; exactly one of the ways below is filled in.
 
@@ -165,6 +166,18 @@ class RowMask:
         maybe_empty = not len(self.probe) or (row[self.probe[0]] == never and (row[self.probe] == never).all())
         if maybe_empty and (row == never).all():
             row[self.forced] = zero
+
+    def legal(self) -> NDArray[np.bool_]:
+        """Return [V] bool: which ids are allowed."""
+        if self.ceiling is not None:
+            return np.isnan(self.ceiling)
+        listed = np.zeros(self.size, np.bool_)
+        if self.allowed is not None:
+            listed[self.allowed] = True
+        elif self.banned is not None:
+            listed[self.banned] = True
+            np.logical_not(listed, out=listed)
+        return listed
 
     def keep_bits(self) -> NDArray[np.uint16]:
         """Return [V] uint16: all bits set where a token is allowed, for logits of 16 bits."""

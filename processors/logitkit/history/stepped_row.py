@@ -1,0 +1,93 @@
+"""A short cut in front of a resolver: a row alone that goes on by a token is stepped on the spot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.automata.automaton_row import AutomatonRow
+from logitkit.processor import Processor
+from logitkit.stepping import row_of
+
+__all__ = ["SteppedRow"]
+
+S = TypeVar("S")
+
+
+class SteppedRow(Generic[S]):
+    """Step the row of the last call, where a call goes on from it by one token or repeats it.
+
+    What is stepped the resolver does not see. Before it is asked about anything else, `missed` tells what it has to be told.
+
+    Args:
+        processor: Whose states they are. Those that have no `AutomatonRow` are never stepped.
+
+    Example:
+        >>> import logitkit as lk
+        >>> regex = lk.Regex("01*", lk.Vocabulary([b"0", b"1", None], eos_ids=[2]))
+        >>> state = regex.init_state(lk.Context.of([[1]], vocabulary_size=3))
+        >>> stepped = SteppedRow(regex)
+        >>> ids = np.array([1, 0])
+        >>> stepped.begin(ids[:1].tobytes(), ids.itemsize, 3, state)
+        >>> row = stepped.step(ids.tobytes(), ids.itemsize, 3)
+        >>> row is not None and torch.equal(row.state.state, regex.advance(state, torch.tensor([0])).state)
+        True
+        >>> [shown.tolist() for shown in stepped.missed()]
+        [[[1, 0]]]
+    """
+
+    def __init__(self, processor: Processor[S]) -> None:
+        self._processor = processor
+        self._row: AutomatonRow | None = None
+        self._known, self._width, self._columns = b"", 0, 0
+        # How much of what is known the resolver knows too.
+        self._told = 0
+
+    def step(self, ids: bytes, width: int, columns: int) -> AutomatonRow | None:
+        """Return the row, stepped to these ids, or None if that takes a resolver.
+
+        Args:
+            ids: The memory of all token ids of the row, prompt and pads included, in the order of bytes of this machine.
+            width: Bytes of an id.
+            columns: Of the logits.
+        """
+        row, known = self._row, self._known
+        if row is None or width != self._width or columns != self._columns or not ids.startswith(known):
+            return None
+        more = len(ids) - len(known)
+        if more:
+            token = int.from_bytes(ids[-width:], sys.byteorder, signed=True)
+            if more != width or token < 0:
+                return None
+            row.advance(token)
+            self._known = ids
+        return row
+
+    def begin(self, ids: bytes, width: int, columns: int, state: S) -> None:
+        """Go on from what a resolver found: for the arguments see `step`, and the state of the row."""
+        self._row = row_of(self._processor, state)
+        self._known, self._width, self._columns = ids, width, columns
+        self._told = len(ids)
+
+    @property
+    def state(self) -> Any:
+        """The state of the row, or None if there is none."""
+        return None if self._row is None else self._row.state
+
+    @property
+    def columns(self) -> int:
+        """Columns of the logits of the row."""
+        return self._columns
+
+    def missed(self) -> Iterator[Tensor]:
+        """Yield all ids of the row, [1, L], at each step that the resolver was not asked about; after that there is no row."""
+        row, self._row = self._row, None
+        if row is not None and self._told < len(self._known):
+            ids = torch.from_numpy(np.frombuffer(self._known, np.dtype(f"i{self._width}")).copy())[None]
+            for length in range(self._told // self._width + 1, ids.shape[1] + 1):
+                yield ids[:, :length]

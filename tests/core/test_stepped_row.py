@@ -1,0 +1,55 @@
+"""A row that is stepped without a resolver is where a resolver alone would have it, whatever calls come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.history import HistoryResolver
+from logitkit.history.stepped_row import SteppedRow
+from logitkit.stepping import can_step
+
+VOCABULARY = lk.Vocabulary([b"0", b"1", b"01", None], eos_ids=[3])
+CALLS = st.lists(
+    st.tuples(st.sampled_from(["grow", "grow", "grow", "repeat", "back", "jump"]), st.integers(0, 3)), max_size=12
+)
+
+
+@given(CALLS)
+def test_states_are_those_of_a_resolver_alone(calls: list[tuple[str, int]]) -> None:
+    regex = lk.Regex("0(?:1|01)*", VOCABULARY)
+    alone, behind = HistoryResolver(regex), HistoryResolver(regex)
+    stepped = SteppedRow(regex)
+    ids = [2, 1]
+    for call, token in calls:
+        ids = {"grow": [*ids, token], "repeat": ids, "back": ids[:-1] or ids, "jump": [*ids, token, 0]}[call]
+        shown = np.array([ids])
+        expected, _ = alone.resolve(torch.from_numpy(shown), vocabulary_size=4)
+        row = stepped.step(shown.tobytes(), 8, 4)
+        if row is None:
+            for missed in stepped.missed():
+                behind.resolve(missed, vocabulary_size=stepped.columns)
+            state, _ = behind.resolve(torch.from_numpy(shown), vocabulary_size=4)
+            stepped.begin(shown.tobytes(), 8, 4, state)
+        for found, wanted in zip(stepped.state, expected, strict=True):
+            assert torch.equal(found, wanted)
+        logits = torch.zeros(1, 4)
+        if row is not None:
+            row.process(logits.numpy()[0], -np.inf, 0.0)
+            context = lk.Context.of([[]], vocabulary_size=4)
+            assert torch.equal(logits, regex.process_logits(expected, torch.zeros(1, 4), context)[1])
+
+
+def test_what_does_more_than_mask_is_not_stepped() -> None:
+    class Louder(lk.Regex):
+        def process_logits(self, state: Any, logits: torch.Tensor, context: lk.Context) -> Any:
+            return super().process_logits(state, logits * 2, context)
+
+    assert can_step(lk.Regex("01", VOCABULARY))
+    assert not can_step(Louder("01", VOCABULARY))
+    assert not can_step(lk.chain(lk.Regex("01", VOCABULARY), lk.RepetitionPenalty(2.0)))

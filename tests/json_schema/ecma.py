@@ -39,7 +39,7 @@ def python_pattern(pattern: str) -> str:
 
     Example:
         >>> python_pattern(r"^\\d$")
-        '^[0-9](?!.|\\n)'
+        '^[0-9](?!.|\\\\n)'
     """
     written, at, inside = [], 0, False
     while at < len(pattern):

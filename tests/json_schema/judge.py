@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import jsonschema
@@ -86,7 +86,10 @@ def translated(schema: Any) -> Any:
 def _exact_number(text: str) -> int | Decimal:
     if text.lstrip("-").isdigit() and len(text) < 4000:
         return int(text)
-    number = Decimal(text)
+    try:
+        number = Decimal(text)
+    except InvalidOperation:  # such an exponent is only found where any number will do
+        number = Decimal(-1 if text.startswith("-") else 1)
     # Beyond that, an integer of so many digits would be written out.
     return int(number) if -500 < number.adjusted() < 500 and number == number.to_integral_value() else number
 

@@ -1,0 +1,218 @@
+"""logitkit against its peers over the corpus of schemas: what is taken, what is decided wrongly, and what it costs.
+
+Each document goes to every library as compact JSON with its keys in the schema's order; `jsonschema` has judged it before. Times
+are medians of one thread. outlines-core runs in a fork, and is stopped where compiling takes more than `--cap` seconds.
+
+    python -m benchmarks.bench_json_schema [--only TEXT] [--cap SECONDS] [--out benchmarks/results/json_schema.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import itertools
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.bench_peers import _better_backend, _commit, _processor
+from benchmarks.cold import forget
+from benchmarks.forks import in_fork
+from benchmarks.peer import Peer, Refused
+from benchmarks.schema_peers import LLGuidance, Logitkit, OutlinesCore, Spelling, XGrammar, accepts, compact
+from benchmarks.schema_steps import steps
+from benchmarks.walks import replay
+from logitkit.vocabulary import Vocabulary
+from tests import vocabularies
+from tests.json_schema.canonical import canonical
+from tests.json_schema.corpus import Case, cases
+from tests.json_schema.judge import exact, judge
+
+RESULTS = Path(__file__).parent / "results" / "json_schema.json"
+KINDS = (Logitkit, LLGuidance, XGrammar, OutlinesCore)
+STEPS = 60
+Record = dict[str, Any]
+Documents = list[tuple[str, bool]]
+
+
+def documents_of(case: Case) -> Documents:
+    """Return the texts of a case with their verdicts, which are those of `jsonschema`."""
+    validator = judge(case.schema)
+    found = [(canonical(d, validator), True) for d in case.valid] + [
+        (canonical(d, validator), False) for d in case.invalid
+    ]
+    assert all(
+        validator.is_valid(exact(d)) == valid for d, (_, valid) in zip((*case.valid, *case.invalid), found, strict=True)
+    )
+    return found
+
+
+def measure(
+    peer: Peer,
+    case: Case,
+    documents: Documents,
+    vocabulary: Vocabulary,
+    spell: Spelling,
+    done: Callable[[Record], None],
+) -> None:
+    """Measure one library on one schema; `done` gets the record after compiling, and once more at the end."""
+    record: Record = {"subject": peer.name, "case": case.name}
+    schema = compact(case.schema)
+    try:
+        times, product = _compiling(peer, schema, vocabulary)
+    except Refused as refused:
+        done(record | {"refused": " ".join(str(refused).split())[:200]})
+        return
+    record |= times
+    done(record)
+    found, tokens = _verdicts(peer, schema, product, documents, vocabulary, spell)
+    record |= found
+    done(record)
+    for rows in (1, 32) if tokens else ():
+        columns = _columns(tokens, rows)
+        logits = torch.zeros(rows, vocabulary.size)
+        if isinstance(peer, XGrammar):
+            peer.backend = _better_backend(peer, product, rows, vocabulary, columns[:5])
+        running = peer.start(_fresh(peer, schema, product), rows)
+        replay(running, columns, logits)
+        running.advance(torch.full((rows,), -1))
+        record[f"step_{rows}_s"] = statistics.median(replay(running, columns, logits))
+    if isinstance(peer, Logitkit):
+        record |= {"table_bytes": product.automaton.nbytes, "nests": bool(product.automaton.nesting.frames)}
+    done(record)
+
+
+def _fresh(peer: Peer, schema: str, product: Any) -> Any:
+    # A matcher of LLGuidance is both the grammar and the place in a text.
+    return peer.compile(schema) if isinstance(peer, LLGuidance) else product
+
+
+def _compiling(peer: Peer, schema: str, vocabulary: Vocabulary) -> tuple[Record, Any]:
+    """Time from the schema to the first masked row; return what was compiled last, too."""
+    clock = time.perf_counter
+    logits = torch.zeros(1, vocabulary.size)
+    compiled: list[float] = []
+    total: list[float] = []
+    product: Any = None
+    while len(total) < 2 or (sum(total) < 0.3 and len(total) < 5):
+        product = None
+        if isinstance(peer, Logitkit):
+            forget(vocabulary)
+        gc.collect()
+        gc.disable()
+        begin = clock()
+        product = peer.compile(schema)
+        compiled.append(clock() - begin)
+        peer.start(product, 1).mask(logits)
+        total.append(clock() - begin)
+        gc.enable()
+        if total[0] > 1:
+            break
+    return {"compile_s": statistics.median(compiled), "first_mask_s": statistics.median(total)}, product
+
+
+def _verdicts(
+    peer: Peer, schema: str, product: Any, documents: Documents, vocabulary: Vocabulary, spell: Spelling
+) -> tuple[Record, list[list[int]]]:
+    """Show every document to the library; return its mistakes, and the tokens of what it rightly took."""
+    logits = torch.zeros(1, vocabulary.size)
+    eos = vocabulary.eos_ids[0]
+    wrong_accepts: list[str] = []
+    wrong_rejects: list[str] = []
+    right: list[list[int]] = []
+    spaced = peer.compile_spaced(schema) if isinstance(peer, XGrammar) else None
+    for text, valid in documents:
+        tokens = spell(text.encode())
+        taken = accepts(peer.start(_fresh(peer, schema, product), 1), tokens, eos, logits)
+        if taken and valid:
+            right.append(tokens)
+        if spaced is not None:
+            taken = accepts(peer.start(spaced, 1), tokens, eos, logits)
+        if taken != valid:
+            (wrong_accepts if taken else wrong_rejects).append(text)
+    record: Record = {"documents": len(documents), "wrong_accepts": wrong_accepts, "wrong_rejects": wrong_rejects}
+    return record, right
+
+
+def _columns(texts: list[list[int]], rows: int) -> list[torch.Tensor]:
+    """Write the texts over and over, each row from another one on; -1 where a text ends."""
+    streams = []
+    for row in range(rows):
+        turned = texts[row % len(texts) :] + texts[: row % len(texts)]
+        stream = itertools.chain.from_iterable([*text, -1] for text in itertools.cycle(turned))
+        streams.append(list(itertools.islice(stream, STEPS)))
+    return list(torch.tensor(streams).T.contiguous())
+
+
+def peers_of(vocabulary: Vocabulary, kinds: tuple[type[Peer], ...]) -> list[Peer]:
+    """Make every library ready and touch it once, so that its kernels are there."""
+    peers = [kind(vocabulary) for kind in kinds]
+    for peer in (*peers, *(XGrammar(vocabulary, "torch_compile") for kind in kinds if kind is XGrammar)):
+        for rows in (1, 32):
+            running = peer.start(peer.compile('{"type": "boolean"}'), rows)
+            running.mask(torch.zeros(rows, vocabulary.size))
+    # Or every collection before a measurement would walk the vocabularies of all.
+    gc.collect()
+    gc.freeze()
+    return peers
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="part of the names of cases")
+    parser.add_argument("--cap", type=float, default=10.0, help="seconds for a compilation of outlines-core")
+    parser.add_argument("--peers", default="", help="names of libraries, with commas; all if empty")
+    parser.add_argument("--vocabulary", default="tekken")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    begin = time.time()
+    vocabulary: Vocabulary = getattr(vocabularies, arguments.vocabulary)()
+    spell = Spelling(vocabulary)
+    kinds = tuple(kind for kind in KINDS if not arguments.peers or kind.name in arguments.peers.split(","))
+    result: Record = {
+        "versions": {kind.name: kind.version() for kind in kinds}
+        | {"torch": torch.__version__, "python": platform.python_version()},
+        "commit": _commit(),
+        "vocabulary": arguments.vocabulary,
+        "cap_s": arguments.cap,
+        "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
+    }
+    peers = peers_of(vocabulary, kinds)
+    records: list[Record] = []
+    for case in cases():
+        if arguments.only not in case.name:
+            continue
+        documents = documents_of(case)
+        for peer in peers:
+            records.append(_measured(peer, case, documents, vocabulary, spell, arguments.cap))
+            print(json.dumps(records[-1], ensure_ascii=False)[:300], flush=True)
+    result["records"] = records
+    if Logitkit in kinds:
+        result["steps"] = steps(vocabulary)
+    result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
+    arguments.out.parent.mkdir(exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _measured(
+    peer: Peer, case: Case, documents: Documents, vocabulary: Vocabulary, spell: Spelling, cap: float
+) -> Record:
+    found: Record = {}
+    if not isinstance(peer, OutlinesCore):
+        measure(peer, case, documents, vocabulary, spell, found.update)
+        return found
+    last, stopped = in_fork(lambda done: measure(peer, case, documents, vocabulary, spell, done), cap, 60.0)
+    found = last or {"subject": peer.name, "case": case.name}
+    return found | ({"unfinished": stopped} if stopped else {})
+
+
+if __name__ == "__main__":
+    main()

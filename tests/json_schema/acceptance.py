@@ -1,0 +1,46 @@
+"""What the automaton over bytes of a schema accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import logitkit as lk
+from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.errors import ConfigurationError
+
+# One token a byte: nothing here depends on how texts are cut into tokens.
+BYTES = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
+
+
+def nested(schema: Any) -> NestedDfa:
+    """Compile a schema.
+
+    Raises:
+        UnsupportedSchema: It is refused.
+    """
+    return lk.JsonSchema(schema, BYTES).nested_dfa()
+
+
+def acceptor(schema: Any) -> Callable[[str], bool]:
+    """Return the function that says whether a text is in the language of a schema; unsatisfiable ones accept nothing.
+
+    Raises:
+        UnsupportedSchema: It is refused.
+    """
+    try:
+        found = nested(schema)
+    except ConfigurationError as error:
+        if "no value satisfies" not in str(error):
+            raise
+        return lambda _: False
+    # A text with a lone surrogate is none.
+    return lambda text: _is_text(text) and found.accepts(text.encode())
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,51 @@
+"""Generated schemas: what is written validates, and what validates can be written."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from tests.json_schema.acceptance import acceptor, nested
+from tests.json_schema.canonical import canonical
+from tests.json_schema.generated import instances, schemas
+from tests.json_schema.judge import exact, judge, parse
+from tests.json_schema.writing import Writer
+
+QUICK = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Phase.generate],  # the schema in the message is small enough, and shrinking it takes minutes
+)
+
+
+@QUICK
+@given(st.data())
+def test_values_are_accepted_exactly_if_they_are_valid(data: st.DataObject) -> None:
+    schema = data.draw(schemas)
+    try:
+        accepts = acceptor(schema)
+    except UnsupportedSchema:
+        return
+    validator = judge(schema)
+    for value in data.draw(st.lists(instances(schema), min_size=3, max_size=8)):
+        text = canonical(value, validator)
+        assert accepts(text) == validator.is_valid(exact(value)), (schema, text)
+
+
+@QUICK
+@given(schemas, st.integers(0, 2**32))
+def test_what_is_written_is_valid(schema: Any, seed: int) -> None:
+    try:
+        automaton = nested(schema)
+    except (UnsupportedSchema, ConfigurationError):
+        assume(condition=False)
+    validator = judge(schema)
+    rng, writer = random.Random(seed), Writer(automaton)
+    for _ in range(10):
+        validator.validate(parse(writer.write(rng)))

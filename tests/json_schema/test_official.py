@@ -1,0 +1,44 @@
+"""The official suite: every schema is refused by name, or judged as the suite does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import referencing.exceptions
+
+from logitkit.errors import UnsupportedSchema
+from tests.json_schema.acceptance import acceptor
+from tests.json_schema.canonical import canonical
+from tests.json_schema.judge import judge
+from tests.json_schema.official import Group, groups
+
+
+def verdicts(group: Group) -> dict[str, tuple[bool, bool]]:
+    """Return what is said of each instance, and what the suite says.
+
+    Raises:
+        UnsupportedSchema: The schema is refused.
+    """
+    accepts = acceptor(group.schema)
+    validator = judge(group.schema)
+    found = {}
+    for instance, valid in group.tests:
+        try:
+            text = canonical(instance, validator)
+        except referencing.exceptions.Unresolvable:
+            text = canonical(instance)
+        found[text] = accepts(text), valid
+    return found
+
+
+@pytest.mark.parametrize("group", groups(), ids=str)
+def test_group(group: Group) -> None:
+    try:
+        found = verdicts(group)
+    except UnsupportedSchema as error:
+        if error.pointer is None:
+            raise
+        return
+    wrong = {text: valid for text, (accepted, valid) in found.items() if accepted != valid}
+    assert not wrong, json.dumps(group.schema)

@@ -115,10 +115,15 @@ def test_banned_strings_beside_a_pattern(count: int, name: str, benchmark: Bench
 def test_sections(name: str, benchmark: BenchmarkFixture, tables: Tables) -> None:
     vocabulary = vocabularies.tekken()
     second = lk.Regex(PATTERNS[name], vocabulary)
-    assert read(lk.then(None, second, "</think>"), "hm</think>") == lk.then(None, second, "</think>").automaton.next(
-        read(lk.then(None, second, "</think>"), "hm</think"), (vocabulary.tokens.index(b">"))
-    )
-    measure(f"</think>, then {name}", lambda: lk.then(None, second, "</think>"), vocabulary, benchmark, tables)
+
+    def sections() -> Then:
+        made = lk.then(None, second, "</think>")
+        assert isinstance(made, Then)
+        return made
+
+    last = vocabulary.tokens.index(b">")
+    assert read(sections(), "hm</think>") == sections().automaton.next(read(sections(), "hm</think"), last)
+    measure(f"</think>, then {name}", sections, vocabulary, benchmark, tables)
 
 
 @pytest.mark.parametrize("rows", [1, 32])

@@ -60,6 +60,8 @@ class _Matcher:
                 return (at,) if found != node.negative else ()
             case Anchor():
                 return (at,) if self._anchor(node, at) else ()
+            case _:
+                raise AssertionError(f"no pattern has a {type(node).__name__}")
 
     def _sequence(self, parts: tuple[Node, ...], at: int) -> Ends:
         reached: Ends = (at,)

@@ -23,6 +23,7 @@ from benchmarks.side_by_side import seconds
 from benchmarks.tables import Tables
 from logitkit.automata.byte_dfa import DEAD
 from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.constraints.then import Then
 from tests import vocabularies
 
 STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'

@@ -140,6 +140,8 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
     costs = nothing
     for level in range(len(places) - 1, -1, -1):
         classes, targets, real = base.rows(slot, places[level])
+        # What is not real are rows of other automata, whose targets this one's tables may not have.
+        targets = torch.where(real, targets, DEAD)
         outside = targets >= states[:, None]
         which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
         rest = tables.rest[which].to(torch.int64)

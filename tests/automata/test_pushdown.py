@@ -275,4 +275,4 @@ def test_rows_of_different_depths_share_a_batch() -> None:
 def test_limits_hold_for_what_tokens_do() -> None:
     dfa = Nested(JSON, SMALL_JSON).nested_dfa()
     with pytest.raises(PatternTooLarge):
-        pushdown_automaton(dfa, tekken(), lk.Limits(work=20_000), "any JSON value")
+        pushdown_automaton(dfa, tekken(), lk.Limits(work=5_000), "any JSON value")

@@ -57,6 +57,7 @@ def _tensors(found: Any) -> Iterator[Tensor]:
 
 
 CONFIGURATIONS: tuple[dict[str, Any], ...] = (
+    {"json_schema": {"type": "array", "items": {"$ref": "#"}}, "top_k": 5},
     {"regex": "[0-9a-z]*", "repetition_penalty": 1.3, "logit_bias": {"5": 2.0}, "temperature": 0.7, "top_k": 9},
     {"choice": ["a", "ab"], "frequency_penalty": 0.3, "presence_penalty": 0.2, "top_p": 0.9, "no_repeat_ngram": 2},
     {"dry": 0.9, "thinking_budget": {"max_tokens": 3, "end": "-0"}, "min_p": 0.1, "typical_p": 0.9},

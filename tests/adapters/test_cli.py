@@ -23,10 +23,12 @@ from hypothesis import strategies as st
 
 import logitkit
 import logitkit_adapters.cli
+import logitkit_adapters.demo.cases
 from logitkit.errors import PatternSyntaxError
 from logitkit_adapters.cli import main
 from logitkit_adapters.demo.cases import own_case, shipped_cases
 from logitkit_adapters.demo.console import Console
+from logitkit_adapters.demo.contact import Contact
 from logitkit_adapters.demo.run import run_demo
 from logitkit_adapters.demo.table import Cell, columns, quoted, visible, width
 from logitkit_adapters.demo.transformers_engine import TransformersEngine
@@ -78,7 +80,7 @@ def demo() -> str:
     assert err.splitlines() == [
         "importing torch and transformers ...",
         "loading transformers and the demo model ...",
-        *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
+        *(f"{i} of 6: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
         "loading mlx-lm and the demo model ...",
         *(f"{i} of 4: {case.name} ..." for i, case in enumerate(shipped_cases()[:4], 1)),
         "loading llama.cpp and the demo model ...",
@@ -131,6 +133,19 @@ def is_person(text: str) -> bool:
     )
 
 
+def is_contact(text: str) -> bool:
+    contact = json.loads(text.replace(" ", ""))  # some of which are ends of lines
+    return (
+        list(contact) == ["name", "age", "active", "address"]
+        and re.fullmatch("[A-Z][a-z]+[A-Z][a-z]+", contact["name"]) is not None
+        and 18 <= contact["age"] <= 99
+        and isinstance(contact["active"], bool)
+        and list(contact["address"]) == ["email", "country"]
+        and is_email(contact["address"]["email"])
+        and contact["address"]["country"] in ("France", "Spain", "Peru")
+    )
+
+
 def is_price(text: str) -> bool:
     return re.fullmatch(r"€\d{1,3}\.\d\d", text) is not None
 
@@ -143,6 +158,7 @@ def is_price(text: str) -> bool:
         ("choice", 1, is_sentiment),
         ("JSON", 1, is_person),
         ("4 prompts, 4 beams", 4, is_price),
+        ("pydantic, 4 beams", 1, is_contact),
     ],
 )
 def test_demo_holds_each_text_to_its_format(demo: str, case: str, count: int, check: Any) -> None:
@@ -171,6 +187,25 @@ def test_demo_fits_a_page_and_is_plain_text(demo: str) -> None:
     assert max(map(width, demo.splitlines())) <= 100
     assert "\x1b" not in demo
     assert all(line == line.rstrip() for line in demo.splitlines())
+
+
+def test_the_pydantic_model_reads_what_is_written() -> None:
+    case = shipped_cases()[-1]
+    engine = TransformersEngine()
+    engine.load()
+    constraint = case.constraint(engine.vocabulary, logitkit.Limits())
+    (text,) = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams).texts
+    assert Contact.model_validate_json(text).model_dump_json() == text
+    assert case.check is not None
+    assert case.check(text)
+    assert not case.check(text.replace(":", ": ", 1)[:-1])
+    assert not case.check(re.sub(r"\d+", "17", text, count=1))
+
+
+def test_the_case_of_a_pydantic_model_is_left_out_without_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = [case.name for case in shipped_cases()]
+    monkeypatch.setattr(logitkit_adapters.demo.cases, "find_spec", lambda name: None)
+    assert [case.name for case in shipped_cases()] == everything[:-1]
 
 
 def test_own_pattern(capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,7 +373,7 @@ def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     [
         ("importing torch and transformers", 0.0),
         ("importing torch and transformers", 0.3),
-        ("1 of 5: date", 0.0),
+        ("1 of 6: date", 0.0),
     ],
 )
 def test_ctrl_c_ends_quietly(moment: str, seconds: float) -> None:

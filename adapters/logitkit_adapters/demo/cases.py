@@ -7,15 +7,32 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Protocol
 
-from logitkit import Choice, Limits, Regex, Vocabulary
+from torch import Tensor
 
-__all__ = ["Case", "own_case", "shipped_cases"]
+from logitkit import Choice, JsonSchema, Limits, Processor, Regex, Vocabulary
+
+__all__ = ["Case", "Constraint", "own_case", "shipped_cases"]
 
 _DATE = r"(19|20)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
 _EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
 _PERSON = rf'\{{"name": "Emma Brown", "age": [1-9]\d, "email": "{_EMAIL}", "active": (true|false)\}}'
 _PRICE = r"€\d{1,3}\.\d\d"
+
+
+class Constraint(Processor[Any], Protocol):
+    """A language over the tokens of a vocabulary."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens."""
+        ...
+
+    def is_finished(self, state: Any) -> Tensor:
+        """Return [B] bool: whether each row has had EOS."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -24,7 +41,7 @@ class Case:
 
     Args:
         name: A word or two.
-        language: The pattern or the options, to be shown.
+        language: What describes it, to be shown.
         prompts: Generated for in one batch.
         constraint: Makes the constraint for a vocabulary within limits.
         check: Says without logitkit whether a text is in the language; None if nothing else can.
@@ -35,7 +52,7 @@ class Case:
     name: str
     language: str
     prompts: tuple[str, ...]
-    constraint: Callable[[Vocabulary, Limits], Regex | Choice]
+    constraint: Callable[[Vocabulary, Limits], Constraint]
     check: Callable[[str], bool] | None
     beams: int = 1
     max_new_tokens: int = 64
@@ -45,7 +62,8 @@ def shipped_cases() -> tuple[Case, ...]:
     """Return the cases of a plain `logitkit demo`.
 
     Returns:
-        Cases with prompts after which the model by itself writes something else.
+        Cases with prompts after which the model by itself writes something else. That of a pydantic model is left
+        out where pydantic is missing.
     """
     return (
         _regex_case("date", _DATE, ["The meeting is on "], check=_matcher(_DATE)),
@@ -64,6 +82,7 @@ def shipped_cases() -> tuple[Case, ...]:
             check=_matcher(_PRICE),
             beams=4,
         ),
+        *([_pydantic_case()] if find_spec("pydantic") else []),
     )
 
 
@@ -101,6 +120,15 @@ def _choice_case(name: str, options: Sequence[str], prompts: Sequence[str]) -> C
         return Choice(options, vocabulary, limits=limits)
 
     return Case(name, ", ".join(options), tuple(prompts), constraint, lambda text: text in options)
+
+
+def _pydantic_case() -> Case:
+    from logitkit_adapters.demo.contact import LANGUAGE, Contact, is_contact
+
+    def constraint(vocabulary: Vocabulary, limits: Limits) -> JsonSchema:
+        return JsonSchema(Contact, vocabulary, limits=limits)
+
+    return Case("pydantic, 4 beams", LANGUAGE, ("A contact of ours: ",), constraint, is_contact, beams=4)
 
 
 def _matcher(pattern: str) -> Callable[[str], bool] | None:

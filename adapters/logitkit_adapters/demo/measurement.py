@@ -8,8 +8,8 @@ from itertools import count
 from statistics import median
 from time import perf_counter, thread_time
 
-from logitkit import Choice, Limits, Regex, Vocabulary
-from logitkit_adapters.demo.cases import Case
+from logitkit import Limits, Vocabulary
+from logitkit_adapters.demo.cases import Case, Constraint
 from logitkit_adapters.demo.engine import Engine
 
 __all__ = ["StepCost", "compile_seconds", "step_cost"]
@@ -39,8 +39,8 @@ class StepCost:
     rows: int
 
 
-def compile_seconds(constraint: Callable[[Vocabulary, Limits], Regex | Choice], vocabulary: Vocabulary) -> float:
-    """Measure from a pattern, or a list of options, to its automaton over tokens.
+def compile_seconds(constraint: Callable[[Vocabulary, Limits], Constraint], vocabulary: Vocabulary) -> float:
+    """Measure from a pattern, a list of options or a schema to its automaton over tokens.
 
     Args:
         constraint: Makes the constraint for a vocabulary within limits.
@@ -61,7 +61,7 @@ def compile_seconds(constraint: Callable[[Vocabulary, Limits], Regex | Choice], 
     return median(times)
 
 
-def step_cost(engine: Engine, case: Case, constraint: Regex | Choice, progress: Callable[[str], None]) -> StepCost:
+def step_cost(engine: Engine, case: Case, constraint: Constraint, progress: Callable[[str], None]) -> StepCost:
     """Measure a step of `generate` with a constraint beside one without.
 
     Args:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 
 import logitkit
-from logitkit import Choice, Context, Limits, Regex
-from logitkit_adapters.demo.cases import Case
+from logitkit import Context, Limits
+from logitkit_adapters.demo.cases import Case, Constraint
 from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.engine import Engine, Generation
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
@@ -20,7 +20,7 @@ __all__ = ["run_demo"]
 _TEXTS = (31, 32, 33)
 _COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
 _LEGEND = (
-    "Medians of CPU time. compile: from pattern to automaton. bare step: one step of generate alone;",
+    "Medians of CPU time. compile: what makes the automaton. bare step: one step of generate alone;",
     "with it: with the constraint, for as many tokens, in turns; the hook: what logitkit takes of that.",
     "Its time depends on rows and vocabulary, not on the model, which here is a very small one.",
 )
@@ -74,12 +74,12 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _valid(case: Case, constraint: Regex | Choice, held: Generation, row: int) -> bool:
+def _valid(case: Case, constraint: Constraint, held: Generation, row: int) -> bool:
     """Whether a constrained text is whole and in the language, by the case's own check too."""
     return _in_language(constraint, held.ids[row]) and (case.check is None or case.check(held.texts[row]))
 
 
-def _in_language(constraint: Regex | Choice, ids: Sequence[int]) -> bool:
+def _in_language(constraint: Constraint, ids: Sequence[int]) -> bool:
     """Whether token ids spell a text of the language and then end, as the automaton says.
 
     This is how bare texts are judged: `re` might never come to an end on a text that nobody foresaw.
@@ -98,7 +98,7 @@ def _head(release: str, engine: Engine, console: Console) -> list[str]:
 
 def _texts(
     case: Case,
-    constraint: Regex | Choice,
+    constraint: Constraint,
     free: Generation,
     held: Generation,
     judged: Sequence[bool],

@@ -167,12 +167,17 @@ def mlx_lm_chats() -> Chats:
     model, tokenizer = mlx_lm.load(str(model_dir()))[:2]
 
     def answer(caches: dict[int, Any] | None, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        def there(tokens: Any, logits: Any) -> Any:
+            # What a hook is given is not computed before somebody looks at it.
+            mx.eval(logits)
+            return mark(tokens, logits)
+
         cache: Any = None
         cached = 0
         if caches is not None:
             cache, cached = caches.setdefault(chat, (make_prompt_cache(model), 0))
         steps = generate_step(
-            mx.array(ids[cached:]), model, max_tokens=LIMIT, logits_processors=[mark], prompt_cache=cache
+            mx.array(ids[cached:]), model, max_tokens=LIMIT, logits_processors=[there], prompt_cache=cache
         )
         written = until((int(token) for token, _ in steps), tokenizer.eos_token_ids)
         if caches is not None:

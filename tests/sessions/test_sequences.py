@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import mlx.core as mx
 import pytest
 import torch
 
@@ -99,3 +100,39 @@ def test_the_positions_that_it_says_it_fed_are_those_that_the_model_saw(engine: 
         sequence.trim(6)
         sequence.feed([5])
     assert sum(fed) == sequence.positions_fed == 11
+
+
+def test_a_sequence_is_resumed_without_a_copy_where_that_saves_one(engine: Any) -> None:
+    sequence = engine.new()
+    sequence.feed(IDS)
+    saved = sequence.save()
+    resumed = engine.resume(sequence, 6)
+    assert (resumed is None) == hasattr(engine, "llama")
+    if resumed is not None:
+        assert resumed.cache is sequence.cache
+        assert near(resumed.feed([5, 6]), engine.new().feed([*IDS[:6], 5, 6]))
+        assert (resumed.tokens, resumed.positions_fed, resumed.forward_passes) == ((*IDS[:6], 5, 6), 2, 1)
+        # What was saved has not been written to.
+        assert near(engine.restore(saved, 10).feed([5]), engine.new().feed([*IDS, 5]))
+        assert near(engine.restore(resumed.save(), 7).feed([9]), engine.new().feed([*IDS[:6], 5, 9]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_the_likeliest_token_is_that_of_rounded_log_probabilities(dtype: torch.dtype) -> None:
+    engine = engine_of(*loaded("mlx-lm"))
+    name = str(dtype).removeprefix("torch.")
+    noise = torch.Generator().manual_seed(0)
+    others = 0
+    for scale in (0.01, 1.0, 8.0, 100.0):
+        for apart in (0.0, 1e-7, 1e-3, 0.06, 1.0):
+            logits = torch.randn(1280, generator=noise) * scale
+            place = int(logits[640:].argmax()) + 640
+            logits[place] = logits.max() * 1.1
+            logits[place - 640] = logits[place] * (1 - apart)
+            logits = logits.to(dtype)
+            scores = mx.array(logits.float().numpy()).astype(getattr(mx, name))
+            wanted: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
+            others += wanted != int(logits.argmax())
+            assert engine.greedy(logits) == wanted
+    # The test is about logits that only mlx's own roundings make alike.
+    assert others

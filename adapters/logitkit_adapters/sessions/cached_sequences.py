@@ -53,6 +53,8 @@ class CachedSequences:
         self._tree: PrefixTree[Kept] = PrefixTree(max_tokens)
         self._rolling = rolling
         self._last: tuple[int, ...] = ()
+        # The one that was kept last, which need not be copied to go on.
+        self._live: CachedSequence | None = None
 
     @property
     def tokens(self) -> int:
@@ -75,7 +77,7 @@ class CachedSequences:
             if rolled is not None:
                 return rolled
         for entry, shared in self._tree.matches(prompt[:-1]):
-            sequence = self._engine.restore(entry.value.saved, shared)
+            sequence = self._resumed(entry, shared) or self._engine.restore(entry.value.saved, shared)
             if sequence is not None:
                 self._tree.touch(entry)
                 return Begun(sequence, Reuse(0, shared, prompt[shared:]), entry.value.approximate)
@@ -84,6 +86,7 @@ class CachedSequences:
     def keep(self, sequence: CachedSequence, approximate: bool) -> None:
         """Keep a sequence as the last one, in place of those that it goes on from."""
         saved, tokens = sequence.save(), sequence.tokens
+        self._live = None
         if saved is None:
             return
         if saved.is_cuttable:
@@ -92,6 +95,7 @@ class CachedSequences:
                     self._tree.discard(entry.tokens)
         self._tree.put(tokens, Kept(saved, approximate))
         self._last = tokens
+        self._live = None if self._tree.get(tokens) is None else sequence
 
     def rewind(self, length: int) -> None:
         """Keep the first tokens only of the sequence that was kept last; none if its cache cannot be cut."""
@@ -102,7 +106,7 @@ class CachedSequences:
         sequence = self._engine.restore(kept.saved, length)
         saved = None if sequence is None else sequence.save()
         self._tree.discard(self._last)
-        self._last = self._last[:length]
+        self._last, self._live = self._last[:length], None
         if saved is not None:
             self._tree.put(self._last, Kept(saved, kept.approximate))
 
@@ -111,7 +115,16 @@ class CachedSequences:
         if any(entry.value.approximate for entry in self._tree.entries()):
             self._engine.forget()
         self._tree.clear()
-        self._last = ()
+        self._last, self._live = (), None
+
+    def _resumed(self, entry: Entry[Kept], length: int) -> CachedSequence | None:
+        """Return the first tokens of the sequence that was kept last, if that is the entry: nothing is copied then."""
+        sequence = self._live
+        if sequence is None or entry is not self._tree.get(self._last):
+            return None
+        # What it will have become if something is raised, nobody knows.
+        self._live = None
+        return self._engine.resume(sequence, length)
 
     def _roll(self, prompt: list[int]) -> Begun | None:
         """Return a beginning whose positions were shifted, if that is more than the common prefix."""

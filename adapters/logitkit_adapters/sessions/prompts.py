@@ -27,7 +27,7 @@ def read_prompts(prompt: Any, encode: Callable[[str], list[int]] | None) -> list
     if not isinstance(given, Iterable):
         raise ConfigurationError(f"prompt is {given!r}; give a text, a list of token ids, or several of either")
     rows = [given] if isinstance(given, str) else list(given)
-    if rows and all(as_integer(i) is not None for i in rows):
+    if rows and (_are_plain(rows) or all(as_integer(i) is not None for i in rows)):
         rows = [rows]
     if not rows:
         raise ConfigurationError(
@@ -44,9 +44,16 @@ def _tokens(prompt: Any, encode: Callable[[str], list[int]] | None) -> list[int]
             )
         tokens = encode(prompt)
     elif isinstance(prompt, Iterable):
-        tokens = [checked_integer("prompt", i, 0, 2**31 - 1) for i in prompt]
+        tokens = list(prompt)
+        if not _are_plain(tokens) or not 0 <= min(tokens) <= max(tokens) < 2**31:
+            tokens = [checked_integer("prompt", i, 0, 2**31 - 1) for i in tokens]
     else:
         raise ConfigurationError(f"a prompt is {prompt!r}; give a text or a list of token ids")
     if not tokens:
         raise ConfigurationError("a prompt has no tokens; give at least one, such as the model's BOS")
     return tokens
+
+
+def _are_plain(values: list[Any]) -> bool:
+    """Whether all are Python's integers; of a long prompt one by one takes long to say."""
+    return set(map(type, values)) == {int}

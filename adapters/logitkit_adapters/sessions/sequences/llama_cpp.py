@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -56,6 +57,9 @@ class LlamaCppEngine:
         sequence = LlamaCppSequence(self.context, saved.tokens, saved)
         return sequence if sequence.trim(length) else None
 
+    def resume(self, sequence: LlamaCppSequence, length: int) -> None:
+        """Return None: what is in the context is not copied by `restore` either."""
+
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
         return int(logits.argmax())
@@ -94,7 +98,7 @@ class LlamaCppSequence:
 
     def __init__(self, context: SharedContext, tokens: tuple[int, ...], kept: Kept | None = None) -> None:
         self._context = context
-        self._tokens = list(tokens)
+        self._tokens = array("i", tokens)
         self._kept = kept
         self.positions_fed = 0
         self.forward_passes = 0
@@ -103,6 +107,11 @@ class LlamaCppSequence:
     def tokens(self) -> tuple[int, ...]:
         """The tokens whose positions are cached."""
         return tuple(self._tokens)
+
+    @property
+    def ids(self) -> array[int]:
+        """The same as numbers of 32 bits, as the context has them."""
+        return self._tokens
 
     @property
     def length(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from array import array
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -40,6 +41,10 @@ class Owner(Protocol):
     def tokens(self) -> tuple[int, ...]:
         """The tokens whose positions are cached."""
 
+    @property
+    def ids(self) -> array[int]:
+        """The same as numbers of 32 bits, as the context has them."""
+
     def park(self) -> None:
         """Remember the cache, for it is another's turn."""
 
@@ -69,8 +74,8 @@ class SharedContext:
 
     def is_turn_of(self, owner: Owner) -> bool:
         """Whether the context holds exactly the tokens of a sequence whose turn it is."""
-        mine = self._owner is not None and self._owner() is owner
-        return mine and self._llama.n_tokens == len(owner.tokens) and self._holds(owner.tokens)
+        is_owner = self._owner is not None and self._owner() is owner
+        return is_owner and self._llama.n_tokens == len(owner.ids) and self._holds(owner.ids)
 
     def begin_turn(self, owner: Owner) -> None:
         """Take what the context holds for the cache of a sequence."""
@@ -166,7 +171,7 @@ class SharedContext:
             raise
         return torch.from_numpy(np.stack(rows)) if all_positions else torch.from_numpy(rows[0])
 
-    def _holds(self, tokens: tuple[int, ...]) -> bool:
+    def _holds(self, tokens: Sequence[int]) -> bool:
         """Whether the context begins with these tokens."""
         llama = self._llama
         return len(tokens) <= llama.n_tokens and np.array_equal(llama.input_ids[: len(tokens)], tokens)

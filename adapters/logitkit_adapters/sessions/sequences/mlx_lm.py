@@ -21,6 +21,9 @@ __all__ = ["MlxLmEngine", "MlxLmSequence"]
 # As many tokens at a time as `generate_step` runs through the model.
 STEP = 2048
 
+# Above every distance of the two likeliest tokens from the logarithm of the sum: at most that of the number of tokens.
+ROUNDED = 64.0
+
 
 class Segment(NamedTuple):
     """Keys and values of a run of positions, which nothing writes to.
@@ -99,8 +102,17 @@ class MlxLmEngine:
                 layer.update_and_fetch(*(mx.concatenate(list(part), 2) for part in zip(*parts, strict=True)))
         return MlxLmSequence(self, saved.tokens[:length], cache, origin)
 
+    def resume(self, sequence: MlxLmSequence, length: int) -> MlxLmSequence | None:
+        """Return the first tokens of a sequence that is used by nobody any more."""
+        return MlxLmSequence(self, sequence.tokens, sequence.cache, sequence.origin) if sequence.trim(length) else None
+
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token of what mlx-lm compares: log-probabilities, which may be rounded alike."""
+        (first, second), places = torch.topk(logits.float(), 2)
+        # Rounding is monotonous: it makes two alike only that are no further apart than what it takes away.
+        away = torch.finfo(logits.dtype).eps * (ROUNDED + float(first - second))
+        if float(first - second) > away:
+            return int(places[0])
         scores = mx.array(logits.float().numpy()).astype(getattr(mx, str(logits.dtype).removeprefix("torch.")))
         found: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
         return int(found)
@@ -151,7 +163,7 @@ class MlxLmSequence:
     ) -> None:
         self._engine = engine
         self._tokens = list(tokens)
-        self._origin = origin
+        self.origin = origin
         self.cache = cache
         self.positions_fed = 0
         self.forward_passes = 0
@@ -175,8 +187,10 @@ class MlxLmSequence:
             if begin == end:
                 continue
             output = self._engine.model(mx.array(ids[begin:end])[None], cache=self.cache)[0]
-            mx.eval([layer.state for layer in self.cache])
             parts.append(output if all_positions else output[-1:])
+            if end - begin == STEP:
+                # Bounds the memory. A shorter step is computed with the last token, without logits of its own.
+                mx.eval([layer.state for layer in self.cache])
         logits = mx.concatenate(parts) if all_positions else parts[-1]
         mx.eval(logits)
         self._tokens.extend(ids)
@@ -194,7 +208,7 @@ class MlxLmSequence:
             for layer in self.cache:
                 layer.trim(removed)
             del self._tokens[length:]
-            self._origin = _first(self._origin, length)
+            self.origin = _first(self.origin, length)
         return True
 
     def shift(self, drop: int) -> bool:
@@ -211,27 +225,27 @@ class MlxLmSequence:
             for layer, (keys, values) in zip(self.cache, moved, strict=True):
                 layer.update_and_fetch(keys, values)
         del self._tokens[:drop]
-        self._origin = ()
+        self.origin = ()
         return True
 
     def fork(self) -> MlxLmSequence | None:
         """Return a sequence that goes its own way, on memory of its own."""
         if not (_is_plain(self.cache) or _can_go_on(self.cache)):
             return None
-        return MlxLmSequence(self._engine, self.tokens, copy.deepcopy(self.cache), self._origin)
+        return MlxLmSequence(self._engine, self.tokens, copy.deepcopy(self.cache), self.origin)
 
     def save(self) -> Saved | None:
         """Return the cache as it is now."""
         if not _is_plain(self.cache):
             return Saved(self.tokens, cache=copy.deepcopy(self.cache)) if _can_go_on(self.cache) else None
-        done = sum(segment.length for segment in self._origin)
+        done = sum(segment.length for segment in self.origin)
         if done < self.length:
             pairs = [layer.keys_and_values() for layer in self.cache]
             # Without what is shared, and without the memory that the whole lies in.
             new = tuple((_own(keys[:, :, done:]), _own(values[:, :, done:])) for keys, values in pairs)
             mx.eval(new)
-            self._origin = (*self._origin, Segment(new, self.length - done))
-        return Saved(self.tokens, self._origin)
+            self.origin = (*self.origin, Segment(new, self.length - done))
+        return Saved(self.tokens, self.origin)
 
 
 def _first(segments: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:

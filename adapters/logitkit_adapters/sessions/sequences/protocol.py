@@ -104,6 +104,12 @@ class SequenceEngine(Protocol):
     def restore(self, saved: SavedSequence, length: int) -> CachedSequence | None:
         """Return a sequence of the first `length` tokens of a saved one; None where the cache cannot."""
 
+    def resume(self, sequence: Any, length: int) -> CachedSequence | None:
+        """Return the first `length` tokens of a sequence that is used by nobody any more, without a copy.
+
+        None where that is not possible, or `restore` does as well.
+        """
+
     def greedy(self, logits: Tensor) -> int:
         """Return the token that the engine's own greedy search takes: of logits [V], which may be overwritten."""
 

@@ -121,6 +121,14 @@ class TransformersEngine:
                 cache.update(keys, values, place)
         return TransformersSequence(self, saved.tokens[:length], cache, origin)
 
+    def resume(self, sequence: TransformersSequence, length: int) -> TransformersSequence | None:
+        """Return the first tokens of a sequence that is used by nobody any more."""
+        return (
+            TransformersSequence(self, sequence.tokens, sequence.cache, sequence.origin)
+            if sequence.trim(length)
+            else None
+        )
+
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
         return int(logits.argmax())
@@ -162,7 +170,7 @@ class TransformersSequence:
     ) -> None:
         self._engine = engine
         self._tokens = list(tokens)
-        self._origin = origin
+        self.origin = origin
         self.cache = cache
         self.positions_fed = 0
         self.forward_passes = 0
@@ -199,7 +207,7 @@ class TransformersSequence:
             for layer in self.cache.layers:
                 layer.keys, layer.values = layer.keys[:, :, :length], layer.values[:, :, :length]
             del self._tokens[length:]
-            self._origin = _first(self._origin, length)
+            self.origin = _first(self.origin, length)
         return True
 
     def shift(self, drop: int) -> bool:
@@ -210,25 +218,25 @@ class TransformersSequence:
             layer.keys = self._engine.rotation.back(layer.keys[:, :, drop:], drop)
             layer.values = layer.values[:, :, drop:]
         del self._tokens[:drop]
-        self._origin = ()
+        self.origin = ()
         return True
 
     def fork(self) -> TransformersSequence | None:
         """Return a sequence that goes its own way, on the same memory."""
         if not (_is_plain(self.cache) or _can_go_on(self.cache)):
             return None
-        return TransformersSequence(self._engine, self.tokens, _copied(self.cache), self._origin)
+        return TransformersSequence(self._engine, self.tokens, _copied(self.cache), self.origin)
 
     def save(self) -> Saved | None:
         """Return the cache as it is now."""
         if not _is_plain(self.cache):
             return Saved(self.tokens, cache=_copied(self.cache)) if _can_go_on(self.cache) else None
-        done = sum(segment.length for segment in self._origin)
+        done = sum(segment.length for segment in self.origin)
         if done < self.length:
             # Without what is shared, and without the memory that the whole lies in.
             new = tuple((la.keys[:, :, done:].clone(), la.values[:, :, done:].clone()) for la in self.cache.layers)
-            self._origin = (*self._origin, Segment(new, self.length - done))
-        return Saved(self.tokens, self._origin)
+            self.origin = (*self.origin, Segment(new, self.length - done))
+        return Saved(self.tokens, self.origin)
 
 
 def _first(segments: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:

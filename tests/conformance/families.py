@@ -10,7 +10,27 @@ import logitkit as lk
 from tests.adapters.demo import vocabulary
 from tests.conformance.cases import RECORD, processors
 
-FAMILIES = ("languages", "texts", "stops", "token ids", "repetition", "distribution", "reasoning", "chains")
+FAMILIES = (
+    *("languages", "schemas", "recursive schemas", "texts", "stops", "token ids", "repetition", "distribution"),
+    *("reasoning", "chains"),
+)
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "pattern": "^[A-Z][a-z]+$", "maxLength": 12},
+        "age": {"type": "integer", "minimum": 18, "maximum": 99},
+        "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 2},
+    },
+    "required": ["name", "age"],
+    "additionalProperties": False,
+}
+TREE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"id": {"type": "integer"}, "parts": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["parts"],
+    "additionalProperties": False,
+}
 
 
 @cache
@@ -19,6 +39,8 @@ def family(name: str) -> lk.Processor[Any]:
     v = vocabulary()
     make: dict[str, Callable[[], lk.Processor[Any]]] = {
         "languages": lambda: lk.Regex(RECORD, v),
+        "schemas": lambda: lk.JsonSchema(SCHEMA, v),
+        "recursive schemas": lambda: lk.JsonSchema(TREE, v, whitespace="bounded", closing=32),
         "texts": lambda: lk.chain(lk.ForcedPrefix("The ", v), lk.BannedStrings(["the ", "a", "."], v)),
         "stops": lambda: lk.StopStrings([". ", "\n", " and", "e"], v),
         "token ids": lambda: lk.chain(

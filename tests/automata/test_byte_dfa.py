@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from logitkit.automata import byte_dfa
+from logitkit.automata import in_utf8
 from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits
@@ -187,7 +187,7 @@ def test_rows_whose_hashes_meet(monkeypatch: pytest.MonkeyPatch) -> None:
 
     rows = np.array([[1, 2], [2, 1], [1, 2], [0, 3], [3, 0]], np.int32)
     monkeypatch.setattr(np.random, "default_rng", lambda _: Ones())
-    number, first, content = byte_dfa._group(rows, np.array([[0, 1]]), np.arange(5), np.zeros(5, np.int64))
+    number, first, content = in_utf8._group(rows, np.array([[0, 1]]), np.arange(5), np.zeros(5, np.int64))
     assert np.array_equal(rows[first][number], rows)
     assert np.array_equal(content, rows[first])
     assert len(first) == 4

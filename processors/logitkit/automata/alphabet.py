@@ -34,20 +34,16 @@ class Alphabet:
     def of(cls, sets: Iterable[CharSet]) -> Alphabet:
         """Find the coarsest partition of which every set is a union."""
         distinct = list(dict.fromkeys(sets))
-        edges = {0, SURROGATES[0], SURROGATES[1] + 1}
-        for charset in distinct:
-            for first, last in charset.ranges:
-                edges.add(first)
-                edges.add(last + 1)
+        flat = np.array([pair for charset in distinct for pair in charset.ranges], np.int64).reshape(-1, 2)
+        first, behind = flat[:, 0], flat[:, 1] + 1
+        edges = {0, SURROGATES[0], SURROGATES[1] + 1, *first.tolist(), *behind.tolist()}
         edges.discard(MAX_CODE_POINT + 1)
         bounds = np.array(sorted(edges), np.int64)
         # Signature of a run: the sets it belongs to. +1 at a range's first run, -1 behind its last, then a running sum.
         delta = np.zeros((len(distinct), len(bounds) + 1), np.int8)
-        for row, charset in enumerate(distinct):
-            if charset.ranges:
-                flat = np.array(charset.ranges, np.int64)
-                delta[row, np.searchsorted(bounds, flat[:, 0])] += 1
-                delta[row, np.searchsorted(bounds, flat[:, 1] + 1)] -= 1
+        rows = np.repeat(np.arange(len(distinct)), [len(charset.ranges) for charset in distinct])
+        delta[rows, bounds.searchsorted(first)] += 1
+        delta[rows, bounds.searchsorted(behind)] -= 1
         inside = np.cumsum(delta[:, :-1], axis=1, dtype=np.int8).astype(bool)
         inside[:, np.searchsorted(bounds, SURROGATES[0])] = False
         packed = np.packbits(inside, axis=0).T.tobytes() or bytes(len(bounds))

@@ -6,8 +6,9 @@ from logitkit.automata.alphabet import Alphabet
 from logitkit.automata.alternating import determinise_guarded
 from logitkit.automata.assertions import has_assertions, without_anchors
 from logitkit.automata.atomic import without_atomic_groups
-from logitkit.automata.byte_dfa import ByteDfa, to_bytes
+from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.guarded import guarded_positions
+from logitkit.automata.in_utf8 import to_bytes
 from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.positions import positions_of

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import starts
-from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa, to_bytes
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.concatenation import joint_byte_classes, reached
+from logitkit.automata.in_utf8 import to_bytes
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import Limits
 from logitkit.automata.nested_dfa import NEVER, NestedDfa

@@ -1,13 +1,13 @@
-"""From characters to bytes: UTF-8 as a tree of decisions over the symbols of an alphabet.
+"""From characters to bytes: UTF-8 as a tree of decisions over classes of characters.
 
-The bytes of a character lead from the root to a leaf that is its symbol. Subtrees that decide alike are one node, so `.` needs a
-handful of nodes and Unicode's word characters a few hundred. The tree belongs to the alphabet; every state of an
-automaton shares it.
+The bytes of a character lead from the root to a leaf that is its class. Subtrees that decide alike are one node, so `.` needs a
+handful of nodes and Unicode's word characters a few hundred. Every state of an automaton shares the tree.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,44 +20,98 @@ LEADS = (
     (2, np.arange(0xE0, 0xF0), (np.arange(0xE0, 0xF0) & 0x0F) << 12),
     (3, np.arange(0xF0, 0xF5), (np.arange(0xF0, 0xF5) & 0x07) << 18),
 )
+FIRST_LEAD = 0xC2
 # Code points below these are overlong in so many continuation bytes.
 SMALLEST = {1: 0x80, 2: 0x800, 3: 0x10000}
 
 NOWHERE = bytes(64 * 8)
 
+# A partition of so many runs or more is that of a rare pattern, and its tree is not kept.
+MANY_RUNS = 4096
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Utf8Tree:
-    """The decisions of UTF-8 for one alphabet.
+    """The decisions of UTF-8 beyond ASCII for one partition of its characters into classes; class 0 is read by no state.
+
+    Most patterns share a few trees, such as that of `.` or of `\\d`: a tree knows no symbols, and is made once.
 
     Args:
-        ascii: [128] symbol of each one-byte character.
-        leads: For each lead byte (index 0 is 0xC2), its node.
+        classes: Number of classes, 0 included.
         heights: [N] continuation bytes that a node still expects; node 0 is dead.
-        children: [N, 64] by continuation byte: a symbol where the height is 1, else a node.
+        children: [N, 64] by continuation byte: a class where the height is 1, else a node.
+        shown: [N, K] the child for one byte of each kind of continuation bytes that no node tells apart.
+        leads: For each kind of lead bytes, its node.
+        byte_class: [128] kind of each byte from 0x80 on: 0 leads nowhere, then those of continuation bytes, then of lead bytes.
     """
 
-    ascii: NDArray[np.int64]
-    leads: NDArray[np.int64]
+    classes: int
     heights: NDArray[np.int64]
     children: NDArray[np.int64]
+    shown: NDArray[np.int64]
+    leads: NDArray[np.int64]
+    byte_class: NDArray[np.int64]
+
+    @property
+    def continuations(self) -> int:
+        """Number of kinds of continuation bytes."""
+        return self.shown.shape[1]
 
     @classmethod
-    def of(cls, alphabet: Alphabet) -> Utf8Tree:
-        """Build the tree from the top, one level at a time, and merge equal nodes from the bottom."""
-        builder = _Builder(alphabet)
-        leads = np.concatenate([builder.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
-        return cls(
-            alphabet.symbol_at(np.arange(128)),
-            leads,
-            np.array(builder.heights, np.int64),
-            np.array(builder.rows, np.int64).reshape(-1, 64),
-        )
+    def of(cls, alphabet: Alphabet) -> tuple[Utf8Tree, list[int]]:
+        """Return the tree of an alphabet, and the symbol of each of its classes."""
+        cut = int(alphabet.bounds.searchsorted(0x80, side="right"))
+        number = {0: 0}
+        runs = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbols[cut - 1 :].tolist()]
+        make = _tree if len(runs) < MANY_RUNS else _tree.__wrapped__
+        return make(alphabet.bounds[cut:].tobytes(), tuple(runs)), [*number]
+
+
+@lru_cache(maxsize=32)
+def _tree(bounds: bytes, classes: tuple[int, ...]) -> Utf8Tree:
+    """Build a tree from the top, one level at a time, and merge equal nodes from the bottom."""
+    builder = _Builder(np.append(0, np.frombuffer(bounds, np.int64)), np.array(classes))
+    leads = np.concatenate([builder.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
+    children = np.array(builder.rows, np.int64).reshape(-1, 64)
+    continuation_class, first_continuations = _kinds(np.ascontiguousarray(children.T))
+    lead_class, first_leads = _kinds(leads[:, None])
+    lead_class[lead_class > 0] += len(first_continuations)
+    byte_class = np.zeros(128, np.int64)
+    byte_class[: len(continuation_class)] = continuation_class
+    byte_class[FIRST_LEAD - 0x80 : FIRST_LEAD - 0x80 + len(lead_class)] = lead_class
+    return Utf8Tree(
+        max(classes) + 1,
+        np.array(builder.heights, np.int64),
+        children,
+        children[:, first_continuations],
+        leads[first_leads],
+        byte_class,
+    )
+
+
+def _kinds(columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
+    """Group bytes by content, given as a row for each; what leads nowhere is 0.
+
+    Returns:
+        The kind of each byte, and the first byte of each kind from 1 on.
+    """
+    content, width = columns.tobytes(), columns[0].nbytes
+    number = {bytes(width): 0}
+    kinds = [number.setdefault(content[i : i + width], len(number)) for i in range(0, len(content), width)]
+    return np.array(kinds), [kinds.index(kind) for kind in range(1, len(number))]
 
 
 class _Builder:
-    def __init__(self, alphabet: Alphabet) -> None:
-        self.alphabet = alphabet
+    """Numbers the nodes of a tree as they are met.
+
+    Args:
+        bounds: First code point of each run; the first run reaches back to 0.
+        classes: Class of each run.
+    """
+
+    def __init__(self, bounds: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+        self.bounds = bounds
+        self.classes = classes
         self.heights = [0]
         self.rows: list[NDArray[np.int64]] = [np.zeros(64, np.int64)]
         self.known: dict[tuple[int, bytes], int] = {}
@@ -65,30 +119,30 @@ class _Builder:
     def nodes(self, height: int, first: NDArray[np.int64], smallest: int) -> NDArray[np.int64]:
         """Return the nodes that decide the 64 ** height code points from each of `first` on."""
         span = 64**height
-        bounds, symbols = self.alphabet.bounds, self.alphabet.symbols
+        bounds, classes = self.bounds, self.classes
         run = np.searchsorted(bounds, first, side="right") - 1
         run_end = np.append(bounds[1:], 0x110000)[run]
         uniform = (run_end >= first + span) & (first >= smallest)
         result = np.zeros(len(first), np.int64)
-        for symbol in np.unique(symbols[run[uniform]]).tolist():
-            result[uniform & (symbols[run] == symbol)] = self.uniform(height, symbol)
+        for kind in np.unique(classes[run[uniform]]).tolist():
+            result[uniform & (classes[run] == kind)] = self.uniform(height, kind)
         mixed = np.flatnonzero(~uniform)
         if len(mixed):
             starts = (first[mixed, None] + np.arange(64) * (span // 64)).ravel()
             legal = (starts + span // 64 > smallest) & (starts <= 0x10FFFF)
             below = np.zeros(len(starts), np.int64)
             if height == 1:
-                below[legal] = self.alphabet.symbol_at(starts[legal])
+                below[legal] = classes[bounds.searchsorted(starts[legal], side="right") - 1]
             else:
                 below[legal] = self.nodes(height - 1, starts[legal], smallest)
             result[mixed] = self.numbered(height, below.reshape(-1, 64))
         return result
 
-    def uniform(self, height: int, symbol: int) -> int:
-        """Return the node all of whose characters are one symbol."""
-        if symbol == 0:
+    def uniform(self, height: int, kind: int) -> int:
+        """Return the node all of whose characters are of one class."""
+        if kind == 0:
             return 0
-        below = symbol if height == 1 else self.uniform(height - 1, symbol)
+        below = kind if height == 1 else self.uniform(height - 1, kind)
         return self.numbered(height, np.full((1, 64), below, np.int64))[0]
 
     def numbered(self, height: int, rows: NDArray[np.int64]) -> list[int]:

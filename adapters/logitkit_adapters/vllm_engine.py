@@ -45,7 +45,8 @@ def engine_vocabulary(vllm_config: Any) -> Vocabulary:
     """
     model = vllm_config.model_config
     size = model.get_vocab_size()
-    key = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.trust_remote_code, size)
+    which = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.skip_tokenizer_init)
+    key = (*which, model.trust_remote_code, size)
     found = _vocabularies.get(key)
     if found is None:
         found = _vocabularies[key] = _read(model, size)

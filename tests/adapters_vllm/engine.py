@@ -36,6 +36,7 @@ def start(**more: Any) -> Any:
     from vllm import LLM
 
     settings: dict[str, Any] = {
+        "model": str(model_dir()),
         "max_num_seqs": 16,
         "max_model_len": 256,
         "max_num_batched_tokens": 32,
@@ -48,7 +49,7 @@ def start(**more: Any) -> Any:
         "dtype": "float32",
         "seed": 0,
     }
-    return LLM(str(model_dir()), **{**settings, **more})
+    return LLM(**{**settings, **more})
 
 
 def generate(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
@@ -87,8 +88,13 @@ def main() -> None:
 
 def run_apart(batches: Any, wrote: Path, plugin: bool, settings: dict[str, Any], environment: dict[str, str]) -> Any:
     """Run batches in a process of its own, and return what it wrote."""
-    task = json.dumps({"plugin": plugin, "settings": settings, "batches": batches})
-    command = [sys.executable, "-m", "tests.adapters_vllm.engine", task, str(wrote)]
+    task = {"plugin": plugin, "settings": settings, "batches": batches}
+    return run_script("tests.adapters_vllm.engine", task, wrote, environment)
+
+
+def run_script(module: str, task: dict[str, Any], wrote: Path, environment: dict[str, str]) -> Any:
+    """Give a module a task, in a process of its own, and return what it wrote."""
+    command = [sys.executable, "-m", module, json.dumps(task), str(wrote)]
     run = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )

@@ -1,0 +1,71 @@
+"""Engines that start, or say why they do not; run as a script, in a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from logitkit.errors import LogitkitError
+from tests.adapters_vllm import engine
+
+
+def keep_asynchronous_scheduling() -> None:
+    """Have vLLM schedule ahead where it is told to: on a CPU it switches that off, although it can."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    original = CpuPlatform.check_and_update_config.__func__
+
+    def check(cls: Any, config: Any) -> None:
+        asked = config.scheduler_config.async_scheduling
+        original(cls, config)
+        config.scheduler_config.async_scheduling = asked
+
+    CpuPlatform.check_and_update_config = classmethod(check)
+
+
+def count_hidden_tokens() -> list[int]:
+    """Count the requests of each step whose newest token vLLM does not know when the step begins."""
+    from logitkit_adapters.vllm import LogitsProcessor
+
+    counts: list[int] = []
+    original = LogitsProcessor.update_state
+
+    def update(self: Any, batch_update: Any) -> None:
+        original(self, batch_update)
+        rows = self._rows._rows.values() if self._rows is not None else ()
+        counts.append(sum(row.output[-1:] == [-1] for row in rows))
+
+    LogitsProcessor.update_state = update  # type: ignore[method-assign]
+    return counts
+
+
+def main() -> None:
+    """Start an engine for each of some settings, in turn, and write what it said."""
+    task = json.loads(sys.argv[1])
+    keep_asynchronous_scheduling()
+    hidden = count_hidden_tokens()
+    found: dict[str, Any] = {}
+    for name, settings in task["starts"].items():
+        hidden.clear()
+        try:
+            llm = engine.start(**settings)
+        except LogitkitError as error:
+            found[name] = {"error": f"{type(error).__name__}: {error}"}
+            continue
+        outputs = engine.generate(llm, task["requests"])
+        found[name] = {
+            "tokens": [list(output.token_ids) for output in outputs],
+            "scheduler": type(llm.llm_engine.engine_core.engine_core.scheduler).__name__,
+            "hidden": sum(hidden),
+        }
+        # It takes with it what engines of a process share, so before the next one has it.
+        del llm
+        gc.collect()
+    Path(sys.argv[2]).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -7,7 +7,8 @@
 - *Logits are changed where they are*, in llama.cpp's own candidates.
 - *Errors* of a processor, Ctrl-C among them, reach the caller as they are, and the token is not returned.
   llama-cpp-python by itself drops them; so the first call of `logits_processor` wraps `Llama.generate`,
-  `Llama.sample` and `Llama.create_completion`, which behave as before for calls without a hook of logitkit.
+  `Llama.sample` and `Llama.create_completion`, which behave as before for calls without a hook of logitkit. A hook may
+  also be called by a function of yours that is in the list.
 - *`logit_bias`* works beside it, and comes first. *`grammar`* and the sampling parameters come after. *Other
   processors* may stand in the same list, before or after, and are guarded as well.
 - *One generation at a time*: a second one on the same `Llama` makes the first raise, if it goes on. *`draft_model`*
@@ -42,7 +43,8 @@ except ImportError as error:
         "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'"
     ) from error
 
-from logitkit_adapters.llama_cpp_guard import Call, GuardedHook, install, report
+from logitkit_adapters.llama_cpp_guard import install
+from logitkit_adapters.llama_cpp_guarded_list import Call, GuardedHook, own_of_generation, report
 from logitkit_adapters.sessions import Session, continuous
 
 __all__ = ["LlamaCppLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]
@@ -84,10 +86,12 @@ class LlamaCppLogitsProcessor(GuardedHook):
             Exception: What the processor raises.
         """
         try:
+            own = own_of_generation(self, lambda: self._resolver_of(self._prompt))
             ids, logits = call_to_torch(input_ids, scores)
             self._left_pads.check(ids.tensor)
             columns, device = logits.tensor.shape[1], logits.tensor.device
-            state, context = self._resolver.resolve(ids.tensor, vocabulary_size=columns, device=device)
+            resolver = self._resolver if own is None else own
+            state, context = resolver.resolve(ids.tensor, vocabulary_size=columns, device=device)
             self._state, processed = process_checked(self.processor, state, logits.tensor, context)
             self._stepped = None
             return logits.back(processed).array

@@ -10,9 +10,9 @@ import llama_cpp
 from logitkit_adapters.demo import gguf_path
 
 
-def loaded(**options: Any) -> Any:
+def loaded(*, kind: type[llama_cpp.Llama] = llama_cpp.Llama, **options: Any) -> Any:
     settings = {"n_ctx": 512, "type_k": 0, "type_v": 0, "n_threads": 1, "n_threads_batch": 1, "verbose": False}
-    return llama_cpp.Llama(str(gguf_path()), **{**settings, **options})
+    return kind(str(gguf_path()), **{**settings, **options})
 
 
 @cache

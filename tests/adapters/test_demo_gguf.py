@@ -10,7 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit_adapters.demo import gguf_path
+from logitkit.errors import ConfigurationError
+from logitkit_adapters.demo import gguf_model, gguf_path
 from logitkit_adapters.demo.gguf_model import cached
 from tests.adapters.demo import model, tokenizer
 from tests.adapters.demo_llama_cpp import llama, loaded
@@ -87,9 +88,36 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tmp_path: Path, mon
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(ConfigurationError, match=r"the cache: no space .* nor to a temporary folder: no space"):
         cached(b"content", "a.gguf")
     assert list((tmp_path / "logitkit").iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_to_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))  # no user may write into a file, not even root
+    path = cached(b"content", "a.gguf")
+    assert path.read_bytes() == b"content"
+    assert cached(b"content", "a.gguf") == path
+    assert tmp_path not in path.parents
+    assert blocked.read_bytes() == b""
+
+
+def test_an_error_says_why_there_is_no_place_for_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("no home")
+
+    def refused() -> Path:
+        raise PermissionError(13, "Permission denied", "/temporary")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "")
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(gguf_model, "_folder_of_this_process", refused)
+    with pytest.raises(
+        ConfigurationError, match=r"no home nor to .*Permission denied: '/temporary'; set XDG_CACHE_HOME"
+    ):
+        cached(b"content", "a.gguf")
 
 
 def test_a_cache_folder_that_is_no_absolute_path_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

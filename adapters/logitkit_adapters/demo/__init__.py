@@ -33,10 +33,13 @@ def gguf_path() -> Path:
     """Return the shipped model as a GGUF file with float32 weights, for llama.cpp.
 
     It is written once, to the folder `logitkit` in `$XDG_CACHE_HOME` (default `~/.cache`), under a name that tells
-    its content.
+    its content; where that cannot be written to, to a folder that goes when the process ends.
 
     Returns:
         A file of 2.9 MB.
+
+    Raises:
+        ConfigurationError: Neither folder can be written to.
 
     Example:
         >>> from logitkit_adapters.demo import gguf_path

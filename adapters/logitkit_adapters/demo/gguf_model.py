@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
+from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo.gguf_file import UInt32, encode_gguf
 
 __all__ = ["cached", "convert"]
@@ -64,24 +66,57 @@ def cached(content: bytes, name: str) -> Path:
         name: The file's name, with its suffix; the key comes between.
 
     Returns:
-        The path. Processes that write it at once do not disturb each other.
+        The path; where the cache cannot be written to, one in a folder that goes when the process ends. Processes that write it
+        at once do not disturb each other.
+
+    Raises:
+        ConfigurationError: Neither folder can be written to.
     """
+    key = hashlib.sha256(content).hexdigest()[:16]
+    file = f"{Path(name).stem}-{key}{Path(name).suffix}"
+    refused: list[str] = []
+    for place, folder_of in (("the cache", _user_folder), ("a temporary folder", _folder_of_this_process)):
+        try:
+            path = folder_of() / file
+            if not path.is_file() or path.read_bytes() != content:
+                _write(path, content)
+        except (OSError, RuntimeError) as error:
+            refused.append(f"{place}: {error}")
+        else:
+            return path
+    raise ConfigurationError(
+        f"{name} was not written to {' nor to '.join(refused)}; set XDG_CACHE_HOME or TMPDIR to a folder that can be written to, "
+        f"with room for {len(content):,} bytes"
+    )
+
+
+def _user_folder() -> Path:
     root = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG specification: a relative path is to be ignored.
     base = Path(root) if Path(root).is_absolute() else Path.home() / ".cache"
-    key = hashlib.sha256(content).hexdigest()[:16]
-    path = base / "logitkit" / f"{Path(name).stem}-{key}{Path(name).suffix}"
-    if not path.is_file() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(prefix=f".{path.stem}-", dir=path.parent, delete=False) as unfinished:
-            try:
-                unfinished.write(content)
-                unfinished.close()
-                Path(unfinished.name).replace(path)
-            except BaseException:
-                Path(unfinished.name).unlink(missing_ok=True)
-                raise
-    return path
+    return base / "logitkit"
+
+
+def _folder_of_this_process() -> Path:
+    return Path(_temporary().name)
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that goes when the process ends."""
+    return tempfile.TemporaryDirectory(prefix="logitkit-")
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(prefix=f".{path.stem}-", dir=path.parent, delete=False) as unfinished:
+        try:
+            unfinished.write(content)
+            unfinished.close()
+            Path(unfinished.name).replace(path)
+        except BaseException:
+            Path(unfinished.name).unlink(missing_ok=True)
+            raise
 
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,115 @@
+"""What an engine's step waits for where a request comes back with 8,000 tokens of output, for each row of the registry.
+
+An engine that runs out of cache lets a request go, and takes it up again with all that it has said: states are made anew out of
+prompt and output. The output is one that the processor allows, and stops early where its language does. A vocabulary of 131,072
+ids stands behind the small one of the registry's own. On the CPU with one thread; medians of several resumptions, before which the
+automata have met the text, as they have where a request comes back. Run `pytest benchmarks/bench_resume.py
+--benchmark-json=FILE`, or `python -m benchmarks.bench_resume`.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import logitkit as lk
+from benchmarks.side_by_side import medians
+from benchmarks.tables import Tables
+from logitkit.errors import ConfigurationError
+from logitkit.pipeline.batch import BatchedRequests
+from logitkit.pipeline.entering import NewRequest
+from logitkit.pipeline.steps import steps_of
+from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary
+
+OUTPUT = 8_000
+PROMPT = [3, 4, 5] * 40
+COLUMNS = 131_072
+ROUNDS = 15
+
+EVERYTHING: dict[str, Any] = {
+    "regex": r"[0-9a-z ,.\n-]*",
+    "repetition_penalty": 1.1,
+    "frequency_penalty": 0.1,
+    "presence_penalty": 0.1,
+    "no_repeat_ngram": 12,
+    "dry": 0.8,
+    "banned_strings": ["zzzzzzzz"],
+    "stop_strings": ["yyyyyyyy"],
+    "thinking_budget": {"max_tokens": 9000, "end": "xxxxxxxx"},
+    "min_new_tokens": 9000,
+    "logit_bias": {"5": 1.0},
+    "temperature": 0.7,
+    "top_k": 50,
+    "top_p": 0.9,
+    "xtc": 0.5,
+}
+
+
+def has_steps(row: Row) -> bool:
+    try:
+        return bool(steps_of(row.processor))
+    except ConfigurationError:
+        return False
+
+
+@cache
+def wide() -> lk.Vocabulary:
+    """The small vocabulary, and many tokens of several letters behind it."""
+    draws = random.Random(0)
+    more = [
+        bytes(draws.choices(b"abcdefghijklmnopqrstuvwxyz 0123456789", k=draws.randint(2, 9))) for _ in range(COLUMNS)
+    ]
+    return lk.Vocabulary([*TOKENS, *more[: COLUMNS - len(TOKENS)]], eos_ids=[EOS], pad_id=vocabulary().pad_id)
+
+
+def output(row: Row) -> list[int]:
+    """Return tokens that the processor allows, drawn at random, up to the end of its language or `OUTPUT` of them."""
+    draws = random.Random(row.name)
+    batch = BatchedRequests("cpu")
+    batch.arrange([NewRequest(row.processor, PROMPT)])
+    columns = vocabulary().size
+    said: list[int] = []
+    while len(said) < OUTPUT:
+        allowed = (batch.process_logits(torch.zeros(1, columns))[0] > -torch.inf).numpy().nonzero()[0].tolist()
+        going_on = [token for token in allowed if token > 2 and token < len(TOKENS)]
+        if not going_on:
+            break
+        said.append(draws.choice(going_on))
+        batch.advance(torch.tensor(said[-1:]))
+    return said
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if has_steps(row)], ids=str)
+def test_resume(row: Row, benchmark: BenchmarkFixture, tables: Tables) -> None:
+    measure(row.name, row.make(wide()), output(row), benchmark, tables)
+
+
+def test_resume_all_at_once(benchmark: BenchmarkFixture, tables: Tables) -> None:
+    """A request that asks for a processor of every kind that keeps what was said, each at its longest."""
+    processor = lk.from_config(EVERYTHING, wide())
+    draws = random.Random(0)
+    said = [draws.choice(range(3, 40)) for _ in range(OUTPUT)]
+    measure("all at once", processor, said, benchmark, tables)
+
+
+def measure(
+    name: str, processor: lk.Processor[Any], said: list[int], benchmark: BenchmarkFixture, tables: Tables
+) -> None:
+    def resume() -> None:
+        BatchedRequests("cpu").arrange([NewRequest(processor, PROMPT, said)])
+
+    took = medians({"resume": resume}, rounds=ROUNDS, warmup=1)["resume"]
+    table = tables.table("What a step waits for a request that comes back, ms", "row", "tokens of output", "ms")
+    table.add(name, len(said), took * 1e3)
+    benchmark.extra_info.update(tokens=len(said), seconds=took)
+    benchmark.pedantic(resume, rounds=1)
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, "-q", *sys.argv[1:]]))

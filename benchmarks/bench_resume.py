@@ -2,8 +2,8 @@
 
 An engine that runs out of cache lets a request go, and takes it up again with all that it has said: states are made anew out of
 prompt and output. The output is one that the processor allows, and stops early where its language does. A vocabulary of 131,072
-ids stands behind the small one of the registry's own. On the CPU with one thread; medians of several resumptions, before which the
-automata have met the text, as they have where a request comes back. Run `pytest benchmarks/bench_resume.py
+ids stands behind the small one of the registry's own. On the CPU with one thread; medians of several resumptions, before which
+the automata have met the text, as they have where a request comes back. Run `pytest benchmarks/bench_resume.py
 --benchmark-json=FILE`, or `python -m benchmarks.bench_resume`.
 """
 

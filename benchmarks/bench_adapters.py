@@ -48,11 +48,11 @@ def processors() -> dict[str, lk.Processor[Any]]:
 
 
 def histories(rows: int, length: int, steps: int, columns: int) -> list[Integers]:
-    """The ids of every step: random ones, and then a letter after the other."""
+    """The ids of every step, each in memory of their own as in engines: random ones, and then a letter after the other."""
     letter = vocabularies.tekken().tokens.index(b"a") if columns == WIDTH else 0
     ids = np.random.default_rng(0).integers(columns, size=(rows, length + steps))
     ids[:, length:] = letter
-    return [ids[:, : length + step] for step in range(steps)]
+    return [ids[:, : length + step].copy() for step in range(steps)]
 
 
 def random_logits(rows: int, columns: int) -> Floats:

@@ -16,6 +16,9 @@ __all__ = ["HostRows"]
 # everything.
 PROBE = 4
 
+# So many ids are compared as fast as a few.
+SMALL = 4096
+
 # New columns that count as branches before it is found out which of them are.
 UNSORTED = 32
 
@@ -51,9 +54,10 @@ class HostRows(HistoryRows):
             return True
         if mine[0, stop - 1] != given[0, stop - 1]:
             return False
-        probe = max(start, stop - PROBE)
-        if len(mine) > 1 and not _all(mine[:, probe:stop] == given[:, probe:stop]):
-            return False
+        if len(mine) > 1 and len(mine) * (stop - start) > SMALL:
+            probe = max(start, stop - PROBE)
+            if not _all(mine[:, probe:stop] == given[:, probe:stop]):
+                return False
         return _all(mine[:, start:stop] == given[:, start:stop])
 
     def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:

@@ -47,7 +47,7 @@ class Lineage:
         # What the engine calls these rows, if it says.
         self.sequence: Hashable = None
         self.trails: dict[Port, Trail] = {}
-        self._contexts: dict[Port, tuple[Context, Tensor]] = {}
+        self._contexts: dict[Port, tuple[Context, Tensor | None, Integers]] = {}
         self._family: Integers | None = None
 
     def follow(self, shown: Shown, jumps: bool) -> int | None:
@@ -178,13 +178,15 @@ class Lineage:
             base = self.generation.root(processor, port)[0]
             if self.origin is not None:
                 base = select_context(base, torch.from_numpy(self.origin).to(port.device))
-            known = base, torch.from_numpy(-self.skips).to(port.device)
+            device = port.device
+            known = base, None if device.type == "cpu" else torch.from_numpy(-self.skips).to(device), -self.skips
             store(self._contexts, port, known)
-        base, offset = known
+        base, offset, host = known
+        lengths = torch.from_numpy(host + length) if offset is None else offset + length
         return Context(
             prompt=base.prompt,
             prompt_lengths=base.prompt_lengths,
-            lengths=offset + length,
+            lengths=lengths,
             vocabulary_size=base.vocabulary_size,
             device=base.device,
             max_length=base.max_length,

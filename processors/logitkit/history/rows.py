@@ -34,7 +34,10 @@ class Shown:
 
     def columns(self, start: int) -> Tensor:
         """Return a copy of the tokens from a column on: [R] if it is one column, [R, T] otherwise."""
-        return self.ids[:, start].clone() if start == self.length - 1 else self.ids[:, start:].clone()
+        if start != self.length - 1:
+            return self.ids[:, start:].clone()
+        # numpy touches less memory, all of which a model or a copy of logits has thrown out of the processor's caches.
+        return self.ids[:, start].clone() if self.array is None else torch.from_numpy(self.array[:, start].copy())
 
 
 class Parents(NamedTuple):

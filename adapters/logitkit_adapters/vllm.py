@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import BankFull, ConfigurationError
+from logitkit_adapters.vllm_compiled import share_compiled
 from logitkit_adapters.vllm_engine import (
     check_tokens_are_shown,
     drafts_of,
@@ -49,7 +50,12 @@ _configurations: dict[str, Configurations] = {}
 
 
 def _configurations_of(vllm_config: Any | None) -> Configurations:
-    found = any_vocabulary() if vllm_config is None else engine_vocabulary(vllm_config)
+    if vllm_config is None:
+        found = any_vocabulary()
+    else:
+        found = engine_vocabulary(vllm_config)
+        # Requests are admitted in one process, and run in another.
+        share_compiled(found, vllm_config)
     return _configurations.setdefault(found.content_key, Configurations(found))
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from logitkit.automata.automaton_files import AutomatonFiles
 from logitkit.automata.bank import Bank
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.vocabulary import Vocabulary
@@ -33,6 +34,8 @@ class Shared:
         self._bytes = 0
         self._in_work: dict[Hashable, threading.Lock] = {}
         self.bank = Bank()
+        # Where other processes find what is compiled here, if there are any, and the other way round.
+        self.files: AutomatonFiles | None = None
         self._others: dict[type, object] = {}
 
     def once(self, kind: type[T], make: Callable[[], T]) -> T:
@@ -65,7 +68,7 @@ class Shared:
                 return found
             made: TokenAutomaton | None = None
             try:
-                made = compile_()
+                made = self._found_or_made(key, compile_)
             finally:
                 # In one step: whoever comes now finds either the work or its result.
                 with self._lock:
@@ -73,6 +76,16 @@ class Shared:
                     if made is not None:
                         self._keep(key, made)
             return made
+
+    def _found_or_made(self, key: Hashable, compile_: Callable[[], TokenAutomaton]) -> TokenAutomaton:
+        files = self.files
+        if files is None:
+            return compile_()
+        found = files.read(key)
+        if found is None:
+            found = compile_()
+            files.write(key, found)
+        return found
 
     def _keep(self, key: Hashable, made: TokenAutomaton) -> None:
         before = self._automata.pop(key, None)

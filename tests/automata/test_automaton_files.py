@@ -1,0 +1,160 @@
+"""What one process has compiled is found by another, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.automata.automaton_files import AutomatonFiles
+from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.shared import shared_by
+from logitkit.automata.token_automaton import TokenAutomaton
+
+TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
+
+OTHER = """
+import sys
+from pathlib import Path
+import logitkit as lk
+from logitkit.automata.automaton_files import AutomatonFiles
+from logitkit.automata.shared import shared_by
+vocabulary = lk.Vocabulary({tokens!r}, eos_ids=[7])
+shared_by(vocabulary).files = AutomatonFiles(Path(sys.argv[1]), vocabulary.content_key)
+print(lk.Regex("(ab)*", vocabulary).automaton.content_key)
+"""
+
+
+@pytest.fixture
+def vocabulary() -> lk.Vocabulary:
+    return lk.Vocabulary(TOKENS, eos_ids=[7])
+
+
+@pytest.fixture
+def files(vocabulary: lk.Vocabulary, tmp_path: Path) -> Iterator[AutomatonFiles]:
+    shared = shared_by(vocabulary)
+    shared.files = AutomatonFiles(tmp_path / "files", vocabulary.content_key)
+    yield shared.files
+    shared.files = None
+
+
+def compiled_again(vocabulary: lk.Vocabulary) -> None:
+    shared = shared_by(vocabulary)
+    shared._automata.clear()
+    shared._bytes = 0
+
+
+def mask(processor: Any, context: lk.Context) -> torch.Tensor:
+    found: torch.Tensor = processor.process_logits(processor.init_state(context), torch.zeros(1, 8), context)[1]
+    return found
+
+
+def test_every_kind_comes_back_as_it_was(vocabulary: lk.Vocabulary, files: AutomatonFiles) -> None:
+    nesting = {"type": "array", "items": {"$ref": "#"}}
+    for make in (
+        lambda: lk.Regex("(ab)*b", vocabulary),
+        lambda: lk.Choice(["a", "ab"], vocabulary),
+        lambda: lk.BannedStrings(["ab"], vocabulary),
+        lambda: lk.JsonSchema(nesting, vocabulary),
+        lambda: lk.JsonSchema(nesting, vocabulary, closing=True),
+        lambda: lk.ThinkingBudget(4, "b", vocabulary),
+    ):
+        compiled_again(vocabulary)
+        first = make()
+        compiled_again(vocabulary)
+        second = make()
+        assert second.automaton is not first.automaton
+        assert type(second.automaton) is type(first.automaton)
+        assert second.automaton.content_key == first.automaton.content_key
+        context = lk.Context.of([[]], vocabulary_size=8)
+        masks = [mask(processor, context) for processor in (first, second)]
+        assert torch.equal(*masks)
+
+
+def test_another_process_finds_it(vocabulary: lk.Vocabulary, files: AutomatonFiles) -> None:
+    program = OTHER.format(tokens=TOKENS)
+    run = subprocess.run([sys.executable, "-c", program, str(files.folder)], capture_output=True, text=True, check=True)
+    wanted = lk.Regex("(ab)*", vocabulary).automaton
+    assert run.stdout.strip() == wanted.content_key
+    assert len([*files.folder.iterdir()]) == 1
+    found = files.read((lk.Regex, "(ab)*", DEFAULT_LIMITS))
+    assert found is not None
+    assert found.content_key == wanted.content_key
+
+
+def automaton(vocabulary: lk.Vocabulary, pattern: str = "(ab)*") -> TokenAutomaton:
+    return lk.Regex(pattern, vocabulary).automaton
+
+
+def test_keys_are_told_apart(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    key = (lk.Regex, "a", DEFAULT_LIMITS)
+    made.write(key, automaton(vocabulary))
+    assert made.read(key) is not None
+    assert made.read((lk.Choice, "a", DEFAULT_LIMITS)) is None
+    assert made.read((lk.Regex, b"a", DEFAULT_LIMITS)) is None
+    assert made.read((lk.Regex, "a", lk.Limits(states=9))) is None
+    assert made.read((lk.Regex, ("a",), DEFAULT_LIMITS)) is None
+    assert made.read((lk.Regex, True)) is None
+    assert AutomatonFiles(tmp_path, "other").read(key) is None
+
+
+def test_what_has_no_spelling_is_not_written(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    made.write(("a", object()), automaton(vocabulary))
+    assert not [*tmp_path.iterdir()]
+    assert made.read(("a", object())) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\x02\0\0\0\0\0\0\0{}"])
+def test_a_file_that_is_none_is_not_there(vocabulary: lk.Vocabulary, tmp_path: Path, content: bytes) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    made.write("a", automaton(vocabulary))
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
+    assert made.read("a") is None
+
+
+def test_a_folder_of_others_is_not_used(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path / "files", vocabulary.content_key)
+    made.write("a", automaton(vocabulary))
+    made.folder.chmod(0o777)
+    assert made.read("a") is None
+    made.write("b", automaton(vocabulary))
+    assert len([*made.folder.iterdir()]) == 1
+    made.folder.rename(tmp_path / "elsewhere")
+    made.folder.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").chmod(0o700)
+    assert made.read("a") is None
+
+
+def test_a_new_folder_is_for_its_owner_alone(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = AutomatonFiles(tmp_path / "files", vocabulary.content_key)
+        made.write("a", automaton(vocabulary))
+    finally:
+        os.umask(before)
+    assert made.folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_oldest_go_first(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    AutomatonFiles(tmp_path / "one", vocabulary.content_key).write("a", automaton(vocabulary))
+    (one,) = (tmp_path / "one").iterdir()
+    made = AutomatonFiles(tmp_path / "some", vocabulary.content_key, limit=3 * one.stat().st_size)
+    for number in range(5):
+        made.write(number, automaton(vocabulary))
+    assert [number for number in range(5) if made.read(number) is not None] == [2, 3, 4]
+
+
+def test_a_folder_that_cannot_be_made_is_no_error(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path / "not" / "there", vocabulary.content_key)
+    made.write("a", automaton(vocabulary))
+    assert made.read("a") is None

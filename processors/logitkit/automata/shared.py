@@ -68,7 +68,12 @@ class Shared:
                 return found
             made: TokenAutomaton | None = None
             try:
-                made = self._found_or_made(key, compile_)
+                files = self.files
+                made = None if files is None else files.read(key)
+                if made is None:
+                    made = compile_()
+                    if files is not None:
+                        files.write(key, made)
             finally:
                 # In one step: whoever comes now finds either the work or its result.
                 with self._lock:
@@ -76,16 +81,6 @@ class Shared:
                     if made is not None:
                         self._keep(key, made)
             return made
-
-    def _found_or_made(self, key: Hashable, compile_: Callable[[], TokenAutomaton]) -> TokenAutomaton:
-        files = self.files
-        if files is None:
-            return compile_()
-        found = files.read(key)
-        if found is None:
-            found = compile_()
-            files.write(key, found)
-        return found
 
     def _keep(self, key: Hashable, made: TokenAutomaton) -> None:
         before = self._automata.pop(key, None)

@@ -1,10 +1,11 @@
 """logitkit against its peers over the suite, side by side: compiling, whole generations, and single steps.
 
-One thread; each number is a median where it is quick enough to repeat. For each pattern the libraries follow one another; each
+One thread; each number is a median where it is quick enough to repeat, of the processor's time, so that other programs count
+little. For each pattern the libraries follow one another; each
 writes random legal tokens first (`walks`), whose texts `re` judges, and is then timed along these tokens. outlines-core runs in a
 fork of the same process, since it may need minutes: beyond `CAP` seconds it is stopped.
 
-    python -m benchmarks.bench_peers [--only TEXT] [--vocabulary tekken] [--out benchmarks/results/peers.json]
+    python -m benchmarks.bench_peers [--only TEXT] [--peers NAMES] [--vocabulary tekken] [--out benchmarks/results/peers.json]
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ STEPS = 100
 CAP = 20.0  # seconds for a compilation of outlines-core
 WALK_CAP = 2.0  # seconds for a walk; a slower one makes fewer steps, and its total is scaled up
 RESULTS = Path(__file__).parent / "results" / "peers.json"
+KINDS: tuple[type[Peer], ...] = (Logitkit, LLGuidance, XGrammar, OutlinesCore)
 VOCABULARIES = ("tekken", "sentencepiece_32k")
 Record = dict[str, Any]
 
@@ -70,7 +72,7 @@ def measure(peer: Peer, entry: Entry, vocabulary: Vocabulary, done: Callable[[Re
 
 def _compiling(peer: Peer, pattern: str, vocabulary: Vocabulary) -> tuple[Record, Any]:
     """Time from the pattern to the first masked row; return what was compiled last, too."""
-    clock = time.perf_counter
+    clock = time.process_time
     logits = torch.zeros(1, vocabulary.size)
     compiled: list[float] = []
     total: list[float] = []
@@ -127,7 +129,7 @@ def _timed(
     product: Any,
     compile_s: float,
 ) -> Record:
-    clock = time.perf_counter
+    clock = time.process_time
     logits = torch.zeros(rows, vocabulary.size)
     totals: list[float] = []
     kept: Any = product
@@ -187,22 +189,22 @@ def measure_forked(peer: Peer, entry: Entry, vocabulary: Vocabulary) -> Record:
     return record | ({"unfinished": stopped} if stopped else {})
 
 
-def measure_vocabulary(name: str, entries: list[Entry], hopeless: set[str]) -> Record:
-    """Measure all libraries on patterns over one vocabulary, outlines-core not on those that are hopeless for it."""
+def measure_vocabulary(name: str, entries: list[Entry], hopeless: set[str], kinds: Sequence[type[Peer]]) -> Record:
+    """Measure libraries on patterns over one vocabulary, outlines-core not on those that are hopeless for it."""
     vocabulary: Vocabulary = getattr(vocabularies, name)()
     setup: dict[str, float] = {}
     peers: list[Peer] = []
-    for kind in (Logitkit, LLGuidance, XGrammar, OutlinesCore):
+    for kind in kinds:
         vocabulary.__dict__.clear()
-        begin = time.perf_counter()
+        begin = time.process_time()
         peers.append(kind(vocabulary))
-        setup[kind.name] = time.perf_counter() - begin
+        setup[kind.name] = time.process_time() - begin
     assert isinstance(peers[0], Logitkit)
     peers[0] = Logitkit(vocabulary)
     for peer in peers:  # compiles kernels, and touches every library once
         for rows in (1, 32):
             walk(peer.start(peer.compile(r"[ab]+"), rows), rows, vocabulary, 3)
-    for rows in (1, 32):
+    for rows in (1, 32) if XGrammar in kinds else ():
         compiled = XGrammar(vocabulary, "torch_compile")
         walk(compiled.start(compiled.compile(r"[ab]+"), rows), rows, vocabulary, 3)
     bare = {rows: _bare(rows, vocabulary.size) for rows in (1, 32)}
@@ -239,14 +241,19 @@ def _bare(rows: int, size: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="part of the names of patterns")
+    parser.add_argument(
+        "--peers", default="", help="names of libraries to measure beside logitkit; all if none is given"
+    )
     parser.add_argument("--vocabulary", choices=VOCABULARIES, action="append")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     entries = [*SUITE, *PEER_SUITES]
+    named = arguments.peers.split()
+    kinds = [kind for kind in KINDS if kind is Logitkit or not named or kind.name in named]
     begin = time.time()
     result: Record = {
-        "versions": {p.name: p.version() for p in (Logitkit, LLGuidance, XGrammar, OutlinesCore)}
+        "versions": {p.name: p.version() for p in kinds}
         | {"torch": torch.__version__, "python": platform.python_version()},
         "commit": _commit(),
         "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
@@ -257,7 +264,7 @@ def main() -> None:
     result["vocabularies"] = {}
     hopeless: set[str] = set()
     for name in arguments.vocabulary or VOCABULARIES:
-        found = measure_vocabulary(name, [e for e in entries if arguments.only in e.name], hopeless)
+        found = measure_vocabulary(name, [e for e in entries if arguments.only in e.name], hopeless, kinds)
         result["vocabularies"][name] = found
         hopeless |= {r["pattern"] for r in found["records"] if "first_mask_s" not in r and "unfinished" in r}
         entries = list(SUITE)

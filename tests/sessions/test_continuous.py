@@ -217,7 +217,7 @@ def test_drawn_tokens_have_the_model_s_probabilities() -> None:
 
 def test_beams_find_the_best_texts_with_their_weights() -> None:
     options = [" yes", " no", " not really", " never"]
-    found = choice(*options, num_beams=3)([QUESTION, PROMPT])
+    found = choice(*options, num_beams=3, length_penalty=0.0)([QUESTION, PROMPT])
     assert (found.batch_size, found.num_samples) == (2, 3)
     assert torch.equal(found.weights, found.weights.sort(1, descending=True).values)
     assert len(set(found.rows)) == 6

@@ -13,7 +13,7 @@ import logitkit as lk
 from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
-from tests.sessions.continuation import PROMPT, PROMPTS, lengths
+from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
 from tests.sessions.engines import ENGINES, loaded, watched
 
 
@@ -111,11 +111,43 @@ def test_generators_mix_and_rows_finish_at_different_times(engine: str) -> None:
         assert generator(engine)(s[row, :], max_new_tokens=3).rows[0] == found.rows[row]
 
 
+@pytest.mark.parametrize("how", [{}, {"num_samples": 3, "seed": 2}, {"num_beams": 3}], ids=["greedy", "drawn", "beams"])
+def test_an_eos_that_is_gone_on_from_counts_no_more(engine: str, how: dict[str, Any]) -> None:
+    text = generator(engine, **how)
+    samples = text.samples
+    s = text(["Question: Is Paris in France?\nAnswer:", "Question: Is it?\nAnswer: no"], max_new_tokens=6)
+    assert bool(s.finished.any())
+    assert bool((s.open_weights > s.weights)[s.finished.reshape(2, samples)].all())
+    greedy = generator(engine, num_samples=samples, do_sample=False)
+    again = greedy(s, max_new_tokens=1)
+    prompts = [int(n) for n in s.prompt_lengths]
+    check_weights(loaded("transformers")[0], again, prompts)
+    # EOS comes again at once where it was the likeliest token, and the weight is what it was.
+    same = again.finished & s.finished
+    torch.testing.assert_close(
+        again.weights[same.reshape(2, samples)], s.weights[same.reshape(2, samples)], atol=1e-4, rtol=0
+    )
+    # However it was put together.
+    for part in (s.tokens[(slice(None),) * (2 if samples > 1 else 1) + (slice(None),)], s.to("cpu")):
+        torch.testing.assert_close(greedy(part, max_new_tokens=1).weights, again.weights)
+    both = s + s
+    assert torch.equal(both.weights, s.weights * 2)
+    torch.testing.assert_close(both.open_weights, s.open_weights * 2)
+    if samples == 1:
+        assert torch.equal(s.fan_out(2).open_weights, s.open_weights.repeat(1, 2))
+    # A row that is carried on stays as it is.
+    still = generator(engine, num_samples=samples, do_sample=False, carry_state=True)(s, max_new_tokens=1)
+    finished = s.finished.reshape(2, samples)
+    assert torch.equal(still.weights[finished], s.weights[finished])
+    assert torch.equal(still.open_weights[finished], s.open_weights[finished])
+
+
 def test_saved_states_go_on(engine: str, tmp_path: Path) -> None:
     text = generator(engine, lk.FrequencyPenalty(0.4))
     s = text(PROMPTS, max_new_tokens=3)
     s.save(tmp_path)
     loaded_state = text.load(tmp_path)
+    assert torch.equal(loaded_state.open_weights, s.open_weights)
     assert text(loaded_state, max_new_tokens=5).rows == text(s, max_new_tokens=5).rows
     assert text(loaded_state, max_new_tokens=5, carry_state=True).rows == text(s, max_new_tokens=5).rows
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from logitkit.sessions.sequence_parts import Piece, put_together
+from logitkit.sessions.sequence_parts import Piece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.batches.protocol import BatchEngine, BatchRun
+from logitkit_adapters.sessions.beam_search import BeamSearch
 from logitkit_adapters.sessions.written_rows import Decoding, WrittenRows
 
 __all__ = ["write"]
@@ -34,9 +35,10 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         run.select(rows)
         logits, state = logits[rows], _repeated(state, samples)
     written = WrittenRows(how, state, logits.shape[1], steps)
-    _grow(written, run, logits, steps)
     if how.beams:
-        written.replace_missing_beams(run)
+        _search(BeamSearch(written, run, state.num_samples, how.length_penalty), written, run, logits, steps)
+    else:
+        _grow(written, run, logits, steps)
     return replace(written.state(), kv_cache=run.cache(), cached=written.ids.shape[1] - 1, port=engine)
 
 
@@ -45,7 +47,8 @@ def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps:
     written: WrittenRows | None = None
     parts, caches = list[WrittenRows](), []
     for row, tokens in enumerate(state.rows):
-        run = engine.run(put_together(state, [Piece(row, len(tokens))], state.weights.reshape(-1)[row].reshape(1, 1)))
+        weights = Weights(*(w.reshape(-1)[row].reshape(1, 1) for w in weights_of(state)))
+        run = engine.run(put_together(state, [Piece(row, len(tokens))], weights))
         logits = run.start()
         if written is None:
             written = WrittenRows(how, _repeated(state, samples), logits.shape[1], steps)
@@ -67,7 +70,19 @@ def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
             return
         if step:
             logits = run.step(rows.ids[:, -1], ~rows.ended)
-        rows.choose(logits, run)
+        rows.choose(logits)
+
+
+def _search(search: BeamSearch, rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
+    # Rows that are complete already have come behind the others.
+    logits = torch.nn.functional.pad(logits, (0, 0, 0, len(rows.ids) - len(logits)))
+    for step in range(steps):
+        if bool(rows.ended.all()):
+            break
+        if step:
+            logits = run.step(rows.ids[:, -1], ~rows.ended)
+        search.step(logits, is_last=step == steps - 1)
+    search.finish()
 
 
 def _repeated(state: SequenceState, samples: int) -> SequenceState:

@@ -14,7 +14,7 @@ from logitkit.errors import ConfigurationError, SampleMismatch
 from logitkit.integers import checked_integer
 from logitkit.processor import Processor, name_of
 from logitkit.sessions.cache_port import SavedCache
-from logitkit.sessions.sequence_parts import Piece, put_together
+from logitkit.sessions.sequence_parts import Piece, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batches.protocol import BatchEngine, batch_engine_of
@@ -24,6 +24,7 @@ from logitkit_adapters.sessions.written_rows import Decoding
 __all__ = ["Continuous", "continuous"]
 
 MOST = 2**31 - 1
+MOST_PENALTY = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Continuous:
     max_new_tokens: int | None
     num_samples: int | None
     num_beams: int
+    length_penalty: float
     do_sample: bool | None
     seed: int | None
     carry_state: bool
@@ -50,6 +52,15 @@ class Continuous:
         ):
             if given is not None:
                 checked_integer(name, given, least, MOST if name != "seed" else 2**63 - 1)
+        penalty = self.length_penalty
+        if (
+            isinstance(penalty, bool)
+            or not isinstance(penalty, int | float)
+            or not -MOST_PENALTY <= penalty <= MOST_PENALTY
+        ):
+            raise ConfigurationError(
+                f"length_penalty is {penalty!r}; allowed are numbers from -{MOST_PENALTY} to {MOST_PENALTY}"
+            )
         if self.num_beams > 1 and (self.num_samples not in (None, self.num_beams) or self.do_sample or self.seed):
             raise ConfigurationError(
                 f"num_beams={self.num_beams} was given with num_samples={self.num_samples}, do_sample={self.do_sample} and "
@@ -70,7 +81,7 @@ class Continuous:
             prompt: A text, several, or a state to go on from; an EOS at the end of a row is not part of it.
             max_new_tokens: Most tokens to add to each row: exactly as many, unless EOS comes. None: as `continuous` was told,
                 or else up to EOS or the model's last position.
-            **options: `num_samples`, `num_beams`, `do_sample`, `seed` or `carry_state`, for this call.
+            **options: `num_samples`, `num_beams`, `length_penalty`, `do_sample`, `seed` or `carry_state`, for this call.
 
         Returns:
             B prompts x S samples. The state that was given is as it was.
@@ -114,7 +125,7 @@ class Continuous:
         if isinstance(prompt, SequenceState):
             state = self._opened(prompt)
             pieces = [Piece(row, len(ids), [] if ids else self._first(ids)) for row, ids in enumerate(state.rows)]
-            return put_together(state, pieces, state.weights, to_feed=1)
+            return put_together(state, pieces, weights_of(state), to_feed=1)
         texts = [prompt] if isinstance(prompt, str) else list(prompt) if isinstance(prompt, Sequence) else [prompt]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise ConfigurationError(f"prompt is {prompt!r}; give a text, a list of texts, or a SequenceState")
@@ -125,7 +136,7 @@ class Continuous:
             empty, torch.zeros(len(rows), 1, device=self.engine.device), empty, None, self.engine.tokenizer
         )
         return put_together(
-            nothing, [Piece(row, 0, ids or self._first(ids)) for row, ids in enumerate(rows)], nothing.weights
+            nothing, [Piece(row, 0, ids or self._first(ids)) for row, ids in enumerate(rows)], weights_of(nothing)
         )
 
     def steps(self, state: SequenceState) -> int:
@@ -155,6 +166,7 @@ class Continuous:
         return Decoding(
             processor=self.processor,
             beams=self.num_beams > 1,
+            length_penalty=float(self.length_penalty),
             seed=self._drawn_from(),
             eos_ids=sorted(ends | self.engine.eos_ids),
             pad_id=TextTokenizer(self.engine.tokenizer).pad_id,
@@ -192,6 +204,7 @@ def continuous(
     max_new_tokens: int | None = None,
     num_samples: int | None = None,
     num_beams: int = 1,
+    length_penalty: float = 1.0,
     do_sample: bool | None = None,
     seed: int | None = None,
     carry_state: bool = False,
@@ -209,8 +222,11 @@ def continuous(
             already is its prompt; a penalty sees the whole history.
         max_new_tokens: Most tokens that a call adds to each row, where the call says nothing else.
         num_samples: Samples of each prompt, drawn independently.
-        num_beams: Beams of each prompt, which are its samples, best first. Their weights are the sums of the
-            log-probabilities as the processor left them; -inf marks a beam for which there was no other text.
+        num_beams: Beams of each prompt, which are its samples, best first: those that `generate` of transformers finds. Their
+            weights are the sums of the log-probabilities as the processor left them; -inf marks a beam for which there was
+            no other text.
+        length_penalty: Beams are compared by their weight over this power of the number of tokens written, an EOS counted: the
+            larger, the longer the texts; 0: by their weight.
         do_sample: Whether to draw, where `num_samples` and `seed` do not say so.
         seed: What is drawn depends on it, on the row and on the number of tokens before, so that a generation in several
             parts draws what one in one part draws. None: another one every call, of torch's random numbers.
@@ -244,6 +260,7 @@ def continuous(
         max_new_tokens=max_new_tokens,
         num_samples=num_samples,
         num_beams=num_beams,
+        length_penalty=length_penalty,
         do_sample=do_sample,
         seed=seed,
         carry_state=carry_state,

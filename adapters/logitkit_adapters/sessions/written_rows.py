@@ -14,11 +14,12 @@ from logitkit.context import Context, select_context
 from logitkit.processor import Processor, process_checked
 from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit.sessions.token_choice import best_beams, drawn_tokens, without_twins
+from logitkit.sessions.token_choice import drawn_tokens
 from logitkit.state import concatenate, select
-from logitkit_adapters.sessions.batches.protocol import BatchRun
 
 __all__ = ["Decoding", "WrittenRows"]
+
+FIELDS = ("ids", "masks", "lengths", "prompt_lengths", "seams", "finished", "ended", "weights", "open_weights")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,7 @@ class Decoding:
     Args:
         processor: What is applied to the logits, if anything.
         beams: Whether the samples of a prompt are its beams.
+        length_penalty: The power of a text's length that its weight is divided by where beams are compared.
         seed: Seed of what is drawn; None: the likeliest token.
         eos_ids: The ids that end a row.
         pad_id: What stands behind the end of a row; masks tell it from a token.
@@ -36,6 +38,7 @@ class Decoding:
 
     processor: Processor[Any] | None
     beams: bool
+    length_penalty: float
     seed: int | None
     eos_ids: Sequence[int]
     pad_id: int
@@ -59,7 +62,9 @@ class WrittenRows:
         self.prompt_lengths, self.seams = state.prompt_lengths, state.seams if how.carry_state else self.lengths
         self.finished = state.finished if how.carry_state else torch.zeros_like(state.finished)
         self.ended = self.finished
-        self.weights = without_twins(state.weights, state.rows) if how.beams else state.weights
+        # A row that goes on does so from before its EOS, whose probability is no part of the text.
+        self.open_weights = state.open_weights.reshape(-1)
+        self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         longest = int(self.lengths.max()) + steps
         self.context = Context.of(state.rows, columns, self.ids.device, longest)
@@ -69,35 +74,27 @@ class WrittenRows:
                 how.processor, state.rows, self.prompt_lengths.tolist(), self.seams.tolist(), self.context
             )
 
-    def choose(self, logits: Tensor, run: BatchRun) -> None:
+    def choose(self, logits: Tensor) -> None:
         """Append the next token of every row."""
         likelihood = logits.log_softmax(1)
-        scores = likelihood.clone() if self.how.beams else logits
-        if self.how.processor is not None:
-            context = replace(self.context, lengths=self.lengths)
-            self.processor_state, scores = process_checked(self.how.processor, self.processor_state, scores, context)
-        if self.how.beams:
-            self.weights, rows, tokens = best_beams(self.weights, scores, self.ended)
-            self._select(rows, run)
-        else:
-            tokens = torch.where(self.ended, -1, self._next(scores))
-            gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
-            gained = torch.where(self.ended, torch.zeros_like(gained), gained)
-            self.weights = self.weights + gained.reshape(self.weights.shape).to(self.weights.dtype)
-        self._append(tokens)
+        tokens = torch.where(self.ended, -1, self._next(self.processed(logits)))
+        gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
+        gained = torch.where(self.ended, torch.zeros_like(gained), gained)
+        before, self.weights = self.weights, self.weights + gained.to(self.weights.dtype)
+        self.append(tokens, before)
 
-    def replace_missing_beams(self, run: BatchRun) -> None:
-        """Let the best row of a prompt stand where there are fewer texts than beams; the weight stays -inf."""
-        beams = self.weights.shape[1]
-        rows = torch.arange(len(self.ids), device=self.ids.device)
-        self._select(torch.where(self.weights.reshape(-1) == -torch.inf, rows - rows % beams, rows), run)
+    def processed(self, scores: Tensor) -> Tensor:
+        """Return what the processor makes of the scores of all rows, which it may overwrite."""
+        if self.how.processor is None:
+            return scores
+        context = replace(self.context, lengths=self.lengths)
+        self.processor_state, scores = process_checked(self.how.processor, self.processor_state, scores, context)
+        return scores
 
     def only(self, row: int) -> WrittenRows:
         """Return one row, to be written by itself."""
         one = copy.copy(self)
         one.keep(torch.tensor([row], device=self.ids.device))
-        one.weights = self.weights.reshape(-1)[row].reshape(1, 1)
-        one.context = select_context(self.context, torch.tensor([row], device=self.ids.device))
         return one
 
     def join(self, parts: Sequence[WrittenRows]) -> None:
@@ -109,8 +106,8 @@ class WrittenRows:
 
         self.ids = torch.cat([padded(part.ids, self.how.pad_id) for part in parts])
         self.masks = torch.cat([padded(part.masks, 0) for part in parts])
-        self.weights = torch.cat([part.weights for part in parts]).reshape(self.weights.shape)
-        self.finished = torch.cat([part.finished for part in parts])
+        for name in ("weights", "open_weights", "finished"):
+            setattr(self, name, torch.cat([getattr(part, name) for part in parts]))
         if self.how.processor is not None:
             self.processor_state = concatenate([part.processor_state for part in parts])
 
@@ -119,7 +116,8 @@ class WrittenRows:
         return replace(
             self.before,
             token_ids=self.ids,
-            weights=self.weights,
+            weights=self.weights.reshape(self.before.weights.shape),
+            open_weights=self.open_weights.reshape(self.before.weights.shape),
             attention_masks=self.masks,
             processor=self.how.processor,
             processor_state=self.processor_state,
@@ -133,7 +131,13 @@ class WrittenRows:
             return scores.argmax(1)
         return drawn_tokens(scores, self.how.seed, self.context.streams, self.lengths)
 
-    def _append(self, tokens: Tensor) -> None:
+    def append(self, tokens: Tensor, before: Tensor) -> None:
+        """Append a token to every row, or none where it is -1.
+
+        Args:
+            tokens: [R] int64.
+            before: [R], the weights without them.
+        """
         if self.how.processor is not None:
             self.processor_state = self.how.processor.advance(self.processor_state, tokens)
         is_end = torch.isin(tokens, self.ends)
@@ -143,18 +147,12 @@ class WrittenRows:
         self.lengths = self.lengths + is_text
         self.finished = self.finished | is_end
         self.ended = self.ended | ~is_text
-
-    def _select(self, rows: Tensor, run: BatchRun) -> None:
-        if torch.equal(rows, torch.arange(len(rows), device=rows.device)):
-            return
-        run.select(rows)
-        self.keep(rows)
-        # What a beam draws depends on its place, whatever row it continues.
-        self.context = replace(select_context(self.context, rows), stream_ids=self.context.streams)
+        self.open_weights = torch.where(is_end, before, torch.where(is_text, self.weights, self.open_weights))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows."""
-        for name in ("ids", "masks", "lengths", "prompt_lengths", "seams", "finished", "ended"):
+        """Go on with these rows, each with its stream of random numbers."""
+        for name in FIELDS:
             setattr(self, name, getattr(self, name)[rows])
+        self.context = select_context(self.context, rows)
         if self.how.processor is not None:
             self.processor_state = select(self.processor_state, rows)

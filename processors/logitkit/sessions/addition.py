@@ -9,7 +9,7 @@ import torch
 
 from logitkit.errors import BatchMismatch, SampleMismatch
 from logitkit.integers import checked_integer
-from logitkit.sessions.sequence_parts import Piece, put_together
+from logitkit.sessions.sequence_parts import Piece, Weights, put_together, weights_of
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def joined(left: SequenceState, right: SequenceState) -> SequenceState:
         Piece(row, len(first), second[1:] if first and second and second[0] == bos else second)
         for row, (first, second) in enumerate(zip(left.rows, right.rows, strict=True))
     ]
-    return put_together(left, pieces, left.weights + right.weights.to(left.weights))
+    sums = (one + other.to(one) for one, other in zip(weights_of(left), weights_of(right), strict=True))
+    return put_together(left, pieces, Weights(*sums))
 
 
 def appended(state: SequenceState, text: str) -> SequenceState:
@@ -51,7 +52,8 @@ def appended(state: SequenceState, text: str) -> SequenceState:
     tokenizer = TextTokenizer(state.tokenizer)
     begins, goes_on = (tokenizer.encode(text, with_special_tokens=first) for first in (True, False))
     pieces = [Piece(row, len(ids), goes_on if ids else begins) for row, ids in enumerate(state.rows)]
-    longer = put_together(state, pieces, torch.zeros_like(state.weights))
+    nothing_written = torch.zeros_like(state.weights)
+    longer = put_together(state, pieces, Weights(nothing_written, nothing_written))
     lengths = longer.attention_masks.sum(1)
     nothing = torch.zeros_like(longer.finished)
     return replace(longer, prompt_lengths=lengths, seams=lengths, finished=nothing, processor_state=None)
@@ -70,4 +72,4 @@ def repeated(state: SequenceState, samples: int) -> SequenceState:
             f"fan_out({count}) was asked of a state of {state.num_samples} samples; it repeats one sample: select it first"
         )
     pieces = [Piece(row, len(ids)) for row, ids in enumerate(state.rows) for _ in range(count)]
-    return put_together(state, pieces, state.weights.repeat(1, count))
+    return put_together(state, pieces, Weights(*(w.repeat(1, count) for w in weights_of(state))))

@@ -29,6 +29,7 @@ VERSION = 1
 FIELDS = {
     "token_ids": torch.int64,
     "weights": None,
+    "open_weights": None,
     "attention_masks": torch.int64,
     "prompt_lengths": torch.int64,
     "seams": torch.int64,
@@ -118,6 +119,8 @@ def _problem(tensors: dict[str, Tensor], cached: int) -> str | None:
         return "a token id is below 0"
     if not 0 <= cached <= mask.shape[1]:
         return f"{cached} of {mask.shape[1]} columns are cached"
+    if tensors["open_weights"].shape != tensors["weights"].shape:
+        return "its two weights have different shapes"
     lengths = mask.sum(1)
     if any(bool(((tensors[name] < 0) | (tensors[name] > lengths)).any()) for name in ("prompt_lengths", "seams")):
         return "a part of a row is longer than the row"

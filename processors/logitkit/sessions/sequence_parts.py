@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -19,7 +19,7 @@ from logitkit.state import select
 if TYPE_CHECKING:
     from logitkit.sessions.sequence_state import SequenceState
 
-__all__ = ["CacheDropped", "Piece", "TokenView", "put_together", "sliced"]
+__all__ = ["CacheDropped", "Piece", "TokenView", "Weights", "put_together", "sliced", "weights_of"]
 
 
 class CacheDropped(UserWarning):
@@ -39,6 +39,23 @@ class Piece:
     row: int
     kept: int
     added: Sequence[int] = ()
+
+
+class Weights(NamedTuple):
+    """The weights of a state.
+
+    Args:
+        weights: [B, S].
+        open_weights: [B, S].
+    """
+
+    weights: torch.Tensor
+    open_weights: torch.Tensor
+
+
+def weights_of(state: SequenceState) -> Weights:
+    """Return both weights of a state."""
+    return Weights(state.weights, state.open_weights)
 
 
 class TokenView:
@@ -73,19 +90,18 @@ def sliced(state: SequenceState, keys: Keys, by_tokens: bool) -> SequenceState:
         if state.kv_cache is not None:
             warnings.warn(str(error), CacheDropped, stacklevel=3)
             state = replace(state, kv_cache=None, cached=0)
-    weights = state.weights.reshape(-1)[torch.tensor(rows, device=state.weights.device)]
-    return put_together(state, pieces, weights.reshape(len(keys.batches), len(keys.samples)))
+    taken = torch.tensor(rows, device=state.weights.device)
+    shape = (len(keys.batches), len(keys.samples))
+    return put_together(state, pieces, Weights(*(w.reshape(-1)[taken].reshape(shape) for w in weights_of(state))))
 
 
-def put_together(
-    state: SequenceState, pieces: Sequence[Piece], weights: torch.Tensor, to_feed: int = 0
-) -> SequenceState:
+def put_together(state: SequenceState, pieces: Sequence[Piece], weights: Weights, to_feed: int = 0) -> SequenceState:
     """Return the state whose rows are the pieces, packed with pads on the left, with what the cache has of them.
 
     Args:
         state: Where the pieces come from.
         pieces: The new rows.
-        weights: [B, S], their weights.
+        weights: Their weights.
         to_feed: How many columns at the end the cache shall not cover at least.
     """
     device = state.token_ids.device
@@ -110,7 +126,7 @@ def put_together(
     return replace(
         state,
         token_ids=ids,
-        weights=weights,
+        **weights._asdict(),
         attention_masks=packing.masks,
         kv_cache=cache,
         cached=packing.cached if cache is not None else 0,

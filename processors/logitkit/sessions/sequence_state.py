@@ -40,7 +40,8 @@ class SequenceState:
 
     Args:
         token_ids: [B x S, T] int64. The logical tokens of a row are those with a mask of 1.
-        weights: [B, S] float, the sum of the log-probabilities of all tokens written; higher is better. Slices keep it.
+        weights: [B, S] float, the sum of the log-probabilities of all tokens written, an EOS at the end too; higher is better.
+            Slices keep it.
         attention_masks: [B x S, T] int64, 1 at a token, 0 elsewhere: pads, and an EOS that ended a generation, which no
             continuation sees. Masks alone tell this, so that pad and EOS may be one id.
         kv_cache: What the engine keeps of the first `cached` columns, or None.
@@ -50,6 +51,8 @@ class SequenceState:
         prompt_lengths: [B x S] int64, logical tokens of the prompt; the others were written. Default: all.
         seams: [B x S] int64, logical tokens before the last generator began. Default: all.
         finished: [B x S] bool, which rows ended by EOS. Default: none.
+        open_weights: [B, S], the weights without the EOS that ended a row: what a continuation goes on from, which has none
+            there. Default: the weights.
         cached: Leading columns that `kv_cache` covers.
         port: How to select from `kv_cache` and save it.
 
@@ -81,6 +84,7 @@ class SequenceState:
     prompt_lengths: Tensor = field(default=None)  # type: ignore[assignment]
     seams: Tensor = field(default=None)  # type: ignore[assignment]
     finished: Tensor = field(default=None)  # type: ignore[assignment]
+    open_weights: Tensor = field(default=None)  # type: ignore[assignment]
     cached: int = 0
     port: CachePort | None = None
 
@@ -96,7 +100,8 @@ class SequenceState:
             )
         lengths = self.attention_masks.sum(1)
         none = torch.zeros(len(lengths), dtype=torch.bool, device=lengths.device)
-        for name, default in (("prompt_lengths", lengths), ("seams", lengths), ("finished", none)):
+        defaults = {"prompt_lengths": lengths, "seams": lengths, "finished": none, "open_weights": self.weights}
+        for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
 
@@ -173,7 +178,7 @@ class SequenceState:
 
     def to(self, device: torch.device | str) -> SequenceState:
         """Return the state with its tokens, weights, masks and processor's state on another device; the cache stays."""
-        names = ("token_ids", "weights", "attention_masks", "prompt_lengths", "seams", "finished")
+        names = ("token_ids", "weights", "attention_masks", "prompt_lengths", "seams", "finished", "open_weights")
         tensors = {name: getattr(self, name).to(device) for name in names}
         after = None if self.processor_state is None else to(self.processor_state, device)
         return replace(self, **tensors, processor_state=after)

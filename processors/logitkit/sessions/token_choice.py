@@ -7,7 +7,7 @@ from torch import Tensor
 
 from logitkit.sampling.counter_random import uniform_tensors
 
-__all__ = ["best_beams", "drawn_tokens", "without_twins"]
+__all__ = ["best_continuations", "drawn_tokens", "without_twins"]
 
 
 def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) -> Tensor:
@@ -38,34 +38,30 @@ def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) 
     return torch.minimum(places, likely)[:, 0]
 
 
-def best_beams(weights: Tensor, scores: Tensor, ended: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the best continuations of all beams of each prompt; a beam that has ended stays as it is.
+def best_continuations(weights: Tensor, scores: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best tokens to go on with from all beams of each prompt.
 
     Args:
         weights: [B, K], the sum of the scores of each beam; -inf for none.
         scores: [B x K, V], log-probabilities of the next tokens as the processors left them.
-        ended: [B x K] bool.
+        most: How many are wanted.
 
     Returns:
-        The weights [B, K], best first; the row that each beam continues [B x K]; and its token, -1 where it had ended.
+        The sums, best first; the row that each continues, of B x K; and its token: all [B, N], N at most `most`.
 
     Example:
-        >>> weights, rows, tokens = best_beams(
-        ...     torch.tensor([[-1.0, -3.0]]), torch.tensor([[-0.5, -1.0], [-9.0, -9.0]]), torch.tensor([False, True])
+        >>> sums, rows, tokens = best_continuations(
+        ...     torch.tensor([[-1.0, -3.0]]), torch.tensor([[-0.5, -4.0], [-1.0, -9.0]]), 3
         ... )
-        >>> weights.tolist(), rows.tolist(), tokens.tolist()
-        ([[-1.5, -2.0]], [0, 0], [0, 1])
+        >>> sums.tolist(), rows.tolist(), tokens.tolist()
+        ([[-1.5, -4.0, -5.0]], [[0, 1, 0]], [[0, 0, 1]])
     """
     batch, beams = weights.shape
-    stays = torch.full_like(scores[:1], -torch.inf)
-    stays[:, 0] = 0
-    scores = torch.where(ended[:, None], stays, scores)
-    sums = weights.reshape(-1, 1) + scores.to(weights.dtype)
-    best, places = sums.reshape(batch, -1).topk(beams, dim=1)
     columns = scores.shape[1]
-    rows = (torch.arange(batch, device=weights.device)[:, None] * beams + places // columns).reshape(-1)
-    tokens = (places % columns).reshape(-1)
-    return best, rows, torch.where(ended[rows] | (best.reshape(-1) == -torch.inf), -1, tokens)
+    sums = (weights.reshape(-1, 1) + scores.to(weights.dtype)).reshape(batch, -1)
+    best, places = sums.topk(min(most, sums.shape[1]), dim=1)
+    first = torch.arange(batch, device=weights.device)[:, None] * beams
+    return best, first + places // columns, places % columns
 
 
 def without_twins(weights: Tensor, rows: tuple[tuple[int, ...], ...]) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,3 +32,14 @@ def small_engine() -> Iterator[None]:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         patch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
         yield
+
+
+@pytest.fixture(scope="session")
+def llm() -> Iterator[Any]:
+    """An engine that all tests of V1 share."""
+    from tests.adapters_vllm import engine
+
+    # Named, and found by its entry point too: it must work once all the same.
+    started = engine.start(logits_processors=[engine.PLUGIN], logprobs_mode="processed_logprobs", max_logprobs=40)
+    yield started
+    started.llm_engine.engine_core.shutdown()

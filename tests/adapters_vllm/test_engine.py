@@ -46,12 +46,6 @@ def is_drawn(number: int) -> bool:
     return number % 5 == 1 and CONFIGURATIONS[number % len(CONFIGURATIONS)][0] is not None
 
 
-@pytest.fixture(scope="module")
-def llm() -> Any:
-    # Named, and found by its entry point too: it must work once all the same.
-    return engine.start(logits_processors=[engine.PLUGIN])
-
-
 REQUESTS = [(engine.prompt(number), asked(number)) for number in range(64)]
 
 

@@ -45,15 +45,3 @@ def walk(schema: lk.JsonSchema, seed: int, most: int, opinion: Opinion = no_opin
             return b"".join(vocabulary.tokens[i] or b"" for i in ids), ids, token in vocabulary.eos_ids
         ids.append(token)
         state = schema.advance(state, torch.tensor([token]))
-
-
-def ending(vocabulary: lk.Vocabulary, weight: float = 0.05, soon: int = 25) -> Opinion:
-    """Return the opinion that short is good: brackets and quotation marks that close are likely, the more the longer it is."""
-    first = [token[:1] if token else b" " for token in vocabulary.tokens]
-    closes = torch.tensor([3.0 * (byte in b"]}") + (byte in b'",') for byte in first])
-    closes[list(vocabulary.eos_ids)] = 9
-
-    def opinion(logits: Tensor, ids: list[int]) -> Tensor:
-        return logits + closes * (weight + (len(ids) > soon))
-
-    return opinion

@@ -15,6 +15,9 @@ from logitkit.automata.limits import Limits
 LONG = 128
 FEW = 10
 
+# So many exceptions take as long, and as much memory, as one other step.
+EXCEPTIONS_A_STEP = 4
+
 
 class Growing:
     """An array that is appended to, and doubles its room when it is full."""
@@ -46,7 +49,7 @@ class BehaviourStore:
     Args:
         moves: The automaton.
         limits: Bound on the work.
-        work: What was done before, in exceptions and behaviours.
+        work: What was done before, in steps.
     """
 
     def __init__(self, moves: Moves, limits: Limits, work: int) -> None:
@@ -109,8 +112,7 @@ class BehaviourStore:
             if goes_on is not None:
                 keep &= target != NOT_LISTED
             source, target = table.source[a:b][keep], target[keep]
-            self.work += len(target) + 1
-            self.limits.check_work(self.work)
+            self.charge(1, len(target))
             known = len(self._number)
             number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)
             if number == known:
@@ -122,8 +124,7 @@ class BehaviourStore:
 
     def _add(self, met: Behaviours) -> Ints:
         """Return the numbers of some behaviours; those not met before get new ones."""
-        self.work += len(met) + len(met.source)
-        self.limits.check_work(self.work)
+        self.charge(len(met), len(met.source))
         numbers = np.zeros(len(met), np.int64)
         # Most that a byte does is to end in death.
         busy = np.flatnonzero((met.default != DEAD) | (met.start[1:] > met.start[:-1]))
@@ -140,6 +141,11 @@ class BehaviourStore:
         if fresh:
             self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
         return numbers
+
+    def charge(self, behaviours: int, exceptions: int) -> None:
+        """Count what is done."""
+        self.work += behaviours + exceptions // EXCEPTIONS_A_STEP
+        self.limits.check_work(self.work)
 
     def _append(self, fresh: Behaviours) -> None:
         begin = self._source.size

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.budget import spend
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.limits import Limits
 from logitkit.automata.subset import SymbolDfa
@@ -49,6 +50,7 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     top[:, inside.stop :] = reached[:, tree.leads]
     inner = np.zeros((len(rows), top.shape[1]), np.int32)
     inner[:, inside] = rows
+    spend(len(dfa.moves) * alphabet.size // 4 + (top.size + inner.size) // 8)
     accepting = np.zeros(len(top) + len(inner), bool)
     accepting[FIRST_STATE : len(top)] = dfa.accepting
     return ByteDfa(np.concatenate([top, inner]), byte_class, accepting, FIRST_STATE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from logitkit.automata.budget import spend, spent
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.integers import as_integer
 
@@ -52,12 +53,17 @@ limits=Limits(states=...) with a larger number
             )
 
     def check_work(self, steps: int) -> None:
-        """Raise `PatternTooLarge` if more steps were taken than allowed."""
-        if steps > self.work:
+        """Raise `PatternTooLarge` if more steps were taken than allowed, with those that were spent before."""
+        if steps + spent() > self.work:
             raise PatternTooLarge(
                 f"compiling the pattern takes more than {self.work} steps; simplify the pattern, or pass "
                 "limits=Limits(work=...) with a larger number"
             )
+
+    def spend(self, steps: int) -> None:
+        """Count steps against the budget of the compilation, if it has one for all its parts, and check it."""
+        spend(steps)
+        self.check_work(0)
 
 
 DEFAULT_LIMITS = Limits()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from logitkit.automata.budget import spend
 from logitkit.automata.components import components
 from logitkit.automata.subset import SymbolDfa
 
@@ -17,11 +18,16 @@ from logitkit.automata.subset import SymbolDfa
 SELF = -1
 DEAD = -1
 
+# What it costs, in steps.
+MINIMISING_ANY = 100
+MINIMISING_MOVE = 10
+
 Signature = tuple[bool, frozenset[tuple[int, int]]]
 
 
 def minimise(dfa: SymbolDfa) -> SymbolDfa | None:
     """Return the minimal automaton of the same language, or None if it accepts nothing."""
+    spend(MINIMISING_ANY + MINIMISING_MOVE * sum(map(len, dfa.moves)))
     merger = _Merger(dfa)
     for component in components(dfa.moves):
         if len(component) == 1:
@@ -61,8 +67,13 @@ class _Merger:
         if loop is None:
             if not row and not accepts:
                 return
-            found = self.plain.get((accepts, frozenset(row.items())))
-            self.state_of[state] = self.add(accepts, row) if found is None else found
+            key = accepts, frozenset(row.items())
+            found = self.plain.get(key)
+            if found is None:
+                found = self.plain[key] = len(self.moves)
+                self.moves.append(row)
+                self.accepting.append(accepts)
+            self.state_of[state] = found
         else:
             if not row and not accepts:
                 return

@@ -7,6 +7,7 @@ from itertools import islice, pairwise
 from operator import lt
 from typing import NamedTuple
 
+from logitkit.automata.budget import spend
 from logitkit.automata.limits import Limits
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
@@ -58,6 +59,7 @@ def positions_of(tree: Node, limits: Limits) -> Positions:
     for position in whole.last:
         final[position] = True
     follow = [_union(chunks) for chunks in builder.follow]
+    spend(builder.work + 2 * sum(map(len, follow)))
     return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, whole.nullable)
 
 

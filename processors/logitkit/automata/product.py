@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.budget import spend
 from logitkit.automata.limits import Limits
 from logitkit.automata.subset import SymbolDfa
 
@@ -72,6 +73,7 @@ def product(
         work += len(from_a) * len(from_b) + len(row) + 1
         limits.check_work(2 * work)
         moves.append(row)
+    spend(2 * work + 200)
     accepting = [accepts(x != GONE and a.accepting[x], y != GONE and b.accepting[y]) for x, y in places]
     return SymbolDfa(moves, accepting)
 

@@ -87,9 +87,11 @@ class PushdownAutomaton(TokenAutomaton):
 
     Args:
         nesting: What tokens do to the stack.
+        dropped: What is said about parts of the language that were left out when it was compiled.
     """
 
     nesting: Nesting = field(kw_only=True)
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from logitkit.automata.budget import spend
 from logitkit.automata.limits import Limits
 from logitkit.automata.positions import Positions
 
@@ -116,6 +117,7 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
         work += len(row)
         limits.check_work(4 * work + seen // 4)
         moves.append(row)
+    spend(4 * work + seen // 4)
     return SymbolDfa(moves, accepting)
 
 

@@ -22,6 +22,9 @@ from logitkit.automata.ranges import expand
 
 __all__ = ["SuffixBehaviours"]
 
+# What it costs to find one exception.
+EXCEPTION_STEPS = 2
+
 
 class SuffixBehaviours:
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
@@ -133,7 +136,7 @@ class SuffixBehaviours:
 
     def _add(self, met: Behaviours) -> Ints:
         """Return the numbers of some behaviours; those not met before get new ones."""
-        self.work += len(met) + len(met.source)
+        self.work += len(met) + EXCEPTION_STEPS * len(met.source)
         self.limits.check_work(self.work)
         numbers = np.zeros(len(met), np.int64)
         busy = np.flatnonzero(met.start[1:] > met.start[:-1])

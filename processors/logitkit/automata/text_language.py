@@ -65,6 +65,7 @@ class TextLanguage:
             if any(SURROGATES[0] <= ord(c) <= SURROGATES[1] for c in text):
                 continue
             state = 0
+            limits.spend(5 * len(text))
             for character in text:
                 found = trie[state].setdefault(ord(character), len(trie))
                 if found == len(trie):
@@ -86,6 +87,7 @@ class TextLanguage:
             return cls(None, Alphabet.of([]), limits)
         last = minimum if maximum is None else maximum
         limits.check_states(last + 1)
+        limits.spend(2 * last)
         moves: list[dict[int, int]] = [{state + 1: _ANY} for state in range(last)]
         moves.append({last: _ANY} if maximum is None else {})
         return cls(SymbolDfa(moves, [state >= minimum for state in range(last + 1)]), Alphabet.of([ANY]), limits)
@@ -120,6 +122,7 @@ class TextLanguage:
     def _with(self, other: TextLanguage, accepts: Callable[[bool, bool], bool]) -> TextLanguage:
         assert self.dfa is not None
         assert other.dfa is not None
+        self.limits.check_work(0)
         if self.alphabet is other.alphabet:
             made = minimise(product(self.dfa, other.dfa, accepts, self.limits))
             return TextLanguage(made, self.alphabet, self.limits)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
+from logitkit.automata.budget import one_budget
 from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.automata.nested_dfa import NestedDfa
 from logitkit.automata.network_dfa import network_dfa
@@ -40,13 +43,14 @@ class JsonSchema(PushdownConstraint):
         whitespace: `"compact"`: none. `"bounded"`: where `json.dumps` may put some, with any indent of up to 32 spaces.
         lax: Whether to leave out, with a warning, keywords that cannot be honoured exactly.
         closing: Whether the output must be complete before it is cut off: True: within `Context.max_length`; or the most new
-            tokens.
+            tokens. EOS does not count. Where the context has less room than a shortest text needs, that is written.
         max_depth: Most brackets of the recursive parts that are open at once; a deeper one is illegal.
         limits: Bounds on what compiling may cost.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly, or the schema is too large; the message has its JSON pointer.
-        ConfigurationError: An argument is not allowed, the schema is not valid, or no value satisfies it.
+        ConfigurationError: An argument is not allowed, the schema is not valid, no value satisfies it, or none can be
+            written in `closing` tokens.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -88,28 +92,43 @@ class JsonSchema(PushdownConstraint):
         object.__setattr__(self, "content", key_of(self.schema))
         key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), depth, self.limits)
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+        needed = int(self.automaton.cost[self.automaton.start])
+        if self.closing is not True and 0 < self.closing < needed:
+            raise ConfigurationError(
+                f"closing is {self.closing}, but a whole text of this schema takes {needed} tokens; allowed are {needed} and more"
+            )
+        if self.automaton.dropped:
+            left_out = "; ".join(self.automaton.dropped)
+            warnings.warn(f"JsonSchema leaves out what it cannot honour exactly: {left_out}", stacklevel=3)
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes, made anew: what a text before it is put in front of."""
         return self._nested_dfa()[0]
 
     def _nested_dfa(self) -> tuple[NestedDfa, tuple[str, ...]]:
-        # Where an object in place and one that is called may both begin, the former has to be called as well.
-        for apart in (False, True):
-            network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart)
-            try:
-                return network_dfa(network, self.limits), dropped
-            except ConfigurationError as error:
-                reason = str(error)
-            except PatternTooLarge as error:
-                reason = str(error)
-                break
-        raise UnsupportedSchema(reason, "#")
+        with self._one_budget():
+            # Where an object in place and one that is called may both begin, the former has to be called as well.
+            for apart in (False, True):
+                network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart)
+                try:
+                    return network_dfa(network, self.limits), dropped
+                except ConfigurationError as error:
+                    reason = str(error)
+            raise UnsupportedSchema(reason, "#")
 
     def _compile(self) -> PushdownAutomaton:
-        dfa, dropped = self._nested_dfa()
-        if dropped:
-            warnings.warn("JsonSchema leaves out what it cannot honour exactly: " + "; ".join(dropped), stacklevel=5)
-        return pushdown_automaton(
-            dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
-        )
+        with self._one_budget():
+            dfa, dropped = self._nested_dfa()
+            made = pushdown_automaton(
+                dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
+            )
+            return replace(made, dropped=dropped)
+
+    @contextmanager
+    def _one_budget(self) -> Iterator[None]:
+        """Count together what the many automata of a schema cost, and say of what is too much that it is the schema's."""
+        try:
+            with one_budget():
+                yield
+        except PatternTooLarge as error:
+            raise UnsupportedSchema(str(error).replace("pattern", "schema"), "#") from None

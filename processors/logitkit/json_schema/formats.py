@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from logitkit.automata.budget import outside_budget
 from logitkit.automata.limits import Limits
 from logitkit.automata.text_language import TextLanguage
 from logitkit.errors import UnsupportedSchema
@@ -60,5 +61,6 @@ def format_language(name: str, limits: Limits) -> TextLanguage:
 
 
 @lru_cache(maxsize=64)
+@outside_budget()
 def _language(name: str, limits: Limits) -> TextLanguage:
     return TextLanguage.of_pattern(_PATTERNS[name], limits)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
+from logitkit.automata.budget import outside_budget
 from logitkit.automata.limits import Limits
 from logitkit.automata.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
@@ -162,6 +163,7 @@ def _table(rows: list[list[tuple[str, int]]], accepting: set[int], limits: Limit
 
 
 @lru_cache(maxsize=8)
+@outside_budget()
 def _everything(limits: Limits) -> NumberSet:
     begin, zero, point = [("0", 2), (_NINE, 3)], [(".", 4)], [(_TEN, 5)]
     rows = [[("-", 1), *begin], begin, zero, [(_TEN, 3), (".", 4)], point, point]
@@ -169,6 +171,7 @@ def _everything(limits: Limits) -> NumberSet:
 
 
 @lru_cache(maxsize=8)
+@outside_budget()
 def _integers(limits: Limits) -> NumberSet:
     begin, zero, point = [("0", 2), (_NINE, 3)], [(".", 4)], [("0", 5)]
     rows = [[("-", 1), *begin], begin, zero, [(_TEN, 3), (".", 4)], point, point]
@@ -176,6 +179,7 @@ def _integers(limits: Limits) -> NumberSet:
 
 
 @lru_cache(maxsize=8)
+@outside_budget()
 def _shortest_texts(limits: Limits) -> TextLanguage:
     """Return the plain texts without zeros that say nothing, and without `-0`."""
     behind = [("0", 5), (_NINE, 6)]

@@ -6,12 +6,15 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from logitkit.automata.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.patterns.syntax import Node
 
 # Moves of one graph.
 MOST_MOVES = 100_000
+# What each costs to find and to write.
+MOVE_STEPS = 30
 
 
 class Move(NamedTuple):
@@ -54,6 +57,7 @@ class Plan:
             UnsupportedSchema: There are too many; the pointer is the caller's to say.
         """
         self._count += 1
+        spend(MOVE_STEPS)
         if self._count > MOST_MOVES:
             raise UnsupportedSchema("counting its members or items takes too many states; lower the bounds")
         self.moves[source].append(Move(text, value, target))

@@ -61,10 +61,6 @@ _LAST = {
 }
 
 
-class _Entangled(UnsupportedSchema):
-    """Schemas that apply to one value hold each other, or too many do."""
-
-
 class Reader:
     """Reads the schemas of a document as they are asked for.
 
@@ -151,9 +147,12 @@ class Reader:
             return self.everything if place.value else self.nothing
         key = self._number(place), track
         if key in self._open:
-            raise _Entangled("it refers to itself without going into a member or an item", place.pointer, "$ref")
+            # The keyword to blame is the one that led here, wherever it stands.
+            raise UnsupportedSchema("it refers to itself without going into a member or an item")
         if len(self._open) >= DEEPEST:
-            raise _Entangled(f"more than {DEEPEST} schemas hold each other here; write it simpler", place.pointer)
+            raise UnsupportedSchema(
+                f"more than {DEEPEST} schemas hold each other here; write it simpler", place.pointer
+            )
         if key not in self._read:
             self._open.append(key)
             before = self._drops
@@ -196,8 +195,8 @@ class Reader:
         opened = len(self._open)
         try:
             values = self.values(conjunction)
-        except _Entangled:
-            # It is being read: what it is cannot be told yet.
+        except UnsupportedSchema:
+            # It is being read, so that what it is cannot be told yet; or it is refused if it is ever written.
             del self._open[opened:]
             return False
         if values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
@@ -222,8 +221,10 @@ class Reader:
             if error.pointer is not None:
                 raise
             raise UnsupportedSchema(error.reason, place.pointer, keyword) from None
-        except (PatternSyntaxError, PatternTooLarge) as error:
+        except PatternSyntaxError as error:
             raise UnsupportedSchema(str(error), place.pointer, keyword) from None
+        except PatternTooLarge as error:
+            raise UnsupportedSchema(str(error).replace("pattern", "schema"), place.pointer, keyword) from None
 
     def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> AbstractContextManager[None]:
         """Say of errors in a block that the first of some keywords that is there is to blame for them."""

@@ -6,12 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from logitkit.automata.budget import outside_budget
 from logitkit.automata.limits import Limits
 from logitkit.automata.text_language import TextLanguage
 from logitkit.json_schema.formats import format_language
 from logitkit.json_schema.search import search_language
 from logitkit.json_schema.string_text import string_tree
 from logitkit.patterns.syntax import Node
+
+# What it costs to write a set as a tree, in steps.
+WRITING_ANY = 500
+WRITING_MOVE = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +117,8 @@ class StringSet:
             PatternTooLarge: There are too many states.
             ValueError: The set is empty.
         """
+        moves = () if self.language.dfa is None else self.language.dfa.moves
+        self.language.limits.spend(WRITING_ANY + WRITING_MOVE * sum(map(len, moves)))
         return self._tree
 
     @cached_property
@@ -125,6 +132,7 @@ def _same(language: TextLanguage, a: StringSet, b: StringSet) -> StringSet:
 
 
 @lru_cache(maxsize=8)
+@outside_budget()
 def _everything(limits: Limits) -> StringSet:
     return StringSet(TextLanguage.everything(limits))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeVar
 
+from logitkit.automata.budget import spend
 from logitkit.automata.limits import Limits
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
@@ -17,6 +18,7 @@ from logitkit.json_schema.string_set import StringSet
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096
 MOST_WORK = 300_000
+STEPS_OF_WORK = 8
 
 Branch = TypeVar("Branch", Objects, Arrays)
 
@@ -34,6 +36,7 @@ class Work:
             UnsupportedSchema: They are too many; the pointer is the caller's to say.
         """
         self.done += steps
+        spend(STEPS_OF_WORK * steps)
         if self.done > MOST_WORK:
             raise UnsupportedSchema("the branches of the schema multiply beyond what is worked out; write it simpler")
 

@@ -48,23 +48,18 @@ def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool, Any]:
     if not memory.c_contiguous:
         own: Any = mx.contiguous(array)
         return _on_memory(memoryview(own), own.shape, dtype), True, own
-    shared = _on_memory(memory, array.shape, dtype)
     if not writing:
-        return shared, False, array
-    own = _copy(memory, shared, array.dtype)
+        return _on_memory(memory, array.shape, dtype), False, array
+    shared = torch.frombuffer(memory, dtype=dtype)
+    # Without a dtype, mlx would make float32 of float64. The buffer is the quicker way, but it has no name for bfloat16.
+    source: Any = memory if dtype != torch.bfloat16 else shared.view(array.shape)
+    own = mx.array(source, dtype=array.dtype)
     tensor = _on_memory(memoryview(own), array.shape, dtype)
     if tensor.data_ptr() == shared.data_ptr():
         # This version of mlx takes foreign memory, and so needs some that is nobody else's.
-        own = mx.array(shared.clone(), dtype=array.dtype)
+        own = mx.array(shared.view(array.shape).clone(), dtype=array.dtype)
         tensor = _on_memory(memoryview(own), array.shape, dtype)
     return tensor, True, own
-
-
-def _copy(memory: memoryview, shared: Tensor, dtype: Any) -> Any:
-    """Return an mlx array with the values of a buffer, on which a tensor lies too."""
-    # Without a dtype, mlx would make float32 of float64. The buffer is the quicker way, but it has no name for bfloat16.
-    source: Any = shared if dtype == mx.bfloat16 else memory
-    return mx.array(source, dtype=dtype)
 
 
 def _on_memory(memory: memoryview, shape: Sequence[int], dtype: torch.dtype) -> Tensor:

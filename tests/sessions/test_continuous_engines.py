@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
 from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.one_layer import random_llama
 
 
 @pytest.fixture(params=ENGINES)
@@ -156,3 +160,70 @@ def test_a_state_of_one_engine_goes_on_in_another(engine: str) -> None:
     s = generator(engine)(PROMPTS, max_new_tokens=3)
     for other in ENGINES:
         assert generator(other)(s, max_new_tokens=3).rows == generator(engine)(PROMPTS, max_new_tokens=6).rows
+
+
+CONTINUE = """
+import sys
+from logitkit_adapters.sessions import continuous
+from tests.sessions.engines import loaded, watched
+import logitkit as lk
+folder, engine = sys.argv[1:]
+text = continuous(*loaded(engine), lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
+for _ in range(2):
+    state = text.load(folder)
+    with watched(loaded(engine)[0]) as fed:
+        found = text(state, max_new_tokens=4)
+    print([found.rows, sum(fed)])
+    with watched(loaded(engine)[0]) as fed:
+        found = text(state.tokens[:, :, :5] + " and", max_new_tokens=2)
+    print([found.rows, sum(fed)])
+    text("Something else takes the place.", max_new_tokens=3)
+"""
+
+
+def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another(engine: str, tmp_path: Path) -> None:
+    text = generator(engine, lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
+    s = generator(engine, num_samples=2, seed=0)(PROMPTS, max_new_tokens=3)
+    s.save(tmp_path)
+    text("Something else takes the place.", max_new_tokens=1)
+    run = subprocess.run(
+        [sys.executable, "-c", CONTINUE, str(tmp_path), engine],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
+    )
+    wanted = []
+    for state in (s, s.tokens[:, :, :5] + " and"):
+        count = 4 if state is s else 2
+        with watched(loaded(engine)[0]) as fed:
+            rows = text(state, max_new_tokens=count).rows
+        wanted.append(str([rows, sum(fed)]))
+        assert rows == text(replace(state, kv_cache=None, cached=0), max_new_tokens=count).rows
+    # Of each of six rows one token a pass; transformers counts columns.
+    assert wanted[0].endswith(f", {4 if engine == 'transformers' else 24}]")
+    assert run.stdout.splitlines() == wanted * 2
+
+
+def test_a_cache_of_another_model_or_a_broken_one_is_computed_anew(engine: str, tmp_path: Path) -> None:
+    text = generator(engine)
+    s = text(PROMPTS[:2], max_new_tokens=3)
+    wanted = text(s, max_new_tokens=4).rows
+    s.save(tmp_path)
+    files = sorted((tmp_path / "cache").iterdir())
+    assert len(files) == (1 if engine == "transformers" else 2)
+    whole = [file.read_bytes() for file in files]
+    for broken in (b"", whole[0][:200], whole[0][:-8], b"\xff" * 64):
+        files[0].write_bytes(broken)
+        with watched(loaded(engine)[0]) as fed:
+            assert text(text.load(tmp_path), max_new_tokens=4).rows == wanted
+        assert max(fed) > 1
+    files[0].write_bytes(whole[0])
+    with watched(loaded(engine)[0]) as fed:
+        assert text(text.load(tmp_path), max_new_tokens=4).rows == wanted
+    assert max(fed) == 1
+    other = continuous(random_llama(engine, 3), loaded(engine)[1])
+    assert other(other.load(tmp_path), max_new_tokens=4).rows == other(s, max_new_tokens=4).rows
+    # A state without a cache leaves nothing of the other behind.
+    replace(s, kv_cache=None, cached=0).save(tmp_path)
+    assert text(text.load(tmp_path), max_new_tokens=4).rows == wanted

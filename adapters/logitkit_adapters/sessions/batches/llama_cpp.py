@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from logitkit_adapters.sessions.batches.sequences import SequenceBatches
-from logitkit_adapters.sessions.sequences import SequenceEngine, engine_of
+from logitkit_adapters.sessions.sequences.llama_cpp import LlamaCppEngine
 
 __all__ = ["LlamaTokenizer", "llama_cpp_batches"]
 
@@ -57,8 +57,8 @@ def llama_cpp_batches(llama: Any, make_cache: Callable[[], Any] | None) -> Seque
     Raises:
         ConfigurationError: A way to make caches is given.
     """
-    engine: SequenceEngine | None = getattr(llama, ATTRIBUTE, None)
+    engine: LlamaCppEngine | None = getattr(llama, ATTRIBUTE, None)
     if engine is None or make_cache is not None:
-        engine = engine_of(llama, None, make_cache)
+        engine = LlamaCppEngine(llama, make_cache)
         setattr(llama, ATTRIBUTE, engine)
     return SequenceBatches(llama, LlamaTokenizer(llama), engine, "llama.cpp")

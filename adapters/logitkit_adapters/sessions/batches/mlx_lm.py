@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from logitkit_adapters.sessions.batches.sequences import SequenceBatches
-from logitkit_adapters.sessions.sequences import engine_of
+from logitkit_adapters.sessions.sequences.mlx_lm import MlxLmEngine
 
 __all__ = ["mlx_lm_batches"]
 
@@ -19,4 +19,4 @@ def mlx_lm_batches(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | N
         tokenizer: Its `TokenizerWrapper`.
         make_cache: Makes the empty caches of all layers; None for mlx-lm's own.
     """
-    return SequenceBatches(model, tokenizer, engine_of(model, tokenizer, make_cache), "mlx-lm")
+    return SequenceBatches(model, tokenizer, MlxLmEngine(model, tokenizer, make_cache), "mlx-lm")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.packing import Packing
+from logitkit.sessions.reuse import common_prefix
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit_adapters.sessions.sequences import CachedSequence, SavedSequence, SequenceEngine
+from logitkit_adapters.sessions.sequences import CachedSequence, FilingEngine, SavedSequence, SequenceEngine
 
 __all__ = ["CachedRow", "SequenceBatches"]
 
@@ -40,7 +43,7 @@ class SequenceBatches:
 
     one_by_one = True
 
-    def __init__(self, model: Any, tokenizer: Any, engine: SequenceEngine, name: str) -> None:
+    def __init__(self, model: Any, tokenizer: Any, engine: FilingEngine, name: str) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.engine = engine
@@ -51,8 +54,8 @@ class SequenceBatches:
 
     @property
     def kind(self) -> str:
-        """Names the engine: its caches are not written to files."""
-        return self.name
+        """Names the engine and the model."""
+        return f"{self.name} {self.engine.fingerprint()}"
 
     def run(self, state: SequenceState) -> SequenceRun:
         """Return a run of the rows of a state."""
@@ -64,8 +67,16 @@ class SequenceBatches:
         """Return whether the cache of a state is one of this model."""
         return isinstance(state.port, SequenceBatches) and state.port.model is self.model
 
-    def opened(self, state: SequenceState) -> None:
-        """Return None: caches are not written to files."""
+    def opened(self, state: SequenceState) -> list[CachedRow] | None:
+        """Return the caches that a loaded state refers to, if they are of this model."""
+        saved = state.kv_cache
+        if not isinstance(saved, SavedCache) or saved.kind != self.kind:
+            return None
+        found = [self.engine.read(self._file(saved.folder, row)) for row in range(len(state))]
+        return [
+            CachedRow(one, 0 if one is None else common_prefix(one.tokens, row))
+            for one, row in zip(found, state.rows, strict=True)
+        ]
 
     def repacked(self, cache: Sequence[CachedRow], packing: Packing) -> list[CachedRow]:
         """Return what is cached of other rows: sequences have no columns, and each keeps all that it has."""
@@ -73,13 +84,24 @@ class SequenceBatches:
         return [CachedRow(cache[row].saved, min(cache[row].length, length)) for row, length in kept]
 
     def save(self, cache: Sequence[CachedRow], folder: os.PathLike[str]) -> bool:
-        """Return False: a loaded state is computed anew."""
-        return False
+        """Write a file for each row whose cache can be written."""
+        for old in Path(folder).glob(f"{self.name}.*"):
+            old.unlink()
+        written = [
+            held.saved is not None
+            and held.length > 0
+            and self.engine.write(held.saved, held.length, self._file(folder, row))
+            for row, held in enumerate(cache)
+        ]
+        return any(written)
+
+    def _file(self, folder: str | os.PathLike[str], row: int) -> Path:
+        return Path(folder) / f"{self.name}.{row}.safetensors"
 
     def _begun(self, row: tuple[int, ...], held: CachedRow) -> CachedSequence:
         """Return a sequence of as much of a row as is cached, but for its last token, which is fed."""
         length = min(held.length, len(row) - 1)
-        if held.saved is None or not length or held.saved.tokens[:length] != row[:length]:
+        if held.saved is None or length <= 0 or held.saved.tokens[:length] != row[:length]:
             return self.engine.new()
         return self.engine.restore(held.saved, length) or self.engine.new()
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import llama_cpp
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions.sequences.llama_cpp_context import Kept, SharedContext
+from logitkit_adapters.sessions.sequences.llama_cpp_files import fingerprint
 from logitkit_adapters.sessions.sequences.protocol import SavedSequence
 
 __all__ = ["LlamaCppEngine", "LlamaCppSequence"]
@@ -59,6 +63,29 @@ class LlamaCppEngine:
 
     def resume(self, sequence: LlamaCppSequence, length: int) -> None:
         """Return None: what is in the context is not copied by `restore` either."""
+
+    def fingerprint(self) -> str:
+        """Return what tells this model, and its way to cache, from others."""
+        return fingerprint(self.llama)
+
+    def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
+        """Write a cache as llama.cpp does; of a longer one, all of it."""
+        assert isinstance(saved, Kept)
+        if not (saved.is_cuttable or length == len(saved.tokens)) or not self.context.copy_out(saved):
+            return False
+        data = torch.frombuffer(bytearray(saved.data or b""), dtype=torch.uint8)
+        save_file({"tokens": torch.tensor(saved.tokens, dtype=torch.int32), "data": data}, path)
+        return True
+
+    def read(self, path: str | os.PathLike[str]) -> Kept | None:
+        """Return what `write` has written."""
+        try:
+            tensors = load_file(path)
+            kept = Kept(tuple(tensors["tokens"].tolist()), self.context.is_cuttable)
+            kept.data = tensors["data"].numpy().tobytes()
+        except (OSError, SafetensorError, LookupError, TypeError):
+            return None
+        return kept
 
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""

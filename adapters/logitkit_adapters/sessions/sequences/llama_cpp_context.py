@@ -65,7 +65,7 @@ class SharedContext:
         self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
         model = llama.model
         folded = llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
-        self._is_cuttable = not folded and llama_cpp.llama_model_n_swa(model) == 0
+        self.is_cuttable = not folded and llama_cpp.llama_model_n_swa(model) == 0
 
     @property
     def memory(self) -> Any:
@@ -90,13 +90,20 @@ class SharedContext:
 
     def keep(self, owner: Owner) -> Kept:
         """Return what the context holds, which is copied only once it is about to be lost."""
-        kept = Kept(owner.tokens, self._is_cuttable)
+        kept = Kept(owner.tokens, self.is_cuttable)
         self._unwritten.add(kept)
         return kept
 
     def can_load(self, kept: Kept) -> bool:
         """Whether a cache was copied, or is in the context still."""
         return kept.data is not None or self._holds(kept.tokens)
+
+    def copy_out(self, kept: Kept) -> bool:
+        """Copy a cache, if that is not done yet; return False if it is lost."""
+        if kept.data is None and self._holds(kept.tokens):
+            self._unwritten.add(kept)
+            self._write(0)
+        return kept.data is not None
 
     def load(self, kept: Kept, length: int) -> bool:
         """Make the context hold the first tokens of a cache; return False if that is lost."""

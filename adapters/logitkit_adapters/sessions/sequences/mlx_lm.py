@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from torch import Tensor
 
 from logitkit_adapters.arrays import logits_to_torch
+from logitkit_adapters.sessions.sequences import mlx_lm_files
 from logitkit_adapters.sessions.sequences.mlx_lm_rope import KeyRotation
 from logitkit_adapters.sessions.sequences.protocol import SavedSequence
 
@@ -105,6 +107,22 @@ class MlxLmEngine:
     def resume(self, sequence: MlxLmSequence, length: int) -> MlxLmSequence | None:
         """Return the first tokens of a sequence that is used by nobody any more."""
         return MlxLmSequence(self, sequence.tokens, sequence.cache, sequence.origin) if sequence.trim(length) else None
+
+    def fingerprint(self) -> str:
+        """Return what tells this model from others."""
+        return mlx_lm_files.fingerprint(self.model)
+
+    def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
+        """Write the first tokens of a cache."""
+        sequence = self.restore(saved, length)
+        if sequence is not None:
+            mlx_lm_files.write(path, sequence.cache, sequence.tokens)
+        return sequence is not None
+
+    def read(self, path: str | os.PathLike[str]) -> Saved | None:
+        """Return what `write` has written."""
+        found = mlx_lm_files.read(path, self.make_cache())
+        return None if found is None else MlxLmSequence(self, *found, ()).save()
 
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token of what mlx-lm compares: log-probabilities, which may be rounded alike."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self
 
@@ -11,7 +12,7 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.tokenizer_bytes.loaded_class import is_instance
 
-__all__ = ["CachedSequence", "SavedSequence", "SequenceEngine", "engine_of"]
+__all__ = ["CachedSequence", "FilingEngine", "SavedSequence", "SequenceEngine", "engine_of"]
 
 
 class SavedSequence(Protocol):
@@ -124,6 +125,19 @@ class SequenceEngine(Protocol):
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of new tokens, special ones left out."""
+
+
+class FilingEngine(SequenceEngine, Protocol):
+    """An engine whose caches can be written to files."""
+
+    def fingerprint(self) -> str:
+        """Return what tells this model, and the form of its cache, from others."""
+
+    def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
+        """Write the first `length` tokens of a cache, or more; return False where the cache cannot be cut so, or has gone."""
+
+    def read(self, path: str | os.PathLike[str]) -> SavedSequence | None:
+        """Return what `write` has written; None if there is nothing, or it is not of a model like this."""
 
 
 def engine_of(model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] | None = None) -> SequenceEngine:

@@ -1,0 +1,42 @@
+"""Caches of mlx-lm in files, in the form of its own `save_prompt_cache`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.models import cache as mlx_cache
+
+__all__ = ["fingerprint", "read", "write"]
+
+
+def fingerprint(model: Any) -> str:
+    """Return what tells a model from others: its parameters, of which a few values are read."""
+    digest = hashlib.sha256()
+    parameters: Any = tree_flatten(model.parameters())
+    for name, values in parameters:
+        few = values.flatten()[:8].astype(mx.float32).tolist()
+        digest.update(f"{name}{values.shape}{values.dtype}{few}".encode())
+    return f"{type(model).__module__} {digest.hexdigest()}"
+
+
+def write(path: str | os.PathLike[str], cache: list[Any], tokens: Sequence[int]) -> None:
+    """Write the caches of all layers, and the tokens that they hold."""
+    mlx_cache.save_prompt_cache(os.fspath(path), cache, {"tokens": json.dumps(list(tokens))})
+
+
+def read(path: str | os.PathLike[str], like: list[Any]) -> tuple[tuple[int, ...], list[Any]] | None:
+    """Return the tokens and the caches that `write` has written; None if there are none, or they are of other kinds."""
+    load: Any = mlx_cache.load_prompt_cache
+    try:
+        cache, notes = load(os.fspath(path), return_metadata=True)
+        tokens = tuple(int(i) for i in json.loads(notes["tokens"]))
+        kinds = [(type(layer), layer.offset) for layer in cache]
+    except (OSError, RuntimeError, ValueError, TypeError, LookupError, AttributeError):
+        return None
+    return (tokens, cache) if kinds == [(type(layer), len(tokens)) for layer in like] else None

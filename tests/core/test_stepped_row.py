@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,19 +13,29 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.history import HistoryResolver
 from logitkit.history.stepped_row import SteppedRow
+from logitkit.state import leaves
 from logitkit.stepping import can_step
 
 VOCABULARY = lk.Vocabulary([b"0", b"1", b"01", None], eos_ids=[3])
 CALLS = st.lists(
     st.tuples(st.sampled_from(["grow", "grow", "grow", "repeat", "back", "jump"]), st.integers(0, 3)), max_size=12
 )
+NESTING = lk.Vocabulary([b"[", b"]", b"[[", None], eos_ids=[3])
+LISTS = {"type": "array", "items": {"$ref": "#"}, "maxItems": 1}
+PROCESSORS: dict[str, Any] = {
+    "Regex": lk.Regex("0(?:1|01)*", VOCABULARY),
+    "lists": lk.JsonSchema(LISTS, NESTING, max_depth=3),
+    "closing": lk.JsonSchema(LISTS, NESTING, closing=6),
+    "finite": lk.JsonSchema({"enum": [[], [[]]]}, NESTING),
+}
 
 
-@given(CALLS)
-def test_states_are_those_of_a_resolver_alone(calls: list[tuple[str, int]]) -> None:
-    regex = lk.Regex("0(?:1|01)*", VOCABULARY)
-    alone, behind = HistoryResolver(regex), HistoryResolver(regex)
-    stepped = SteppedRow(regex)
+@pytest.mark.parametrize("name", PROCESSORS)
+@given(calls=CALLS)
+def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, int]]) -> None:
+    processor = PROCESSORS[name]
+    alone, behind = HistoryResolver(processor), HistoryResolver(processor)
+    stepped = SteppedRow(processor)
     ids = [2, 1]
     for call, token in calls:
         ids = {"grow": [*ids, token], "repeat": ids, "back": ids[:-1] or ids, "jump": [*ids, token, 0]}[call]
@@ -36,13 +47,14 @@ def test_states_are_those_of_a_resolver_alone(calls: list[tuple[str, int]]) -> N
                 behind.resolve(missed, vocabulary_size=stepped.columns)
             state, _ = behind.resolve(torch.from_numpy(shown), vocabulary_size=4)
             stepped.begin(shown.tobytes(), 8, 4, state)
-        for found, wanted in zip(stepped.state, expected, strict=True):
+        for found, wanted in zip(leaves(stepped.state), leaves(expected), strict=True):
+            assert found.dtype == wanted.dtype
             assert torch.equal(found, wanted)
         logits = torch.zeros(1, 4)
         if row is not None:
             row.process(logits.numpy()[0], -np.inf, 0.0)
             context = lk.Context.of([[]], vocabulary_size=4)
-            assert torch.equal(logits, regex.process_logits(expected, torch.zeros(1, 4), context)[1])
+            assert torch.equal(logits, processor.process_logits(expected, torch.zeros(1, 4), context)[1])
 
 
 def test_what_does_more_than_mask_is_not_stepped() -> None:
@@ -50,6 +62,6 @@ def test_what_does_more_than_mask_is_not_stepped() -> None:
         def process_logits(self, state: Any, logits: torch.Tensor, context: lk.Context) -> Any:
             return super().process_logits(state, logits * 2, context)
 
-    assert can_step(lk.Regex("01", VOCABULARY))
+    assert all(map(can_step, PROCESSORS.values()))
     assert not can_step(Louder("01", VOCABULARY))
     assert not can_step(lk.chain(lk.Regex("01", VOCABULARY), lk.RepetitionPenalty(2.0)))

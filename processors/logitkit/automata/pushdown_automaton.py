@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import Ints
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
+from logitkit.automata.packed_stacks import Packed, frames_of, packed
+from logitkit.automata.place import NO_LIMIT, LegalClasses, Place
+from logitkit.automata.token_automaton import TokenAutomaton
 
-__all__ = ["NO_LIMIT", "Nesting", "Place", "PushdownAutomaton"]
+__all__ = ["Nesting", "PushdownAutomaton"]
 
-# In place of the tokens that are left to a row: nothing is counted.
-NO_LIMIT = -1
-
-# What an illegal token costs.
-ILLEGAL = 2**30
+# Stacks of rows that are kept with what is worked out of them, as rows come back to the same ones.
+REMEMBERED = 4096
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,22 +60,6 @@ class Nesting:
     def tables(self) -> tuple[Ints, ...]:
         """All arrays."""
         return (self.state, self.pushed, self.rest, self.height, *(() if self.cost is None else (self.cost,)))
-
-
-class Place(NamedTuple):
-    """All that the mask of a row depends on.
-
-    Args:
-        state: Its state.
-        frames: The frames on the stack that a token may pop, the innermost last.
-        room: How many frames more it may have, as far as that matters.
-        slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.
-    """
-
-    state: int
-    frames: tuple[int, ...]
-    room: int
-    slack: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,26 +121,43 @@ class PushdownAutomaton(TokenAutomaton):
             )
         ]
 
-    def step(self, state: int, stack: list[int], token: int) -> int:
-        """Return the state after one token, and change the stack; it is empty when the row is dead."""
+    @cached_property
+    def first_outcome(self) -> int:
+        """The least target that is an outcome."""
+        return self.states
+
+    def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
+        """Return the state and the stack after one token; the stack is empty when the row is dead."""
         target = self.next(state, token)
-        while target >= self.states:
-            target, pushed, rest, height = self._outcomes[target - self.states]
-            if len(stack) + height > self.nesting.max_depth:
+        # Few tokens do anything to the stack.
+        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack)
+
+    def behind(self, target: int, stack: Packed) -> tuple[int, Packed]:
+        """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome."""
+        found = self._behind.get((target, stack))
+        if found is None:
+            if len(self._behind) >= REMEMBERED:
+                self._behind.clear()
+            found = self._behind[target, stack] = self._followed(target, stack)
+        return found
+
+    @cached_property
+    def _behind(self) -> dict[tuple[int, Packed], tuple[int, Packed]]:
+        return {}
+
+    def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
+        frames = frames_of(stack)
+        while target >= self.first_outcome:
+            target, pushed, rest, height = self._outcomes[target - self.first_outcome]
+            if len(frames) + height > self.nesting.max_depth:
                 target = DEAD
             elif rest:
-                target = self.target(stack.pop(), rest) if stack else DEAD
+                target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
             else:
-                stack.extend(pushed)
-        if target == DEAD:
-            stack.clear()
-        return target
+                frames += pushed
+        return target, packed(() if target == DEAD else frames, len(stack))
 
-    def needed(self, state: int, stack: Sequence[int]) -> int:
-        """Return how many tokens are needed to end the text, at least."""
-        return int(self.cost[state] + self.cost[[*stack]].sum())
-
-    def place(self, state: int, stack: Sequence[int], left: int) -> Place:
+    def place(self, state: int, stack: Packed, left: int) -> Place:
         """Return what the mask of a row depends on.
 
         Args:
@@ -167,14 +165,28 @@ class PushdownAutomaton(TokenAutomaton):
             stack: Its frames.
             left: How many tokens are left to it, or `NO_LIMIT`.
         """
+        found = self._places.get((state, stack))
+        if found is None:
+            if len(self._places) >= REMEMBERED:
+                self._places.clear()
+            found = self._places[state, stack] = self._place(state, frames_of(stack))
+        place, needed = found
+        if left == NO_LIMIT or self.nesting.cost is None or state < FIRST_STATE:
+            return place
+        return Place(state, place.frames, place.room, min(max(left - needed, 0), self._dearest))
+
+    def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
+        """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
         if state < FIRST_STATE:
-            return Place(state, (), 0, NO_LIMIT)
-        pops = self._pops[state]
-        slack = NO_LIMIT
-        if left != NO_LIMIT and self.nesting.cost is not None:
-            slack = min(max(left - self.needed(state, stack), 0), self._dearest)
-        room = min(self.nesting.max_depth - len(stack), self._highest)
-        return Place(state, tuple(stack[max(len(stack) - pops, 0) :]), room, slack)
+            return Place(state, (), 0, NO_LIMIT), 0
+        room = min(self.nesting.max_depth - len(frames), self._highest)
+        popped = frames[max(len(frames) - self._pops[state], 0) :]
+        needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
+        return Place(state, popped, room, NO_LIMIT), needed
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, Packed], tuple[Place, int]]:
+        return {}
 
     @cached_property
     def _highest(self) -> int:
@@ -200,44 +212,9 @@ class PushdownAutomaton(TokenAutomaton):
         return [int(n) for n in found]
 
     def legal(self, place: Place) -> NDArray[np.bool_]:
-        """Return which classes are legal in a place: [C] bool."""
-        at = self.nesting.max_depth - place.room
-        needed = self.needed(place.state, place.frames)
-        otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
-        cost = self._costs(place.state, place.frames, at, np.where(self.default == DEAD, ILLEGAL, otherwise))
-        limit = ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1
-        legal: NDArray[np.bool_] = cost <= limit
-        return legal
+        """Return which classes are legal in a place of a live state: [C] bool."""
+        return self._legal.of(place)
 
-    def _costs(
-        self, state: int, frames: tuple[int, ...], depth: int, costs: NDArray[np.int64] | None = None
-    ) -> NDArray[np.int64]:
-        """Return what is needed behind each class, [C], `ILLEGAL` where it is illegal.
-
-        Args:
-            state: A state, or a frame that has been popped.
-            frames: The frames below it that a token may pop.
-            depth: How many frames are below it.
-            costs: What is needed behind classes that the row does not list; None: they are illegal.
-        """
-        nesting = self.nesting
-        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
-        target = self.row_target[row].astype(np.int64)
-        below = int(self.cost[[*frames]].sum())
-        outside = target >= self.states
-        cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
-        # To end is always possible where it is legal.
-        cost[target == FINISHED] = -1
-        if outside.any():
-            which = target[outside] - self.states
-            rest = nesting.rest[which]
-            behind = self.outcome_cost[which] + below
-            if rest.any():
-                after = np.full(self.classes, ILLEGAL, np.int64)
-                if frames:
-                    after = self._costs(frames[-1], frames[:-1], depth - 1)
-                behind = np.where(rest > 0, after[rest], behind)
-            cost[outside] = np.where(depth + nesting.height[which] > nesting.max_depth, ILLEGAL, behind)
-        costs = np.full(self.classes, ILLEGAL, np.int64) if costs is None else costs
-        costs[self.row_class[row]] = cost
-        return costs
+    @cached_property
+    def _legal(self) -> LegalClasses:
+        return LegalClasses(self)

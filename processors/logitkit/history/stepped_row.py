@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_row import AutomatonRow
+from logitkit.automata.lone_row import LoneRow
 from logitkit.processor import Processor
 from logitkit.stepping import row_of
 
@@ -25,7 +25,7 @@ class SteppedRow(Generic[S]):
     What is stepped the resolver does not see. Before it is asked about anything else, `missed` tells what it has to be told.
 
     Args:
-        processor: Whose states they are. Those that have no `AutomatonRow` are never stepped.
+        processor: Whose states they are. Those that have no `LoneRow` are never stepped.
 
     Example:
         >>> import logitkit as lk
@@ -43,12 +43,12 @@ class SteppedRow(Generic[S]):
 
     def __init__(self, processor: Processor[S]) -> None:
         self._processor = processor
-        self._row: AutomatonRow | None = None
+        self._row: LoneRow | None = None
         self._known, self._width, self._columns = b"", 0, 0
         # How much of what is known the resolver knows too.
         self._told = 0
 
-    def step(self, ids: bytes, width: int, columns: int) -> AutomatonRow | None:
+    def step(self, ids: bytes, width: int, columns: int) -> LoneRow | None:
         """Return the row, stepped to these ids, or None if that takes a resolver.
 
         Args:

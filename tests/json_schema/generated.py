@@ -166,10 +166,22 @@ def instances(schema: Any, root: Any = None, depth: int = 0) -> st.SearchStrateg
     if "array" in types:
         options.append(_array_of(schema, root, depth))
     if "string" in types:
-        options.append(st.sampled_from(TEXTS))
+        options.append(st.sampled_from([*TEXTS, *_texts_at_the_bounds(schema)]))
     if "integer" in types or "number" in types:
-        options.append(st.sampled_from(NUMBERS))
-    return st.one_of(*options, values) if options else values
+        options.append(st.sampled_from([*NUMBERS, *_numbers_at_the_bounds(schema)]))
+    # Most have a chance.
+    return st.one_of(*options, *options, values) if options else values
+
+
+def _texts_at_the_bounds(schema: dict[str, Any]) -> list[str]:
+    bounds = [schema[keyword] for keyword in ("minLength", "maxLength") if keyword in schema]
+    return [character * n for bound in bounds for n in (max(bound - 1, 0), bound, bound + 1) for character in "a\n"]
+
+
+def _numbers_at_the_bounds(schema: dict[str, Any]) -> list[Any]:
+    keywords = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+    bounds = [schema[keyword] for keyword in keywords if keyword in schema]
+    return [bound + off for bound in bounds for off in (-1, -0.25, 0, 0.25, 1)]
 
 
 @st.composite
@@ -187,6 +199,6 @@ def _object_of(draw: st.DrawFn, schema: dict[str, Any], root: Any, depth: int) -
 @st.composite
 def _array_of(draw: st.DrawFn, schema: dict[str, Any], root: Any, depth: int) -> list[Any]:
     prefix = schema.get("prefixItems", [])
-    count = draw(st.integers(schema.get("minItems", 0), max(3, schema.get("minItems", 0))))
+    count = draw(st.integers(max(0, schema.get("minItems", 0) - 1), 4))
     items = [*prefix, *[schema.get("items", True)] * count][:count]
     return [draw(instances(item, root, depth + 1)) for item in items]

@@ -16,7 +16,7 @@ from tests.json_schema.judge import exact, judge, parse
 from tests.json_schema.writing import Writer
 
 QUICK = settings(
-    max_examples=60,
+    max_examples=80,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
@@ -33,7 +33,7 @@ def test_values_are_accepted_exactly_if_they_are_valid(data: st.DataObject) -> N
     except UnsupportedSchema:
         return
     validator = judge(schema)
-    for value in data.draw(st.lists(instances(schema), min_size=3, max_size=8)):
+    for value in data.draw(st.lists(instances(schema), min_size=6, max_size=12)):
         text = canonical(value, validator)
         assert accepts(text) == validator.is_valid(exact(value)), (schema, text)
 

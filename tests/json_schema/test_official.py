@@ -8,10 +8,13 @@ import pytest
 import referencing.exceptions
 
 from logitkit.errors import UnsupportedSchema
+from tests.json_schema import refusals
 from tests.json_schema.acceptance import acceptor
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge
 from tests.json_schema.official import Group, groups
+
+REFUSED = refusals.refused()
 
 
 def verdicts(group: Group) -> dict[str, tuple[bool, bool]]:
@@ -34,11 +37,18 @@ def verdicts(group: Group) -> dict[str, tuple[bool, bool]]:
 
 @pytest.mark.parametrize("group", groups(), ids=str)
 def test_group(group: Group) -> None:
+    why, found = None, dict[str, tuple[bool, bool]]()
     try:
         found = verdicts(group)
     except UnsupportedSchema as error:
         if error.pointer is None:
             raise
-        return
+        why = error.keyword or "the whole"
+    assert why == REFUSED.get(str(group)), "write it anew: python -m tests.json_schema.refusals"
     wrong = {text: valid for text, (accepted, valid) in found.items() if accepted != valid}
     assert not wrong, json.dumps(group.schema)
+
+
+def test_the_table_in_the_documentation_is_the_one_that_is_tested() -> None:
+    assert refusals.PAGE.read_text("utf-8") == refusals.page(), "write it anew: python -m tests.json_schema.refusals"
+    assert set(REFUSED) <= set(map(str, groups()))

@@ -1,0 +1,244 @@
+"""What cannot be honoured exactly is refused by its keyword and pointer, or left out with a warning that names both."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import pytest
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.json_schema.compile import MOST_DROPPED
+from tests.json_schema.acceptance import BYTES, acceptor
+
+
+class Refusal(NamedTuple):
+    """A schema with one keyword that is refused.
+
+    Args:
+        schema: The schema.
+        pointer: Of the schema that the keyword stands in.
+        keyword: None where the whole schema is to blame.
+        reason: What the message says.
+        free: A text that is legal without the keyword.
+        never: One that what is left of the schema forbids; None if that is any value.
+    """
+
+    schema: Any
+    pointer: str
+    keyword: str | None
+    reason: str
+    free: str
+    never: str | None
+
+
+_BACKREFERENCE = {"type": "string", "pattern": r"(a)\1"}
+_BRANCHES = [
+    {"oneOf": [{"properties": {f"p{i}": {"const": j}}, "required": [f"p{i}"]} for j in range(4)]} for i in range(8)
+]
+_SETS = {f"[{letter}]": {"minimum": i} for i, letter in enumerate("abcdefghijklmnop")}
+_ANCHORS = {"a": {"$id": "a", "$dynamicAnchor": "n"}, "b": {"$id": "b", "$dynamicAnchor": "n"}}
+_LOOP = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+
+
+def _member(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a/b": schema}, "required": ["a/b"], "additionalProperties": False}
+
+
+_IN_MEMBER = "#/properties/a~1b"
+
+REFUSALS = {
+    "another document": Refusal(
+        _member({"$ref": "https://example.org/a.json"}), _IN_MEMBER, "$ref", "outside the document", '{"a/b":[]}', "{}"
+    ),
+    "no such definition": Refusal(
+        _member({"$ref": "#/$defs/x"}), _IN_MEMBER, "$ref", "leads nowhere", '{"a/b":1}', "[]"
+    ),
+    "no such anchor": Refusal(_member({"$ref": "#x"}), _IN_MEMBER, "$ref", "no anchor 'x'", '{"a/b":1}', "[]"),
+    "itself": Refusal({"$ref": "#"}, "#", "$ref", "refers to itself", "[1]", None),
+    "each other": Refusal({"$defs": _LOOP, "$ref": "#/$defs/a"}, "#/$defs/a", "$ref", "refers to itself", "1", None),
+    "itself among others": Refusal(
+        {"type": "string", "allOf": [{"$ref": "#"}]}, "#/allOf/0", "$ref", "refers to itself", '"a"', "1"
+    ),
+    "its own negation": Refusal(
+        {"type": "string", "not": {"$ref": "#"}}, "#/not", "$ref", "refers to itself", '"a"', "1"
+    ),
+    "dynamic scope": Refusal(
+        {"$defs": _ANCHORS, "$dynamicRef": "a#n"}, "#", "$dynamicRef", "2 dynamic anchors 'n'", "1", None
+    ),
+    "format of regular expressions": Refusal(
+        _member({"type": "string", "format": "regex"}), _IN_MEMBER, "format", "not regular", '{"a/b":"("}', '{"a/b":1}'
+    ),
+    "unknown format": Refusal(
+        {"type": "string", "format": "colour"}, "#", "format", "'colour' is not known; known are date,", '"x"', "1"
+    ),
+    "different strings": Refusal(
+        {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+        *("#", "uniqueItems", "whether items are different", '["a","a"]', "[1]"),
+    ),
+    "different names": Refusal(
+        {"type": "object", "minProperties": 3}, "#", "minProperties", "3 different names", '{"a":1}', "[]"
+    ),
+    "fine steps": Refusal(
+        {"type": "number", "multipleOf": 0.123456789}, "#", "multipleOf", "too many remainders", "1", '"a"'
+    ),
+    "backreference": Refusal(_BACKREFERENCE, "#", "pattern", "backreference", '"b"', "1"),
+    "backreference in a name": Refusal(
+        {"type": "object", "propertyNames": _BACKREFERENCE},
+        "#/propertyNames",
+        "pattern",
+        "backreference",
+        '{"b":1}',
+        "1",
+    ),
+    "backreference for names": Refusal(
+        {"type": "object", "patternProperties": {r"(a)\1": {"type": "null"}}},
+        *("#", "patternProperties", "backreference", '{"aa":1}', "1"),
+    ),
+    "no pattern": Refusal({"type": "string", "pattern": "("}, "#", "pattern", "unterminated", '"b"', "1"),
+    "large pattern": Refusal(
+        {"type": "string", "pattern": "^[01]*1[01]{40}$"}, "#", "pattern", "more than 50000 states", '"b"', "1"
+    ),
+    "long strings": Refusal(
+        {"type": "string", "maxLength": 10**7}, "#", "maxLength", "more than 50000 states", '"b"', "1"
+    ),
+    "long arrays": Refusal(
+        {"type": "array", "items": {"type": "integer"}, "maxItems": 10**6},
+        "#",
+        "maxItems",
+        "too many states",
+        "[]",
+        "1",
+    ),
+    "items that are looked at": Refusal(
+        {"contains": {"type": "string"}, "unevaluatedItems": False},
+        *("#", "unevaluatedItems", "depends on all of them", '["a",1]', "[1]"),
+    ),
+    "branches": Refusal({"type": "object", "allOf": _BRANCHES}, "#", "allOf", "multiply", "{}", "1"),
+    "sets of names": Refusal(
+        {"type": "object", "patternProperties": _SETS}, "#", "patternProperties", "more than 64 sets", '{"z":1}', "1"
+    ),
+    "negated names": Refusal(
+        {"if": {"additionalProperties": {"type": "integer"}}, "then": False, "type": ["object", "null"]},
+        *("#", "if", "cannot be negated", '{"a":1}', "1"),
+    ),
+    "negated values": Refusal(
+        {"not": {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}}},
+        *("#/not/properties/a", None, "cannot be negated", '{"a":{"b":1}}', None),
+    ),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
+def test_it_is_refused_by_name(refusal: Refusal) -> None:
+    with pytest.raises(UnsupportedSchema, match=re.escape(refusal.reason)) as error:
+        lk.JsonSchema(refusal.schema, BYTES)
+    assert (error.value.pointer, error.value.keyword) == (refusal.pointer, refusal.keyword)
+    assert refusal.pointer in str(error.value)
+    assert refusal.keyword is None or repr(refusal.keyword) in str(error.value)
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS.keys())
+def test_lax_leaves_it_out(refusal: Refusal) -> None:
+    named = f"{refusal.keyword!r} at {refusal.pointer}: " if refusal.keyword else f"the schema at {refusal.pointer}: "
+    with pytest.warns(UserWarning, match=f"^JsonSchema leaves out .*{re.escape(named)}") as warned:
+        found = lk.JsonSchema(refusal.schema, BYTES, lax=True)
+    assert len(warned) == 1
+    assert refusal.reason in str(warned[0].message)
+    assert warned[0].filename == __file__
+    automaton = found.nested_dfa()
+    assert automaton.accepts(refusal.free.encode())
+    assert refusal.never is None or not automaton.accepts(refusal.never.encode())
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ({"enum": [f"w{i}" for i in range(200_001)]}, "more than 200000 values"),
+        ('{"description": "' + "a" * 8_000_001 + '"}', "more than 8000000"),
+        ({"$schema": "https://example.org/mine"}, "'https://example.org/mine' is unknown"),
+    ],
+    ids=["values", "text", "dialect"],
+)
+@pytest.mark.parametrize("lax", [False, True])
+def test_a_document_that_is_refused_as_a_whole(schema: Any, reason: str, lax: bool) -> None:
+    with pytest.raises(UnsupportedSchema, match=f"at #: .*{reason}"):
+        lk.JsonSchema(schema, BYTES, lax=lax)
+
+
+def test_lax_names_all_that_it_leaves_out() -> None:
+    members = {"a": {"format": "colour"}, "b": {"type": "string", "pattern": r"(x)\1"}, "c": {"type": "integer"}}
+    with pytest.warns(UserWarning, match=r"'format' at #/properties/a: ") as warned:
+        lk.JsonSchema({"properties": members, "additionalProperties": False}, BYTES, lax=True)
+    assert len(warned) == 1
+    assert "'pattern' at #/properties/b: " in str(warned[0].message)
+
+
+def test_lax_leaves_out_so_many_and_no_more() -> None:
+    schema = {"prefixItems": [{"format": f"f{i}"} for i in range(MOST_DROPPED + 1)]}
+    with pytest.raises(UnsupportedSchema, match=r"'format' at #/prefixItems/[0-9]+: the format"):
+        lk.JsonSchema(schema, BYTES, lax=True)
+
+
+def test_lax_says_nothing_where_it_changes_nothing() -> None:
+    schema = {"type": "array", "items": {"type": "integer", "minimum": 3}, "maxItems": 2}
+    assert lk.JsonSchema(schema, BYTES, lax=True).automaton.nbytes == lk.JsonSchema(schema, BYTES).automaton.nbytes
+
+
+def test_what_is_known_in_part_is_not_negated() -> None:
+    """A string that is no colour might be one, so that leaving out a format inside `not` must not forbid all strings."""
+    schema = {"type": "string", "not": {"format": "colour", "maxLength": 2}}
+    with pytest.warns(UserWarning, match="'format' at #/not: "):
+        found = lk.JsonSchema(schema, BYTES, lax=True)
+    automaton = found.nested_dfa()
+    assert automaton.accepts(b'"a"')
+    assert automaton.accepts(b'"long"')
+    assert not automaton.accepts(b"1")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [False, {"type": "string", "minLength": 2, "maxLength": 1}, {"enum": []}, {"allOf": [{"const": 1}, {"const": 2}]}],
+)
+def test_schemas_without_values_are_wrong(schema: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no value satisfies the schema"):
+        lk.JsonSchema(schema, BYTES)
+    assert not acceptor(schema)("1")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"type": "strin"}, "type"),
+        ({"properties": []}, "properties"),
+        ({"minimum": "1"}, "minimum"),
+        ({"required": "a"}, "required"),
+        ({"items": 1}, "items"),
+        ({"pattern": 1}, "pattern"),
+        ({"multipleOf": 0}, "multipleOf"),
+        ({"minLength": -1}, "minLength"),
+        ({"enum": 1}, "enum"),
+        ({1: 2}, "the key 1"),
+        ({"const": float("nan")}, "nan"),
+        ("{", "not JSON text"),
+        (None, "NoneType"),
+    ],
+)
+def test_schemas_that_are_none_are_wrong(schema: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        lk.JsonSchema(schema, BYTES)
+
+
+def test_options_are_checked() -> None:
+    for wrong, message in (
+        ({"whitespace": "free"}, "whitespace is 'free'; allowed are"),
+        ({"lax": 1}, "lax is 1; allowed are True and False"),
+        ({"max_depth": 0}, "max_depth is 0; allowed are integers from 1 to 1024"),
+        ({"max_depth": True}, "max_depth is True; allowed are integers"),
+        ({"closing": 0}, "closing is 0; allowed are True"),
+        ({"closing": 1.5}, "closing is 1.5; allowed are True"),
+    ):
+        options: dict[str, Any] = wrong
+        with pytest.raises(ConfigurationError, match=re.escape(message)):
+            lk.JsonSchema(True, BYTES, **options)

@@ -21,9 +21,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.automata.row_mask import as_array
@@ -116,14 +120,14 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
             Exception: What the processor raises; the hook is as it was before the call.
         """
         stepped = self._stepped
-        alone = stepped is not None and _is_alone(input_ids, scores)
-        if stepped is not None and alone:
-            ids, width, columns = input_ids.numpy().tobytes(), input_ids.element_size(), scores.shape[1]
+        alone = None if stepped is None else _alone(input_ids, scores)
+        if stepped is not None and alone is not None:
+            array, columns = alone
+            ids, width = array.tobytes(), array.itemsize
             row = stepped.step(ids, width, columns)
             if row is not None:
-                processed = scores.clone()
-                array, never, zero = as_array(processed)
-                row.process(array[0], never, zero)
+                processed, masked, never, zero = _copied(scores)
+                row.process(masked[0], never, zero)
                 return processed
         self._check(input_ids, scores)
         if stepped is not None:
@@ -134,7 +138,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
         # overwrite.
         after, processed = process_checked(self.processor, state, scores.clone(), context)
         self._state, self._columns = after, scores.shape[1]
-        if stepped is not None and alone:
+        if stepped is not None and alone is not None:
             stepped.begin(ids, width, columns, after)
         return processed
 
@@ -167,15 +171,31 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
         self._left_pads.check(input_ids)
 
 
-def _is_alone(input_ids: Tensor, scores: Tensor) -> bool:
-    """Whether a call is about one row, on the CPU."""
-    return (
-        input_ids.dim() == scores.dim() == 2
-        and len(input_ids) == len(scores) == 1
-        and input_ids.device.type == scores.device.type == "cpu"
-        and not input_ids.is_floating_point()
-        and scores.is_floating_point()
-    )
+# `generate` asks for the number of parameters at every step, and Python would work it out anew each time.
+TransformersLogitsProcessor.__call__.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+    TransformersLogitsProcessor.__call__
+)
+
+
+def _alone(input_ids: Tensor, scores: Tensor) -> tuple[NDArray[Any], int] | None:
+    """Return the ids of a call about one row on the CPU, [1, L], and how many columns its scores have; None for other calls."""
+    # Few operations of torch, at every step: a model has thrown all that they touch out of the processor's caches.
+    shape = scores.shape
+    if len(shape) != 2 or shape[0] != 1 or not (scores.is_cpu and input_ids.is_cpu):
+        return None
+    ids = input_ids.numpy()
+    if ids.ndim != 2 or len(ids) != 1 or ids.dtype.kind != "i" or not scores.is_floating_point():
+        return None
+    return ids, shape[1]
+
+
+def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
+    """Return a copy of scores, and it as an array; see `row_mask.as_array`."""
+    if scores.dtype == torch.float32 and not scores.requires_grad:
+        array = scores.numpy().copy()
+        return torch.from_numpy(array), array, -np.inf, 0.0
+    copy = scores.clone()
+    return copy, *as_array(copy)
 
 
 def logits_processor(

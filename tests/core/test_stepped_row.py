@@ -36,9 +36,12 @@ def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, 
     processor = PROCESSORS[name]
     alone, behind = HistoryResolver(processor), HistoryResolver(processor)
     stepped = SteppedRow(processor)
-    ids = [2, 1]
-    for call, token in calls:
-        ids = {"grow": [*ids, token], "repeat": ids, "back": ids[:-1] or ids, "jump": [*ids, token, 0]}[call]
+    ids, prompt = [2, 1], 2
+    for call, token in [("repeat", 0), *calls]:
+        # A text that goes back behind its prompt is two prompts to a resolver, which may be those of two sequences.
+        back = ids[:-1] if len(ids) > prompt else ids
+        ids = {"grow": [*ids, token], "repeat": ids, "back": back, "jump": [*ids, token, 0]}[call]
+        prompt = len(ids) if call == "jump" else prompt
         shown = np.array([ids])
         expected, _ = alone.resolve(torch.from_numpy(shown), vocabulary_size=4)
         row = stepped.step(shown.tobytes(), 8, 4)

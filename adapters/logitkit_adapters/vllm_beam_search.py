@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.integers import checked_integer
 from logitkit.reals import checked_real
 from logitkit_adapters.vllm_engine import engine_vocabulary
-from logitkit_adapters.vllm_parameters import KEY, PROMPT_LENGTH
+from logitkit_adapters.vllm_parameters import KEY, PROMPT_LENGTH, asked
 
 __all__ = ["Beam", "beam_search"]
 
@@ -63,23 +64,25 @@ def beam_search(
         For each prompt up to `beam_width` beams; unfinished ones have `max_tokens` tokens.
 
     Raises:
-        ConfigurationError: An argument is not of its range, or the engine is configured otherwise.
+        ConfigurationError: An argument is not of its range or form, or the engine is configured otherwise.
     """
     width = checked_integer("beam_width", beam_width, 1, 10_000)
     steps = checked_integer("max_tokens", max_tokens, 1, 2**31 - 1)
     power = checked_real("length_penalty", length_penalty, -100, 100, "0 ranks by logprob")
     _check_engine(llm, width)
+    # To the engine, the most new tokens are one.
+    whole = asked(SimpleNamespace(extra_args={KEY: config}, max_tokens=steps))
     tokenizer = llm.get_tokenizer()
     begins = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     ends = frozenset(engine_vocabulary(llm.llm_engine.vllm_config).eos_ids)
     live: list[list[Beam]] = [[Beam((), 0.0)] for _ in begins]
     done: list[list[Beam]] = [[] for _ in begins]
     for _ in range(steps):
-        asked = [(number, beam) for number, beams in enumerate(live) for beam in beams]
-        if not asked:
+        going_on = [(number, beam) for number, beams in enumerate(live) for beam in beams]
+        if not going_on:
             break
         followed: list[list[Beam]] = [[] for _ in begins]
-        for (number, beam), likely in zip(asked, _next(llm, begins, asked, width, config), strict=True):
+        for (number, beam), likely in zip(going_on, _next(llm, begins, going_on, width, whole), strict=True):
             followed[number] += [_longer(beam, token, logprob, ends) for token, logprob in likely.items()]
         for number, beams in enumerate(followed):
             # As many as might end, and as many again.
@@ -108,13 +111,13 @@ def _check_engine(llm: Any, width: int) -> None:
 
 
 def _next(
-    llm: Any, begins: Sequence[list[int]], asked: Sequence[tuple[int, Beam]], width: int, config: Any
+    llm: Any, begins: Sequence[list[int]], going_on: Sequence[tuple[int, Beam]], width: int, config: Any
 ) -> list[dict[int, float]]:
     """Return the likeliest next tokens of each beam, and the logarithms of their probabilities."""
     from vllm import SamplingParams
 
     prompts, params = [], []
-    for number, beam in asked:
+    for number, beam in going_on:
         prompts.append({"prompt_token_ids": [*begins[number], *beam.token_ids]})
         # What a beam has said is its output, although vLLM takes it for a prompt.
         ours = {} if config is None else {KEY: config, PROMPT_LENGTH: len(begins[number])}

@@ -15,7 +15,7 @@ from logitkit.pipeline.steps import steps_of
 from logitkit.processor import Processor
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["KEY", "PROMPT_LENGTH", "Configurations", "any_vocabulary", "asked", "prompt_length"]
+__all__ = ["KEY", "PROMPT_LENGTH", "Configurations", "any_vocabulary", "asked", "closing_within", "prompt_length"]
 
 # The keys of `extra_args` (online: `vllm_xargs`) that are ours.
 KEY = "logitkit"
@@ -50,7 +50,38 @@ def asked(sampling_params: Any) -> Mapping[str, Any] | None:
             f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or online a string that is "
             'its JSON, such as {"choice": ["yes", "no"]}'
         )
-    return given
+    return closing_within(given, getattr(sampling_params, "max_tokens", None))
+
+
+def closing_within(config: Mapping[str, Any], tokens: int | None) -> Mapping[str, Any]:
+    """Return a configuration in which outputs that shall be complete are so within a number of tokens.
+
+    Args:
+        config: A configuration, in which JSON Schemas may say `"closing": true`.
+        tokens: Most new tokens of the request, or None if that is not known.
+    """
+    if tokens is None:
+        return config
+    try:
+        found: Mapping[str, Any] = _closing(config, tokens)
+    except RecursionError:
+        return config  # which `from_config` refuses
+    return found
+
+
+def _closing(config: Any, tokens: int) -> Any:
+    if isinstance(config, list):
+        return [_closing(part, tokens) for part in config]
+    if not isinstance(config, Mapping):
+        return config
+    found = {}
+    for name, given in config.items():
+        if name == "json_schema":  # within it are names of others
+            bare = not isinstance(given, Mapping) or given.get("closing") is not True or "schema" not in given
+            found[name] = given if bare else {**given, "closing": tokens}
+        else:
+            found[name] = _closing(given, tokens)
+    return found
 
 
 def prompt_length(sampling_params: Any) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from logitkit_adapters.demo import model_dir
-from tests.adapters_vllm import engine
+from tests.adapters_vllm import engine, schemas
 
 PATIENCE = 240.0
 
@@ -98,6 +99,27 @@ def test_stream(client: Any) -> None:
     assert re.fullmatch("[0-9](,[0-9]){9}", "".join(part.choices[0].text for part in parts if part.choices))
 
 
+@pytest.mark.parametrize("name", schemas.SCHEMAS)
+def test_json_schema(client: Any, name: str) -> None:
+    """As `response_format` would have it, but for the name of the argument."""
+    config = json.dumps({"json_schema": {"schema": schemas.SCHEMAS[name], "closing": True}})
+    answer = client.chat.completions.create(
+        model="demo",
+        messages=[{"role": "user", "content": engine.prompt(3)}],
+        max_tokens=40,
+        temperature=0.0,
+        extra_body={"vllm_xargs": {"logitkit": config}},
+    )
+    schemas.check(answer.choices[0].message.content, schemas.SCHEMAS[name])
+
+
+def test_a_schema_closes_within_what_is_left_of_the_context(client: Any) -> None:
+    """The server counts the tokens of a request that names no number of them."""
+    config = json.dumps({"json_schema": {"schema": schemas.SCHEMAS["anything"], "closing": True}})
+    text = complete(client, config, 3, max_tokens=None, temperature=1.5).choices[0].text
+    schemas.check(text, True)
+
+
 def test_many_requests_at_once(client: Any) -> None:
     patterns = [f"[a-z]{{{n % 7 + 1}}}-{n}" for n in range(50)]
 
@@ -124,6 +146,9 @@ def test_many_requests_at_once(client: Any) -> None:
         ("[1]", "give an object"),
         (5, "logitkit is a int"),
         (["a"], "logitkit is a list"),
+        ('{"json_schema": {"properties": {"a/b": {"type": "strin"}}}}', "'type' at #/properties/a~1b is 'strin'"),
+        ('{"json_schema": {"items": {"format": "nobody"}}}', "'format' at #/items: the format 'nobody' is not known"),
+        ('{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}', "closing is 2, but a whole text"),
         ({"regex": "a"}, ""),  # vLLM itself takes no objects here
     ],
 )

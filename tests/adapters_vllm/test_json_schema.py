@@ -1,0 +1,67 @@
+"""What a JSON Schema allows is what a real engine of vLLM writes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.adapters_vllm import engine, schemas
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_texts_are_whole_and_satisfy_their_schema(llm: Any, number: int) -> None:
+    asked = schemas.requests(engine.PROMPTS[3 * number % 5])
+    for (config, schema), output in zip(schemas.CONFIGURATIONS, engine.generate(llm, asked), strict=True):
+        schemas.check(output.text, schema)
+        closing = config["json_schema"]["closing"]
+        assert len(output.token_ids) <= (schemas.TOKENS if closing is True else closing + 1)  # EOS
+
+
+@pytest.mark.parametrize("tokens", [6, 9, 13, 20])
+def test_closing_is_within_the_tokens_of_the_request(llm: Any, tokens: int) -> None:
+    config = {"json_schema": {"schema": {"type": "array", "items": {"$ref": "#"}}, "closing": True}}
+    both = {"then": {"first": {"regex": "[a-z]{2}"}, "second": config, "marker": ":"}}
+    for one in (config, both):
+        (output,) = engine.generate(
+            llm, [(engine.PROMPTS[3], {"max_tokens": tokens, "temperature": 0.0, "extra_args": {"logitkit": one}})]
+        )
+        assert isinstance(json.loads(output.text.rpartition(":")[2]), list)
+
+
+def test_what_nests_is_closed(llm: Any) -> None:
+    schema = {"type": "array", "items": {"$ref": "#"}}
+    opening = {str(llm.get_tokenizer().convert_tokens_to_ids("[")): 5.0}
+    config = {"json_schema": {"schema": schema, "closing": True}, "logit_bias": opening}
+    asked = {"max_tokens": 80, "temperature": 1.5, "extra_args": {"logitkit": config}}
+    outputs = engine.generate(llm, [(engine.PROMPTS[3], asked)] * 24)
+    for output in outputs:
+        schemas.check(output.text, schema)
+    assert any("[[[" in output.text for output in outputs)
+
+
+def test_beams_are_whole(llm: Any) -> None:
+    from logitkit_adapters.vllm_beam_search import beam_search
+
+    config = {"json_schema": {"schema": schemas.PERSON, "closing": True}}
+    (beams,) = beam_search(llm, [engine.PROMPTS[3]], beam_width=3, max_tokens=24, config=json.dumps(config))
+    for beam in beams:
+        schemas.check(beam.text, schemas.PERSON)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ({"properties": {"a/b": {"type": "strin"}}}, "'type' at #/properties/a~1b is 'strin'"),
+        ({"items": {"format": "nobody"}}, "'format' at #/items: the format 'nobody' is not known"),
+        ({"schema": schemas.PERSON, "closing": 3}, "closing is 3, but a whole text of this schema takes"),
+        ({"schema": schemas.PERSON, "closing": True}, "closing is 5, but a whole text of this schema takes"),
+    ],
+    ids=["type", "format", "closing", "tokens"],
+)
+def test_bad_schemas_are_refused(llm: Any, schema: Any, message: str) -> None:
+    from vllm.exceptions import VLLMValidationError
+
+    with pytest.raises(VLLMValidationError, match=message):
+        engine.generate(llm, [("a", {"max_tokens": 5, "extra_args": {"logitkit": {"json_schema": schema}}})])

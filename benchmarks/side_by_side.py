@@ -6,8 +6,10 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from pytest_benchmark.fixture import BenchmarkFixture
+if TYPE_CHECKING:  # it is not installed beside vLLM
+    from pytest_benchmark.fixture import BenchmarkFixture
 
 
 def medians(

@@ -16,15 +16,15 @@ LONGEST = 96
 class Runner:
     """The tokens of all slots, on a device; a fake one will do."""
 
-    def __init__(self, device: str = "cpu", staged: bool = True) -> None:
+    def __init__(self, device: str = "cpu", staged: bool = True, slots: int = SLOTS, longest: int = LONGEST) -> None:
         self.device = torch.device(device)
         self.staged = staged
         # As vLLM names it: tokens on their way to the device.
-        self.tokens = SimpleNamespace(gpu=torch.zeros(SLOTS, LONGEST, dtype=torch.int32, device=device))
-        self.prompt_len, self.prefill_len = (SimpleNamespace(np=np.zeros(SLOTS, np.int32)) for _ in range(2))
+        self.tokens = SimpleNamespace(gpu=torch.zeros(slots, longest, dtype=torch.int32, device=device))
+        self.prompt_len, self.prefill_len = (SimpleNamespace(np=np.zeros(slots, np.int32)) for _ in range(2))
         self.states = SimpleNamespace(
             device=self.device,
-            max_num_reqs=SLOTS,
+            max_num_reqs=slots,
             all_token_ids=self.tokens,
             prompt_len=self.prompt_len,
             prefill_len=self.prefill_len,

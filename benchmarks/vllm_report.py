@@ -1,0 +1,115 @@
+"""The results of `bench_vllm` as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+OURS = "logitkit"
+Record = dict[str, Any]
+
+
+def report(result: dict[str, Record]) -> str:
+    """Write the results as Markdown."""
+    lines = ["# On vLLM, beside its structured output", ""]
+    for name, part in {"steps": _steps, "admission": _admission, "worker": _worker, "serving": _serving}.items():
+        if name in result:
+            lines += [*part(result[name]["cases"]), "", result[name]["conditions"], ""]
+    return "\n".join([*lines, *_losses({name: part["cases"] for name, part in result.items()})])
+
+
+def _steps(found: dict[str, dict[str, Record]]) -> Iterator[str]:
+    yield "## A step"
+    yield ""
+    yield "Logits of all requests masked, and their tokens taken; the logits are new each time, no request arrives, and the"
+    yield "vocabulary has 131,072 tokens (Tekken). V1 and V2 are the model runners that the plugin is in. Medians. As ours: rows"
+    yield "that drew the same tokens as with logitkit, since their masks agreed. Wrong: texts that begin no match."
+    yield ""
+    yield "| requests | | median ms | over logitkit | worst ms | first step, ms | steps | as ours | wrong |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    for case, subjects in found.items():
+        for name, row in subjects.items():
+            over = row["step_s"] / subjects[OURS]["step_s"]
+            times = (
+                f"{_ms(row['step_s'])} | {over:.2f}x | {_ms(row['worst_s'])} | {_ms(row['first_s'])} | {row['steps']}"
+            )
+            yield f"| {case} | {name} | {times} | {row['rows_as_ours']} | {row['wrong']} |"
+
+
+def _admission(found: dict[str, dict[str, Record]]) -> Iterator[str]:
+    yield "## Admission"
+    yield ""
+    yield "From the parameters of requests whose patterns nobody has seen to the first masked logits of all."
+    yield ""
+    yield "| patterns | | all, s | over logitkit | one, median ms | one, worst ms | first masks of all, ms |"
+    yield "|---|---|---:|---:|---:|---:|---:|"
+    for case, subjects in found.items():
+        ours = subjects[OURS]["total_s"]
+        for name, row in subjects.items():
+            if "refused" in row:
+                yield f"| {case} | {name} | the first one refused after {row['after_s']:.1f} s | | | | |"
+                continue
+            times = f"{_ms(row['median_s'])} | {_ms(row['worst_s'])} | {_ms(row['first_masks_s'])}"
+            yield f"| {case} | {name} | {row['total_s']:.2f} | {row['total_s'] / ours:.2f}x | {times} |"
+
+
+def _worker(found: dict[str, Record]) -> Iterator[str]:
+    yield "## The worker's share"
+    yield ""
+    yield "The front end compiles a pattern when the request is admitted; the worker, another process, needs it in a step: until"
+    yield "its first mask."
+    yield ""
+    yield "| pattern | front end, ms | worker, which finds it, ms | a worker without a front end, ms |"
+    yield "|---|---:|---:|---:|"
+    for name, row in found.items():
+        yield f"| {name} | {_ms(row['admitted_s'])} | {_ms(row['found_s'])} | {_ms(row['compiled_s'])} |"
+
+
+def _serving(found: dict[str, Record]) -> Iterator[str]:
+    from benchmarks.vllm_serving import REQUESTS, ROUNDS, TOKENS
+
+    yield "## Serving"
+    yield ""
+    yield f"The small model that ships, {REQUESTS} requests of {TOKENS} tokens at once, medians of {ROUNDS} rounds in turns; no"
+    yield "prompt is cached, and the pattern has been compiled before."
+    yield ""
+    yield "| | tokens a second | requests a second | between tokens, ms | tokens a second, of no plugin's |"
+    yield "|---|---:|---:|---:|---:|"
+    plain = found["no plugin"]["tokens_per_s"]
+    for name, row in found.items():
+        share = f"{row['tokens_per_s'] / plain:.0%}"
+        rates = f"{row['tokens_per_s']:,.0f} | {row['requests_per_s']:.1f}"
+        yield f"| {name} | {rates} | {_ms(row['between_tokens_s'])} | {share} |"
+
+
+def _losses(result: Record) -> Iterator[str]:
+    """List every number in which vLLM's own is ahead."""
+    found = []
+    for part, keys in (("steps", ("step_s", "worst_s", "first_s")), ("admission", ("total_s",))):
+        for case, subjects in result.get(part, {}).items():
+            for own in (name for name in subjects if name.startswith("logitkit")):
+                for name, row in subjects.items():
+                    found += [
+                        f"- {case}, {_NAMES[key]}: {own} {_ms(subjects[own][key])} ms, {name} {_ms(row[key])} ms"
+                        for key in keys
+                        if not name.startswith("logitkit") and key in row and row[key] < subjects[own][key]
+                    ]
+    serving = result.get("serving", {})
+    ours = serving.get("plugin, a regex", {})
+    found += [
+        f"- Serving: {name} {row['tokens_per_s']:,.0f} tokens a second, the plugin {ours['tokens_per_s']:,.0f}"
+        for name, row in serving.items()
+        if name.startswith("vLLM") and row["tokens_per_s"] > ours["tokens_per_s"]
+    ]
+    yield "## Where vLLM's own is ahead"
+    yield ""
+    yield from found or ["Nowhere."]
+    yield ""
+
+
+_NAMES = {"step_s": "a step", "worst_s": "the worst step", "first_s": "the first step", "total_s": "admission of all"}
+
+
+def _ms(seconds: float) -> str:
+    value = seconds * 1e3
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -23,7 +23,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.bench_peers import _better_backend, _commit, _processor
+from benchmarks.bench_peers import _better_backend
+from benchmarks.circumstances import commit, processor
 from benchmarks.cold import forget
 from benchmarks.forks import in_fork
 from benchmarks.peer import Peer, Refused
@@ -181,10 +182,10 @@ def main() -> None:
     result: Record = {
         "versions": {kind.name: kind.version() for kind in kinds}
         | {"torch": torch.__version__, "python": platform.python_version()},
-        "commit": _commit(),
+        "commit": commit(),
         "vocabulary": arguments.vocabulary,
         "cap_s": arguments.cap,
-        "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
+        "machine": {"processor": processor(), "load_before": os.getloadavg()[0]},
     }
     peers = peers_of(vocabulary, kinds)
     records: list[Record] = []

@@ -16,9 +16,7 @@ import json
 import os
 import platform
 import re
-import shutil
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +26,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from benchmarks.circumstances import commit, processor
 from benchmarks.cold import forget
 from benchmarks.forks import in_fork
 from benchmarks.peer import Peer, Refused, Rows
@@ -255,8 +254,8 @@ def main() -> None:
     result: Record = {
         "versions": {p.name: p.version() for p in kinds}
         | {"torch": torch.__version__, "python": platform.python_version()},
-        "commit": _commit(),
-        "machine": {"processor": _processor(), "load_before": os.getloadavg()[0]},
+        "commit": commit(),
+        "machine": {"processor": processor(), "load_before": os.getloadavg()[0]},
         "suite": [e.name for e in SUITE],
     }
     # What outlines-core does not compile in time for the first vocabulary is not tried for the second, nor are the peers' suites
@@ -271,21 +270,6 @@ def main() -> None:
     result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
     arguments.out.parent.mkdir(exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
-
-
-def _commit() -> str:
-    git = shutil.which("git")
-    found = git and subprocess.run(
-        [git, "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    return found.stdout.strip() if found else ""
-
-
-def _processor() -> str:
-    found = (
-        re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()) if Path("/proc/cpuinfo").exists() else None
-    )
-    return found[1] if found else platform.machine()
 
 
 if __name__ == "__main__":

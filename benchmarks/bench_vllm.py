@@ -30,7 +30,7 @@ from typing import Any
 import regex  # type: ignore[import-untyped]
 import torch
 
-from benchmarks.bench_peers import _commit, _processor
+from benchmarks.circumstances import commit, processor
 from benchmarks.forks import Work, in_fork
 from benchmarks.vllm_admission import admission, worker
 from benchmarks.vllm_config import SIZE, engine_config
@@ -227,8 +227,8 @@ def _conditions(load: float, seconds: float) -> str:
     versions = ", ".join(f"{name} {version(package)}" for name, package in packages.items())
     return "; ".join(
         (
-            f"{versions}, torch {torch.__version__}, python {platform.python_version()}; {_processor()}, one thread",
-            f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end, {seconds:.0f} s; commit {_commit()}.",
+            f"{versions}, torch {torch.__version__}, python {platform.python_version()}; {processor()}, one thread",
+            f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end, {seconds:.0f} s; commit {commit()}.",
         )
     )
 

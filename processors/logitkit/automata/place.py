@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.automata.remembered import Remembered
 from logitkit.automata.token_automaton import STAY
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ NO_LIMIT = -1
 # What an illegal token costs.
 ILLEGAL = 2**30
 
-# Brackets that are open around a place are those of many others.
-REMEMBERED = 1024
+# What is legal behind some frames, which are those of many places.
+REMEMBERED_BYTES = 2**20
 
 
 class Place(NamedTuple):
@@ -46,7 +47,7 @@ class LegalClasses:
     """Which classes are legal in the places of one automaton."""
 
     def __init__(self, automaton: PushdownAutomaton) -> None:
-        # A copy of what is needed: the automaton keeps this.
+        # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
         self.row_start, self.row_class, self.row_target = (
@@ -54,7 +55,7 @@ class LegalClasses:
             automaton.row_class,
             automaton.row_target,
         )
-        self._after: dict[tuple[tuple[int, ...], int], NDArray[np.bool_]] = {}
+        self._after: Remembered[tuple[tuple[int, ...], int], NDArray[np.bool_]] = Remembered(REMEMBERED_BYTES)
 
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""
@@ -101,9 +102,7 @@ class LegalClasses:
             if frames:
                 self._legal(frames[-1], frames[:-1], room, found)
             found[0] = True
-            if len(self._after) >= REMEMBERED:
-                self._after.clear()
-            self._after[frames, room] = found
+            self._after.keep((frames, room), found, found.nbytes)
         return found
 
     def _costs(self, state: int, frames: tuple[int, ...], room: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -13,12 +13,13 @@ from logitkit.automata.behaviours import Ints
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
 from logitkit.automata.packed_stacks import Packed, frames_of, packed
 from logitkit.automata.place import NO_LIMIT, LegalClasses, Place
+from logitkit.automata.remembered import Remembered
 from logitkit.automata.token_automaton import TokenAutomaton
 
 __all__ = ["Nesting", "PushdownAutomaton"]
 
-# Stacks of rows that are kept with what is worked out of them, as rows come back to the same ones.
-REMEMBERED = 4096
+# What is worked out of the stacks of rows, which come back to the same ones: some thousand of the usual depth.
+REMEMBERED_BYTES = 2**21
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -136,14 +137,12 @@ class PushdownAutomaton(TokenAutomaton):
         """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome."""
         found = self._behind.get((target, stack))
         if found is None:
-            if len(self._behind) >= REMEMBERED:
-                self._behind.clear()
-            found = self._behind[target, stack] = self._followed(target, stack)
+            found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
         return found
 
     @cached_property
-    def _behind(self) -> dict[tuple[int, Packed], tuple[int, Packed]]:
-        return {}
+    def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
+        return Remembered(REMEMBERED_BYTES)
 
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
         frames = frames_of(stack)
@@ -167,9 +166,7 @@ class PushdownAutomaton(TokenAutomaton):
         """
         found = self._places.get((state, stack))
         if found is None:
-            if len(self._places) >= REMEMBERED:
-                self._places.clear()
-            found = self._places[state, stack] = self._place(state, frames_of(stack))
+            found = self._places.keep((state, stack), self._place(state, frames_of(stack)), len(stack))
         place, needed = found
         if left == NO_LIMIT or self.nesting.cost is None or state < FIRST_STATE:
             return place
@@ -185,8 +182,8 @@ class PushdownAutomaton(TokenAutomaton):
         return Place(state, popped, room, NO_LIMIT), needed
 
     @cached_property
-    def _places(self) -> dict[tuple[int, Packed], tuple[Place, int]]:
-        return {}
+    def _places(self) -> Remembered[tuple[int, Packed], tuple[Place, int]]:
+        return Remembered(REMEMBERED_BYTES)
 
     @cached_property
     def _highest(self) -> int:

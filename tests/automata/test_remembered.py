@@ -1,0 +1,22 @@
+"""What is remembered is bounded."""
+
+from __future__ import annotations
+
+from logitkit.automata.remembered import ENTRY_BYTES, Remembered
+
+
+def test_what_has_grown_too_large_is_forgotten() -> None:
+    remembered: Remembered[str, int] = Remembered(2 * ENTRY_BYTES + 10)
+    assert remembered.keep("a", 1, 5) == 1
+    assert remembered.keep("b", 2, 5) == 2
+    assert remembered == {"a": 1, "b": 2}
+    assert remembered.keep("c", 3, 0) == 3
+    assert remembered == {"c": 3}
+    assert remembered.nbytes == ENTRY_BYTES
+
+
+def test_one_is_kept_whatever_it_takes() -> None:
+    remembered: Remembered[str, int] = Remembered(1)
+    for number, name in enumerate("ab"):
+        assert remembered.keep(name, number, 1000) == number
+        assert remembered == {name: number}

@@ -19,8 +19,8 @@ SELF = -1
 DEAD = -1
 
 # What it costs, in steps.
-MINIMISING_ANY = 100
-MINIMISING_MOVE = 10
+MINIMISING_ANY = 150
+MINIMISING_MOVE = 14
 
 Signature = tuple[bool, frozenset[tuple[int, int]]]
 

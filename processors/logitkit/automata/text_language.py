@@ -87,7 +87,7 @@ class TextLanguage:
             return cls(None, Alphabet.of([]), limits)
         last = minimum if maximum is None else maximum
         limits.check_states(last + 1)
-        limits.spend(2 * last)
+        limits.spend(5 * last)
         moves: list[dict[int, int]] = [{state + 1: _ANY} for state in range(last)]
         moves.append({last: _ANY} if maximum is None else {})
         return cls(SymbolDfa(moves, [state >= minimum for state in range(last + 1)]), Alphabet.of([ANY]), limits)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import checked
-from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.objects import Objects
+from logitkit.json_schema.emptiness import without_void
+from logitkit.json_schema.exactly_one import exactly_one
 from logitkit.json_schema.references import Here, Place
-from logitkit.json_schema.values import Branch, Values
+from logitkit.json_schema.values import Values
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
@@ -42,16 +41,15 @@ def all_of(reader: Reader, here: Here) -> Values:
     """Return what all schemas hold."""
     found = reader.everything
     for index in range(len(checked.schemas(here.place, here.keyword))):
-        found = found.intersection(reader.read(reader.inside(here.place, here.keyword, index), here.track), reader.work)
+        one = reader.read(reader.inside(here.place, here.keyword, index), here.track)
+        found = without_void(reader, found.intersection(one, reader.work))
     return found
 
 
 def any_of(reader: Reader, here: Here) -> Values:
     """Return what any of the schemas holds."""
     parts = _parts(reader, here.place, here.keyword, here.track)
-    if here.track:
-        parts = _held_together(reader, parts)
-    return reduce(lambda one, other: one.union(other, apart=here.track), parts, reader.nothing)
+    return _united(reader, _held_together(reader, parts) if here.track else parts, here.track)
 
 
 def one_of(reader: Reader, here: Here) -> Values:
@@ -60,14 +58,8 @@ def one_of(reader: Reader, here: Here) -> Values:
     parts = _parts(reader, here.place, here.keyword, here.track)
     if reader.drops() > before:
         # What is known in part only cannot be excluded.
-        return reduce(lambda one, other: one.union(other, apart=here.track), parts, reader.nothing)
-    found = reader.nothing
-    for index, part in enumerate(parts):
-        reader.work.add(len(parts))
-        others = [_shared(reader, other, part) for i, other in enumerate(parts) if i != index]
-        alone = reduce(lambda left, other: left.intersection(other.complement(reader.work), reader.work), others, part)
-        found = found.union(alone, apart=here.track)
-    return found
+        return _united(reader, parts, here.track)
+    return exactly_one(parts, reader, here.track)
 
 
 def negation(reader: Reader, here: Here) -> Values:
@@ -93,6 +85,14 @@ def _parts(reader: Reader, place: Place, keyword: str, track: bool) -> list[Valu
     return [reader.read(reader.inside(place, keyword, i), track) for i in range(len(checked.schemas(place, keyword)))]
 
 
+def _united(reader: Reader, parts: list[Values], apart: bool) -> Values:
+    # Two by two, so that few of the automata on the way are large.
+    while len(parts) > 1:
+        pairs = [one.union(other, apart) for one, other in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(pairs) * 2 :]
+    return parts[0] if parts else reader.nothing
+
+
 def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
     """Return what every selection of the sets has in common: of each it is told what its keywords have looked at."""
     if len(parts) > MOST_HELD:
@@ -104,35 +104,3 @@ def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
     for part in parts:
         selections += [part, *[some.intersection(part, reader.work) for some in selections]]
     return selections
-
-
-def _shared(reader: Reader, one: Values, other: Values) -> Values:
-    """Return a set without the types of which it has no value in common with another one, as far as can be told."""
-    none = reader.nothing
-    return Values(
-        one.null and other.null,
-        one.booleans & other.booleans,
-        none.numbers if other.numbers.is_empty else one.numbers,
-        none.strings if other.strings.is_empty else one.strings,
-        one.objects if _meet(reader, one.objects, other.objects) else (),
-        one.arrays if _meet(reader, one.arrays, other.arrays) else (),
-    )
-
-
-def _meet(reader: Reader, one: tuple[Branch, ...], other: tuple[Branch, ...]) -> bool:
-    """Whether two unions of objects, or of arrays, may have any in common."""
-    for a in one:
-        for b in other:
-            reader.work.add(a.size + b.size)
-            if not is_void(reader, a & b):
-                return True
-    return False
-
-
-def is_void(reader: Reader, branch: Objects | Arrays) -> bool:
-    """Whether a set is empty, for sure, as what some member or item must be is nothing."""
-    if branch.is_empty:
-        return True
-    if isinstance(branch, Objects):
-        return any(reader.is_empty(branch.value_of(name)) for name in branch.required)
-    return any(reader.is_empty(branch.at(i)) for i in range(min(branch.minimum, len(branch.prefix) + 1)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
+from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.plan import Plan
@@ -47,7 +48,7 @@ def _never_equal(arrays: Arrays, reader: Reader) -> bool:
     most = arrays.most
     if most is None or most > MOST_COMPARED:
         return most is not None and most < 2
-    return all(reader.is_empty(both(arrays.at(i), arrays.at(j))) for i, j in combinations(range(most), 2))
+    return all(is_empty(reader, both(arrays.at(i), arrays.at(j))) for i, j in combinations(range(most), 2))
 
 
 def _finite(arrays: Arrays, reader: Reader) -> list[list[tuple[str, Node]]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
@@ -32,6 +32,7 @@ class Arrays:
         contains: Bounds on the numbers of items of some kind.
         unique: The keywords that ask for items of which no two are equal.
         evaluated: How many items some keyword has looked at, as far as `unevaluatedItems` has to know; None: all.
+        whole: The one array that it is, where nothing else is asked of it.
     """
 
     prefix: tuple[Conjunction, ...] = ()
@@ -41,6 +42,7 @@ class Arrays:
     contains: tuple[Contains, ...] = ()
     unique: tuple[Site, ...] = ()
     evaluated: int | None = 0
+    whole: list[Any] | None = None
 
     @property
     def most(self) -> int | None:

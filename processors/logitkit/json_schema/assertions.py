@@ -57,11 +57,12 @@ def _constants(reader: Reader, place: Place, keyword: str, given: list[Any]) -> 
         reader.work.add(len(value))
         names = tuple(value)
         properties = {name: reader.constant(place, keyword, inside) for name, inside in value.items()}
-        return Objects(properties, nobody, names, names, constant=True, evaluated=None)
+        return Objects(properties, nobody, names, names, constant=True, whole=value)
 
     def items(value: list[Any]) -> Arrays:
         reader.work.add(len(value))
-        return Arrays(tuple([reader.constant(place, keyword, v) for v in value]), NOTHING, len(value), len(value))
+        prefix = tuple([reader.constant(place, keyword, v) for v in value])
+        return Arrays(prefix, NOTHING, len(value), len(value), whole=value)
 
     distinct = {id(v): v for v in given if isinstance(v, dict | list)}.values()
     return Values(

@@ -24,9 +24,14 @@ def wrong(place: Place, keyword: str, allowed: str) -> ConfigurationError:
 def count(place: Place, keyword: str) -> int:
     """Return a number of things."""
     value = place.value[keyword]
-    if isinstance(value, bool) or not isinstance(value, JsonNumber) or value < 0 or value != int(value):
+    if isinstance(value, bool) or not isinstance(value, JsonNumber) or value < 0:
         raise wrong(place, keyword, "an integer from 0")
-    return min(int(value), LARGEST)
+    if value >= LARGEST:
+        # Before its digits are written out, of which 1e999999999 has many.
+        return LARGEST
+    if value != int(value):
+        raise wrong(place, keyword, "an integer from 0")
+    return int(value)
 
 
 def number(place: Place, keyword: str) -> JsonNumber:

@@ -40,8 +40,9 @@ def both(one: Conjunction, other: Conjunction) -> Conjunction:
         return other
     if NOTHING in (one, other):
         return NOTHING
-    joined = tuple(dict.fromkeys(one + other))
-    return NOTHING if any(~literal in joined for literal in joined) else joined
+    known = set(one)
+    fresh = [literal for literal in other if literal not in known]
+    return NOTHING if any(~literal in known for literal in fresh) else (*one, *fresh)
 
 
 def negations(one: Conjunction) -> list[Conjunction]:

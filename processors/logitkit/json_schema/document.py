@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -16,6 +16,8 @@ Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, J
 DEEPEST = 256
 MOST_VALUES = 200_000
 LONGEST_TEXT = 8_000_000
+# Digits of an integer: more are not read by Python either, unless told to.
+MOST_DIGITS = 4000
 
 _ALLOWED = "a dict, a bool, JSON text or a pydantic model class"
 
@@ -49,11 +51,22 @@ def _parsed(text: str) -> object:
     if len(text) > LONGEST_TEXT:
         raise UnsupportedSchema(f"the schema has {len(text)} characters, more than {LONGEST_TEXT}", "#")
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        return json.loads(text, parse_float=_number, parse_int=_number, parse_constant=_refuse_constant)
     except RecursionError:
         raise _too_deep() from None
+    except UnsupportedSchema:
+        raise
     except ValueError as error:
         raise ConfigurationError(f"schema is a string, but not JSON text ({error}); give {_ALLOWED}") from None
+
+
+def _number(text: str) -> int | Decimal:
+    if len(text) <= MOST_DIGITS and text.lstrip("-").isdecimal():
+        return int(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise UnsupportedSchema(f"the exponent of the number {text[:40]} is too large", "#") from None
 
 
 def _refuse_constant(name: str) -> None:
@@ -128,6 +141,8 @@ def _scalar(value: object) -> Json:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
+        if abs(value) >= 10**MOST_DIGITS:
+            raise UnsupportedSchema(f"the schema has a number of more than {MOST_DIGITS} digits", "#")
         return int(value)
     if isinstance(value, float) and isfinite(value):
         return float(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
@@ -54,6 +54,7 @@ class Objects:
         needs: Pairs of names of which the first is not there without the second.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
+        whole: That object, where nothing else is asked of it.
     """
 
     properties: Mapping[str, Conjunction] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class Objects:
     needs: tuple[tuple[str, str], ...] = ()
     evaluated: StringSet | None = None
     constant: bool = False
+    whole: Mapping[str, Any] | None = None
 
     @property
     def is_everything(self) -> bool:
@@ -108,15 +110,18 @@ class Objects:
         evaluated = self.evaluated
         if other.evaluated is not None:
             evaluated = other.evaluated if evaluated is None else evaluated | other.evaluated
+        required = _united(self.required, other.required)
+        as_before = properties == self.properties and required == self.required and not (other.counts or other.needs)
         return Objects(
             properties,
             _common(self.pieces, other.pieces),
-            _united(self.required, other.required),
+            required,
             self.order if self.constant else _united(self.order, other.order),
             _tightened(self.counts + other.counts),
             tuple(dict.fromkeys(self.needs + other.needs)),
             evaluated,
             self.constant,
+            self.whole if as_before else None,
         )
 
     def complement(self) -> list[Objects]:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from logitkit.json_schema.array_plan import array_plan
 from logitkit.json_schema.conjunction import Conjunction
+from logitkit.json_schema.constants import constants_plan
 from logitkit.json_schema.layout import Layout
 from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.plan import Plan
@@ -33,8 +34,14 @@ class Part:
     inside: list[Conjunction] = field(default_factory=list)
 
 
-def parts_of(root: Conjunction, reader: Reader, layout: Layout) -> dict[Key, Part]:
+def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = False) -> dict[Key, Part]:
     """Return all parts that a value is made of, the root's first.
+
+    Args:
+        root: What the value satisfies.
+        reader: Knows its schemas.
+        layout: What is written around members and items.
+        apart: Whether every object and array is to be a part of its own, those inside of constants too.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -42,13 +49,22 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout) -> dict[Key, Par
     found: dict[Key, Part] = {}
     todo = [root]
     seen = {root}
+    as_texts = layout.whitespace == "compact" and not apart
     while todo:
         value = todo.pop()
         values = reader.values(value)
         with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
-            objects = [object_plan(some, reader.everything.strings, layout) for some in values.objects]
+            whole = [some.whole for some in values.objects if as_texts and some.whole is not None]
+            objects = [constants_plan(whole, reader.limits)] if whole else []
+            objects += [
+                object_plan(some, reader.everything.strings, layout)
+                for some in values.objects
+                if not as_texts or some.whole is None
+            ]
         with reader.blaming_one_of(value, "maxItems", "minItems", "contains", "prefixItems", "items"):
-            arrays = [array_plan(some, reader, layout) for some in values.arrays]
+            given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
+            arrays = [constants_plan(given, reader.limits)] if given else []
+            arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
         for key, plans in ((Key(value, "{"), objects), (Key(value, "["), arrays)):
             part = found[key] = Part([plan for plan in plans if plan is not None])
             moves = [move for plan in part.plans for row in plan.moves for move in row]

@@ -14,7 +14,7 @@ from logitkit.patterns.syntax import Node
 # Moves of one graph.
 MOST_MOVES = 100_000
 # What each costs to find and to write.
-MOVE_STEPS = 30
+MOVE_STEPS = 60
 
 
 class Move(NamedTuple):

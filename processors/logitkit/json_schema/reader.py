@@ -9,6 +9,7 @@ from logitkit.automata.limits import Limits
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema import applicators, array_keywords, assertions, object_keywords
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
+from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Here, Place, References
@@ -83,6 +84,7 @@ class Reader:
         self._places: list[Place] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
+        self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
         self._open: list[tuple[int, bool]] = []
         self._constants: dict[tuple[object, ...], dict[str, object]] = {}
@@ -167,7 +169,12 @@ class Reader:
         """Return the values that do not satisfy the schema of a place; all, if it is known in part only."""
         before = self._drops
         values = self.read(place)
-        return self.everything if self._drops > before else values.complement(self.work)
+        if self._drops > before:
+            return self.everything
+        number = self._number(place)
+        if number not in self._complements:
+            self._complements[number] = values.complement(self.work)
+        return self._complements[number]
 
     # What writers ask for.
 
@@ -180,37 +187,31 @@ class Reader:
                     f"there are more than {MOST_CONJUNCTIONS} different combinations of its schemas; write it simpler",
                     "#",
                 )
-            found = self.everything
-            for literal in conjunction:
+            # Conjunctions grow at their ends: most of this one is known.
+            size = len(conjunction)
+            begin = next((n for n in range(size - 1, 0, -1) if conjunction[:n] in self._values), 0)
+            end = next((n for n in range(max(begin, 1), size) if conjunction[n:] in self._values), size)
+            found = self._values[conjunction[:begin]] if begin else self.everything
+            for literal in conjunction[begin:end]:
                 found = self._intersection(found, literal)
+            if end < size:
+                found = found.intersection(self._values[conjunction[end:]], self.work)
             self._values[conjunction] = found
         return found
 
-    def is_empty(self, conjunction: Conjunction, depth: int = 2) -> bool:
-        """Whether no value satisfies a conjunction, for sure, as far as can be told from so many levels."""
-        if not conjunction:
-            return False
-        if conjunction == NOTHING:
-            return True
-        opened = len(self._open)
+    def told(self, conjunction: Conjunction) -> Values | None:
+        """Return the values that satisfy a conjunction; None where it is being read, or refused if it is ever written."""
+        if conjunction in self._values:
+            return self._values[conjunction]
+        opened, drops = len(self._open), self._drops
         try:
-            values = self.values(conjunction)
+            return self.values(conjunction)
         except UnsupportedSchema:
-            # It is being read, so that what it is cannot be told yet; or it is refused if it is ever written.
             del self._open[opened:]
-            return False
-        if values.null or values.booleans or not values.numbers.is_empty or not values.strings.is_empty:
-            return False
-        if not depth:
-            return not values.objects and not values.arrays
-        self.work.add(len(values.objects) + len(values.arrays))
-        return all(
-            any(self.is_empty(branch.value_of(name), depth - 1) for name in branch.required)
-            for branch in values.objects
-        ) and all(
-            any(self.is_empty(branch.at(i), depth - 1) for i in range(min(branch.minimum, len(branch.prefix) + 1)))
-            for branch in values.arrays
-        )
+            return None
+        finally:
+            # What is inside says nothing of what it is in.
+            self._drops = drops
 
     @contextmanager
     def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
@@ -270,7 +271,7 @@ class Reader:
             if together is not None:
                 done.add(together)
             with self.blaming(place, keyword):
-                found = found.intersection(handler(self, Here(place, keyword, track)), self.work)
+                found = without_void(self, found.intersection(handler(self, Here(place, keyword, track)), self.work))
         for keyword in last:
             # What a keyword that is left out would have looked at is not known.
             if self._drops == before and self.has(place, keyword):

@@ -15,8 +15,9 @@ from logitkit.json_schema.string_text import string_tree
 from logitkit.patterns.syntax import Node
 
 # What it costs to write a set as a tree, in steps.
-WRITING_ANY = 500
-WRITING_MOVE = 25
+WRITING_ANY = 1000
+WRITING_MASK = 300
+WRITING_MOVE = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +118,10 @@ class StringSet:
             PatternTooLarge: There are too many states.
             ValueError: The set is empty.
         """
-        moves = () if self.language.dfa is None else self.language.dfa.moves
-        self.language.limits.spend(WRITING_ANY + WRITING_MOVE * sum(map(len, moves)))
+        moves = [] if self.language.dfa is None else self.language.dfa.moves
+        masks = {mask for row in moves for mask in row.values()}
+        steps = WRITING_ANY + WRITING_MASK * len(masks) + WRITING_MOVE * sum(map(len, moves))
+        self.language.limits.spend(steps)
         return self._tree
 
     @cached_property

@@ -6,6 +6,7 @@ other control characters as `\u00` and two lower-case digits, everything else ra
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from logitkit.automata.text_language import TextLanguage
@@ -38,6 +39,7 @@ class Cut(NamedTuple):
     high: CharSet
 
     @classmethod
+    @lru_cache(maxsize=2048)
     def of(cls, charset: CharSet) -> Cut:
         """Cut a set into its parts."""
         escaped = list(charset & ESCAPED)

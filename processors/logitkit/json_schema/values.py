@@ -110,8 +110,8 @@ class Values:
             self.booleans | other.booleans,
             other.numbers if self.numbers.is_empty else self.numbers | other.numbers,
             other.strings if self.strings.is_empty else self.strings | other.strings,
-            _either(self.objects, other.objects, apart),
-            _either(self.arrays, other.arrays, apart),
+            either(self.objects, other.objects, apart),
+            either(self.arrays, other.arrays, apart),
         )
 
     def complement(self, work: Work) -> Values:
@@ -125,8 +125,8 @@ class Values:
             frozenset((False, True)) - self.booleans,
             ~self.numbers,
             ~self.strings,
-            _complement(self.objects, EVERY_OBJECT, work),
-            _complement(self.arrays, EVERY_ARRAY, work),
+            others_than(self.objects, work, EVERY_OBJECT),
+            others_than(self.arrays, work, EVERY_ARRAY),
         )
 
     def with_objects(self, change: Callable[[Objects], Objects]) -> Values:
@@ -155,13 +155,21 @@ def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tu
     return tuple(found)
 
 
-def _either(one: tuple[Branch, ...], other: tuple[Branch, ...], apart: bool) -> tuple[Branch, ...]:
+def either(one: tuple[Branch, ...], other: tuple[Branch, ...], apart: bool) -> tuple[Branch, ...]:
+    """Return what any of two unions holds; `apart` keeps branches that others include."""
     joined = tuple(dict.fromkeys(one + other))
     every = None if apart else next((branch for branch in joined if branch in (EVERY_OBJECT, EVERY_ARRAY)), None)
     return joined if every is None else (every,)
 
 
-def _complement(branches: tuple[Branch, ...], everything: Branch, work: Work) -> tuple[Branch, ...]:
+def others_than(branches: tuple[Branch, ...], work: Work, everything: Branch | None = None) -> tuple[Branch, ...]:
+    """Return what a union does not hold; `everything` is to be given where it may be of no branches.
+
+    Raises:
+        UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
+    """
+    everything = everything or (EVERY_OBJECT if isinstance(branches[0], Objects) else EVERY_ARRAY)
+
     def excluded(left: tuple[Branch, ...], branch: Branch) -> tuple[Branch, ...]:
         return common(left, tuple(branch.complement()), work) if left else left
 

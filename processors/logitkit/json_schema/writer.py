@@ -35,7 +35,7 @@ def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = 
     Raises:
         UnsupportedSchema: Some part has no exact form.
     """
-    parts = parts_of(root, reader, layout)
+    parts = parts_of(root, reader, layout, apart)
     trimmed = _Trimmed(parts, reader)
     if not trimmed.has_value(root):
         return None

@@ -1,0 +1,56 @@
+"""The texts of objects and arrays that a schema gives as a whole, as `enum` and `const` do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from logitkit.automata.limits import Limits
+from logitkit.automata.text_language import TextLanguage
+from logitkit.json_schema.decimals import exact, plain_text
+from logitkit.json_schema.layout import is_unicode
+from logitkit.json_schema.plan import Plan
+
+
+def constant_text(value: Any, limits: Limits) -> str | None:
+    """Return the one text of a value without white space, or None if it holds a lone surrogate.
+
+    Raises:
+        PatternTooLarge: A number has too many digits.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> constant_text({"a": [1.0, None]}, DEFAULT_LIMITS)
+        '{"a":[1,null]}'
+    """
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if is_unicode(value) else None
+    if isinstance(value, Mapping):
+        names = [constant_text(name, limits) for name in value]
+        texts = [constant_text(inside, limits) for inside in value.values()]
+        if None in names or None in texts:
+            return None
+        return "{" + ",".join(f"{name}:{text}" for name, text in zip(names, texts, strict=True)) + "}"
+    if isinstance(value, list):
+        items = [constant_text(item, limits) for item in value]
+        return None if None in items else "[" + ",".join(item or "" for item in items) + "]"
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        return plain_text(exact(value), limits)
+    return json.dumps(value)
+
+
+def constants_plan(values: Sequence[Any], limits: Limits) -> Plan | None:
+    """Return the graph of what follows the opening bracket of any of some values, None if none can be written.
+
+    Raises:
+        PatternTooLarge: There are too many characters.
+    """
+    texts = [text[1:] for text in (constant_text(value, limits) for value in values) if text is not None]
+    if not texts:
+        return None
+    plan = Plan()
+    start, plan.end = plan.state("start"), plan.state("end")
+    plan.move(start, TextLanguage.of_texts(texts, limits).machine(), None, plan.end)
+    return plan

@@ -9,7 +9,8 @@ import torch
 
 from logitkit.automata.bank import Bank
 from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.pushdown_automaton import Place, PushdownAutomaton
+from logitkit.automata.place import Place
+from logitkit.automata.pushdown_automaton import PushdownAutomaton
 from logitkit.automata.pushdown_layout import PushdownLayout
 from logitkit.automata.pushdown_tables import PushdownTables
 from logitkit.automata.row_mask import RowMask
@@ -29,7 +30,8 @@ class PushdownBank(Bank):
         Raises:
             StaleAutomaton: All processors that used it are gone.
         """
-        return cast(PushdownAutomaton, self.automaton(slot, generation))
+        # No cast: rows ask this at every step.
+        return self.automaton(slot, generation)  # type: ignore[return-value]
 
     def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
         """Work out the mask of a place."""

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from logitkit.automata.automaton_state import AutomatonState, check_width
 from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.pushdown_automaton import NO_LIMIT
+from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
+from logitkit.automata.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.automata.place import NO_LIMIT
 from logitkit.automata.pushdown_bank import PushdownBank
 from logitkit.automata.pushdown_tables import Rows, advance_stacks, mask_stacks
 from logitkit.automata.row_mask import as_array
@@ -93,31 +94,33 @@ def advance(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> Pushdow
 
 def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
     """Advance row by row on the host: for few rows it is faster than any tensor operation."""
-    now, stacks, left = state.at.state.tolist(), state.stack.tolist(), state.left.tolist()
+    slots, generations, now = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
+    left = state.left.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-    width = state.stack.shape[1]
-    moved = False
-    for row, (slot, generation, run) in enumerate(
-        zip(state.at.slot.tolist(), state.at.generation.tolist(), runs, strict=True)
-    ):
+    # Read where a token does anything to a stack, and written where there is any change.
+    stacks: list[Packed] | None = None
+    counted = False
+    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
         if slot == NEUTRAL:
             continue
         automaton, current = bank.pushdown(slot, generation), now[row]
-        before = stacks[row]
-        stack = [frame for frame in before if frame]
         for token in run:
             if current < FIRST_STATE:
                 break
-            if token != -1:
-                current = automaton.step(current, stack, token)
-                left[row] -= left[row] > 0
+            if token == -1:
+                continue
+            current = automaton.next(current, token)
+            if current == DEAD or current >= automaton.first_outcome:
+                stacks = rows_of(state.stack) if stacks is None else stacks
+                current, stacks[row] = automaton.behind(current, stacks[row])
+            if left[row] > 0:
+                left[row] -= 1
+                counted = True
         now[row] = current
-        stacks[row] = stack + [0] * (width - len(stack))
-        moved |= stacks[row] != before
     return PushdownState(
-        state.at._replace(state=torch.from_numpy(np.array(now, np.int64))),
-        torch.from_numpy(np.array(stacks, np.int32).reshape(len(stacks), width)) if moved else state.stack,
-        torch.from_numpy(np.array(left, np.int64)),
+        AutomatonState(state.at.slot, state.at.generation, torch.from_numpy(np.array(now, np.int64))),
+        state.stack if stacks is None else stacks_of(stacks, state.stack.shape[1]),
+        torch.from_numpy(np.array(left, np.int64)) if counted else state.left,
     )
 
 
@@ -145,10 +148,12 @@ def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tenso
     """Mask row by row, each in the cheapest way for its place; the masks of visited places are cached."""
     array, never, zero = as_array(logits)
     width = array.shape[1]
-    for row, (slot, generation, current, stack, left) in enumerate(_rows(state)):
+    slots, generations, states = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
+    stacks, lefts = rows_of(state.stack), state.left.tolist()
+    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
         if slot == NEUTRAL:
             continue
-        place = bank.pushdown(slot, generation).place(current, [f for f in stack if f], left)
+        place = bank.pushdown(slot, generation).place(current, stacks[row], lefts[row])
         found = bank.mask(slot, generation, place)
         if width < found.size:
             check_width(found.size, logits)

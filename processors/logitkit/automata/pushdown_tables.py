@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logitkit.automata.bank_tables import BankTables, keep_allowed
 from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.pushdown_automaton import ILLEGAL, NO_LIMIT
+from logitkit.automata.place import ILLEGAL, NO_LIMIT
 from logitkit.automata.token_automaton import STAY
 
 __all__ = ["PushdownTables", "advance_stacks", "mask_stacks"]

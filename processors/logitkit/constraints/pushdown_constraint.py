@@ -11,7 +11,8 @@ from logitkit.automata.automaton_state import AutomatonState
 from logitkit.automata.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.automata.leased import Leased
 from logitkit.automata.nested_dfa import NestedDfa
-from logitkit.automata.pushdown_automaton import NO_LIMIT, PushdownAutomaton
+from logitkit.automata.place import NO_LIMIT
+from logitkit.automata.pushdown_automaton import PushdownAutomaton
 from logitkit.automata.pushdown_bank import PushdownBank, pushdown_bank
 from logitkit.automata.pushdown_state import PushdownState, advance, mask
 from logitkit.context import Context

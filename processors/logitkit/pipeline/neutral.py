@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.automata.automaton_state import AutomatonState
 from logitkit.automata.bank import NEUTRAL
 from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.pushdown_automaton import NO_LIMIT
+from logitkit.automata.place import NO_LIMIT
 from logitkit.automata.pushdown_state import PushdownState
 from logitkit.constraints.constraint import AutomatonConstraint
 from logitkit.constraints.pushdown_constraint import PushdownConstraint

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import BankFull, ConfigurationError
+from logitkit_adapters.vllm_beam_search import beam_search
 from logitkit_adapters.vllm_compiled import share_compiled
 from logitkit_adapters.vllm_engine import (
     check_tokens_are_shown,
@@ -24,6 +25,7 @@ from logitkit_adapters.vllm_engine import (
     vocabulary,
 )
 from logitkit_adapters.vllm_parameters import Configurations, any_vocabulary, asked, prompt_length
+from logitkit_adapters.vllm_session import Session
 from logitkit_adapters.vllm_v1 import V1Rows
 from logitkit_adapters.vllm_v2 import V2Slots
 
@@ -40,7 +42,7 @@ except ImportError:
         """Stands for what is not there."""
 
 
-__all__ = ["LogitsProcessor", "vocabulary"]
+__all__ = ["LogitsProcessor", "Session", "beam_search", "vocabulary"]
 
 # A plugin that is installed and named is made twice for each engine.
 _at_work: weakref.WeakValueDictionary[int, LogitsProcessor] = weakref.WeakValueDictionary()

@@ -12,10 +12,14 @@ from logitkit.automata.budget import spend
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.automata.limits import Limits
 from logitkit.automata.subset import SymbolDfa
-from logitkit.automata.utf8 import Utf8Tree
+from logitkit.automata.utf8 import Beyond, Utf8Tree
 
 # Up to so many symbols of a move are written one by one.
 FEW_SYMBOLS = 16
+
+# Trees of more roots are seldom worth what it takes to build them.
+MANY_ROOTS = 16
+MANY_CLASSES = 32
 
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:
@@ -37,23 +41,22 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     limits.check_work(len(dfa.moves) * alphabet.size // 2)
     targets = _targets(dfa, alphabet.size)
     alphabet, targets = _without_equal_symbols(alphabet, targets)
-    tree, symbol_of_class = Utf8Tree.of(alphabet)
+    beyond = Beyond.of(alphabet)
+    targets_beyond = targets[:, beyond.symbols]
+    tree, reached, rows = _one_target(beyond, targets_beyond, limits) or _many_targets(beyond, targets_beyond, limits)
     ascii_class, ascii_symbols = _ascii_classes(alphabet)
     below = 1 + len(ascii_symbols)
     byte_class = np.concatenate([ascii_class, tree.byte_class + (below - 1) * (tree.byte_class > 0)])
-    inside = slice(below, below + tree.continuations)
-    targets_of_class = targets[:, symbol_of_class]
-    expand = _inside_one_class if tree.classes == 2 else _inside_characters
-    reached, rows = expand(tree, targets_of_class, limits)
-    top = np.zeros((len(targets), inside.stop + len(tree.leads)), np.int32)
-    top[:, 1:below] = targets[:, ascii_symbols]
-    top[:, inside.stop :] = reached[:, tree.leads]
-    inner = np.zeros((len(rows), top.shape[1]), np.int32)
-    inner[:, inside] = rows
-    spend(len(dfa.moves) * alphabet.size // 4 + (top.size + inner.size) // 8)
-    accepting = np.zeros(len(top) + len(inner), bool)
-    accepting[FIRST_STATE : len(top)] = dfa.accepting
-    return ByteDfa(np.concatenate([top, inner]), byte_class, accepting, FIRST_STATE)
+    continuation = slice(below, below + tree.continuations)
+    states = len(targets)
+    step = np.zeros((states + len(rows), continuation.stop + reached.shape[1]), np.int32)
+    step[:states, 1:below] = targets[:, ascii_symbols]
+    step[:states, continuation.stop :] = reached
+    step[states:, continuation] = rows
+    spend(len(dfa.moves) * alphabet.size // 4 + step.size // 8)
+    accepting = np.zeros(len(step), bool)
+    accepting[FIRST_STATE:states] = dfa.accepting
+    return ByteDfa(step, byte_class, accepting, FIRST_STATE)
 
 
 def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
@@ -97,42 +100,56 @@ def _ascii_classes(alphabet: Alphabet) -> tuple[NDArray[np.int64], list[int]]:
 _ASCII = np.arange(128)
 
 
-def _inside_one_class(
-    tree: Utf8Tree, targets: NDArray[np.int32], limits: Limits
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Do what `_inside_characters` does where all characters beyond ASCII that are read at all lead to the same state.
-
-    So it is in most patterns. Then the states inside a character are the nodes of the tree, once for each state that a
-    character leads to, and no two of them are one.
-    """
-    behind, which = np.unique(targets[:, 1], return_inverse=True)
-    nodes = len(tree.heights) - 1
-    first_live = int(behind[0] == DEAD)
-    count = (len(behind) - first_live) * nodes
-    limits.check_states(len(targets) + count)
-    limits.check_work(count * tree.continuations)
-    # By what lies behind the character and node, with one more node: the character itself.
-    number = np.zeros((len(behind), nodes + 2), np.int32)
-    number[first_live:, 1:-1] = np.arange(len(targets), len(targets) + count).reshape(-1, nodes)
-    number[:, -1] = behind
-    leaf = (tree.heights[1:, None] == 1) & (tree.shown[1:] != 0)
-    rows = number[first_live:].take(np.where(leaf, nodes + 1, tree.shown[1:]), axis=1)
-    return number[which], rows.reshape(count, -1)
+# A tree, where each state goes on each kind of its lead bytes, and where each state inside a character goes on each kind of its
+# continuation bytes; the states inside characters are numbered behind the others.
+Inside = tuple[Utf8Tree, NDArray[np.int32], NDArray[np.int32]]
 
 
-def _inside_characters(
-    tree: Utf8Tree, targets: NDArray[np.int32], limits: Limits
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Find the states inside a character.
+def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside | None:
+    """Find the states inside a character where each state goes to one other on all characters beyond ASCII that it reads.
+
+    So it is in most patterns. Then a state inside a character is a node of a tree that knows live and dead alone, and the state
+    to which the character leads: no two of these are one, and they need not be compared.
 
     Args:
-        tree: The tree.
-        targets: [S, classes] where each state goes with a character of each class of the tree.
+        beyond: The characters.
+        targets: [S, classes] where each state goes with a character of each class.
         limits: Bounds on the number of states, and on the size of their tables.
 
     Returns:
-        Where each state goes at each node of the tree, and where the states found go on each kind of continuation byte.
+        None if some state goes to several, or if the states read too many different sets of characters.
     """
+    classes = targets.shape[1]
+    if not 1 < classes <= MANY_CLASSES:
+        return None
+    live = targets != DEAD
+    target = targets.max(axis=1)
+    if classes > 2 and not np.array_equal(targets, live * target[:, None]):
+        return None
+    read, read_by = np.unique(live @ (1 << np.arange(classes)), return_inverse=True)
+    if len(read) > MANY_ROOTS:
+        return None
+    tree = Utf8Tree.of(beyond, tuple([tuple([r >> c & 1 for c in range(classes)]) for r in read.tolist()]))
+    behind, which = np.unique(target, return_inverse=True)
+    nodes = len(tree.heights)
+    limits.check_work(len(behind) * nodes // 4)
+    met = np.zeros((len(behind), nodes), bool)
+    for root in range(len(read)):
+        met[np.unique(which[read_by == root])[:, None], tree.below[root]] = True
+    where, node = np.nonzero(met)
+    limits.check_states(len(targets) + len(node))
+    limits.check_work(len(node) * tree.continuations)
+    # With one more node: the character itself.
+    number = np.zeros((len(behind), nodes + 1), np.int32)
+    number[where, node] = np.arange(len(targets), len(targets) + len(node))
+    number[:, nodes] = behind
+    shown = np.where((tree.heights[:, None] == 1) & (tree.shown != 0), nodes, tree.shown)
+    return tree, number[which[:, None], tree.leads[read_by]], number[where[:, None], shown[node]]
+
+
+def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside:
+    """Find the states inside a character in any case; the arguments are those of `_one_target`."""
+    tree = Utf8Tree.of(beyond, (tuple(range(targets.shape[1])),))
     # Where state q goes at a node: the state inside a character, numbered as they are found.
     reached = np.zeros((len(targets), len(tree.heights)), np.int32)
     rows = [np.zeros((0, tree.continuations), np.int32)]
@@ -149,7 +166,7 @@ def _inside_characters(
         count += len(representative)
         limits.check_states(count)
         rows.append(content)
-    return reached, np.concatenate(rows)
+    return tree, reached[:, tree.leads[0]], np.concatenate(rows)
 
 
 def _live_pairs(below: NDArray[np.int32], children: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

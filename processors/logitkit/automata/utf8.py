@@ -1,6 +1,6 @@
-"""From characters to bytes: UTF-8 as a tree of decisions over classes of characters.
+"""From characters to bytes: UTF-8 as a tree of decisions.
 
-The bytes of a character lead from the root to a leaf that is its class. Subtrees that decide alike are one node, so `.` needs a
+The bytes of a character lead from the root to a leaf. Subtrees that decide alike are one node, so `.` needs a
 handful of nodes and Unicode's word characters a few hundred. Every state of an automaton shares the tree.
 """
 
@@ -31,62 +31,94 @@ MANY_RUNS = 4096
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Utf8Tree:
-    """The decisions of UTF-8 beyond ASCII for one partition of its characters into classes; class 0 is read by no state.
-
-    Most patterns share a few trees, such as that of `.` or of `\\d`: a tree knows no symbols, and is made once.
+class Beyond:
+    """The characters beyond ASCII, in classes; class 0 is read by no state.
 
     Args:
-        classes: Number of classes, 0 included.
-        heights: [N] continuation bytes that a node still expects; node 0 is dead.
-        children: [N, 64] by continuation byte: a class where the height is 1, else a node.
-        shown: [N, K] the child for one byte of each kind of continuation bytes that no node tells apart.
-        leads: For each kind of lead bytes, its node.
-        byte_class: [128] kind of each byte from 0x80 on: 0 leads nowhere, then those of continuation bytes, then of lead bytes.
+        bounds: First code point of each run but the first, which reaches back into ASCII, as the bytes of int64.
+        classes: Class of each run.
+        symbols: The symbol of the alphabet that is each class.
     """
 
-    classes: int
+    bounds: bytes
+    classes: tuple[int, ...]
+    symbols: list[int]
+
+    @classmethod
+    def of(cls, alphabet: Alphabet) -> Beyond:
+        """Number the symbols beyond ASCII as they come, so that alphabets which differ in ASCII alone have the same classes."""
+        cut = int(alphabet.bounds.searchsorted(0x80, side="right"))
+        number = {0: 0}
+        runs = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbols[cut - 1 :].tolist()]
+        return cls(alphabet.bounds[cut:].tobytes(), tuple(runs), [*number])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Utf8Tree:
+    r"""The decisions of UTF-8 beyond ASCII. It may have several roots, whose trees share their equal nodes.
+
+    Most patterns share a few trees, such as that of `.` or of `\d`: a tree knows neither symbols nor states, and is made once.
+
+    Args:
+        heights: [N] continuation bytes that a node still expects; node 0 is dead.
+        children: [N, 64] by continuation byte: a leaf where the height is 1, else a node.
+        shown: [N, K] the child for one byte of each kind of continuation bytes that no node tells apart.
+        leads: [roots, kinds] for each kind of lead bytes, its node.
+        byte_class: [128] kind of each byte from 0x80 on: 0 leads nowhere, then those of continuation bytes, then of lead bytes.
+        below: For each root, the nodes below it.
+    """
+
     heights: NDArray[np.int64]
     children: NDArray[np.int64]
     shown: NDArray[np.int64]
     leads: NDArray[np.int64]
     byte_class: NDArray[np.int64]
+    below: tuple[NDArray[np.int64], ...]
 
     @property
     def continuations(self) -> int:
         """Number of kinds of continuation bytes."""
-        return self.shown.shape[1]
+        count: int = self.shown.shape[1]
+        return count
 
     @classmethod
-    def of(cls, alphabet: Alphabet) -> tuple[Utf8Tree, list[int]]:
-        """Return the tree of an alphabet, and the symbol of each of its classes."""
-        cut = int(alphabet.bounds.searchsorted(0x80, side="right"))
-        number = {0: 0}
-        runs = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbols[cut - 1 :].tolist()]
-        make = _tree if len(runs) < MANY_RUNS else _tree.__wrapped__
-        return make(alphabet.bounds[cut:].tobytes(), tuple(runs)), [*number]
+    def of(cls, beyond: Beyond, roots: tuple[tuple[int, ...], ...]) -> Utf8Tree:
+        """Return the tree whose roots each lead every class of characters to a leaf of its own choice; leaf 0 is dead."""
+        make = _tree if len(beyond.classes) < MANY_RUNS else _tree.__wrapped__
+        return make(beyond.bounds, beyond.classes, roots)
 
 
 @lru_cache(maxsize=32)
-def _tree(bounds: bytes, classes: tuple[int, ...]) -> Utf8Tree:
+def _tree(bounds: bytes, classes: tuple[int, ...], roots: tuple[tuple[int, ...], ...]) -> Utf8Tree:
     """Build a tree from the top, one level at a time, and merge equal nodes from the bottom."""
-    builder = _Builder(np.append(0, np.frombuffer(bounds, np.int64)), np.array(classes))
-    leads = np.concatenate([builder.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
+    builder = _Builder(np.append(0, np.frombuffer(bounds, np.int64)))
+    leads = np.array([builder.root(np.array(leaf_of)[np.array(classes)]) for leaf_of in roots])
     children = np.array(builder.rows, np.int64).reshape(-1, 64)
     continuation_class, first_continuations = _kinds(np.ascontiguousarray(children.T))
-    lead_class, first_leads = _kinds(leads[:, None])
+    lead_class, first_leads = _kinds(np.ascontiguousarray(leads.T))
     lead_class[lead_class > 0] += len(first_continuations)
     byte_class = np.zeros(128, np.int64)
     byte_class[: len(continuation_class)] = continuation_class
     byte_class[FIRST_LEAD - 0x80 : FIRST_LEAD - 0x80 + len(lead_class)] = lead_class
+    heights = np.array(builder.heights, np.int64)
     return Utf8Tree(
-        max(classes) + 1,
-        np.array(builder.heights, np.int64),
+        heights,
         children,
         children[:, first_continuations],
-        leads[first_leads],
+        leads[:, first_leads],
         byte_class,
+        tuple([_below(row, heights, children) for row in leads]),
     )
+
+
+def _below(level: NDArray[np.int64], heights: NDArray[np.int64], children: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return some nodes and all below them, dead ones not."""
+    found = []
+    while len(level):
+        level = np.unique(level[level != 0])
+        found.append(level)
+        level = children[level[heights[level] > 1]].ravel()
+    return np.unique(np.concatenate(found))
 
 
 def _kinds(columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[int]]:
@@ -106,43 +138,46 @@ class _Builder:
 
     Args:
         bounds: First code point of each run; the first run reaches back to 0.
-        classes: Class of each run.
     """
 
-    def __init__(self, bounds: NDArray[np.int64], classes: NDArray[np.int64]) -> None:
+    def __init__(self, bounds: NDArray[np.int64]) -> None:
         self.bounds = bounds
-        self.classes = classes
         self.heights = [0]
         self.rows: list[NDArray[np.int64]] = [np.zeros(64, np.int64)]
         self.known: dict[tuple[int, bytes], int] = {}
 
+    def root(self, leaves: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the node of each lead byte, where the runs lead to these leaves."""
+        self.leaves = leaves
+        return np.concatenate([self.nodes(height, first, SMALLEST[height]) for height, _, first in LEADS])
+
     def nodes(self, height: int, first: NDArray[np.int64], smallest: int) -> NDArray[np.int64]:
         """Return the nodes that decide the 64 ** height code points from each of `first` on."""
         span = 64**height
-        bounds, classes = self.bounds, self.classes
+        bounds, leaves = self.bounds, self.leaves
         run = np.searchsorted(bounds, first, side="right") - 1
         run_end = np.append(bounds[1:], 0x110000)[run]
         uniform = (run_end >= first + span) & (first >= smallest)
         result = np.zeros(len(first), np.int64)
-        for kind in np.unique(classes[run[uniform]]).tolist():
-            result[uniform & (classes[run] == kind)] = self.uniform(height, kind)
+        for leaf in np.unique(leaves[run[uniform]]).tolist():
+            result[uniform & (leaves[run] == leaf)] = self.uniform(height, leaf)
         mixed = np.flatnonzero(~uniform)
         if len(mixed):
             starts = (first[mixed, None] + np.arange(64) * (span // 64)).ravel()
             legal = (starts + span // 64 > smallest) & (starts <= 0x10FFFF)
             below = np.zeros(len(starts), np.int64)
             if height == 1:
-                below[legal] = classes[bounds.searchsorted(starts[legal], side="right") - 1]
+                below[legal] = leaves[bounds.searchsorted(starts[legal], side="right") - 1]
             else:
                 below[legal] = self.nodes(height - 1, starts[legal], smallest)
             result[mixed] = self.numbered(height, below.reshape(-1, 64))
         return result
 
-    def uniform(self, height: int, kind: int) -> int:
-        """Return the node all of whose characters are of one class."""
-        if kind == 0:
+    def uniform(self, height: int, leaf: int) -> int:
+        """Return the node all of whose characters lead to one leaf."""
+        if leaf == 0:
             return 0
-        below = kind if height == 1 else self.uniform(height - 1, kind)
+        below = leaf if height == 1 else self.uniform(height - 1, leaf)
         return self.numbered(height, np.full((1, 64), below, np.int64))[0]
 
     def numbered(self, height: int, rows: NDArray[np.int64]) -> list[int]:

@@ -43,3 +43,12 @@ def llm() -> Iterator[Any]:
     started = engine.start(logits_processors=[engine.PLUGIN], logprobs_mode="processed_logprobs", max_logprobs=40)
     yield started
     started.llm_engine.engine_core.shutdown()
+
+
+@pytest.fixture(scope="session")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of a server that all tests of servers share."""
+    from tests.adapters_vllm.server import served
+
+    with served(tmp_path_factory.mktemp("server") / "log") as made:
+        yield made

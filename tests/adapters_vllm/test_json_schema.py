@@ -19,21 +19,25 @@ def test_texts_are_whole_and_satisfy_their_schema(llm: Any, number: int) -> None
         assert len(output.token_ids) <= (schemas.TOKENS if closing is True else closing + 1)  # EOS
 
 
+def biased_to_open(llm: Any) -> dict[str, float]:
+    return {str(llm.get_tokenizer().convert_tokens_to_ids("[")): 20.0}
+
+
 @pytest.mark.parametrize("tokens", [6, 9, 13, 20])
 def test_closing_is_within_the_tokens_of_the_request(llm: Any, tokens: int) -> None:
     config = {"json_schema": {"schema": {"type": "array", "items": {"$ref": "#"}}, "closing": True}}
     both = {"then": {"first": {"regex": "[a-z]{2}"}, "second": config, "marker": ":"}}
     for one in (config, both):
-        (output,) = engine.generate(
-            llm, [(engine.PROMPTS[3], {"max_tokens": tokens, "temperature": 0.0, "extra_args": {"logitkit": one}})]
-        )
+        ours = {"logitkit": {**one, "logit_bias": biased_to_open(llm)}}
+        params = {"max_tokens": tokens, "temperature": 0.0, "extra_args": ours}
+        (output,) = engine.generate(llm, [(engine.PROMPTS[3], params)])
+        assert "[[" in output.text or one is both
         assert isinstance(json.loads(output.text.rpartition(":")[2]), list)
 
 
 def test_what_nests_is_closed(llm: Any) -> None:
     schema = {"type": "array", "items": {"$ref": "#"}}
-    opening = {str(llm.get_tokenizer().convert_tokens_to_ids("[")): 5.0}
-    config = {"json_schema": {"schema": schema, "closing": True}, "logit_bias": opening}
+    config = {"json_schema": {"schema": schema, "closing": True}, "logit_bias": biased_to_open(llm)}
     asked = {"max_tokens": 80, "temperature": 1.5, "extra_args": {"logitkit": config}}
     outputs = engine.generate(llm, [(engine.PROMPTS[3], asked)] * 24)
     for output in outputs:

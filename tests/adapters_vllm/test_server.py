@@ -3,67 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logitkit_adapters.demo import model_dir
 from tests.adapters_vllm import engine, schemas
-
-PATIENCE = 240.0
-
-# A template is needed for chats, and the model has none.
-TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def is_up(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    import openai
-
-    url, log = f"http://127.0.0.1:{free_port()}", tmp_path_factory.mktemp("server") / "log"
-    settings = ["--max-model-len", "256", "--max-num-seqs", "16", "--enforce-eager", "--served-model-name", "demo"]
-    settings += ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--chat-template", TEMPLATE]
-    settings += ["--dtype", "float32", "--logits-processors", engine.PLUGIN]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir()), *settings]
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=os.environ.copy()) as server:
-        try:
-            end = time.monotonic() + PATIENCE
-            while not is_up(url):
-                assert server.poll() is None, Path(log).read_text()[-3000:]
-                assert time.monotonic() < end, Path(log).read_text()[-3000:]
-                time.sleep(0.5)
-            with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120) as made:
-                yield made
-            assert is_up(url)
-        finally:
-            server.terminate()
-            server.wait(30)
 
 
 def complete(client: Any, config: str | None, number: int = 0, **more: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
 from tests.sessions.engines import ENGINES, loaded, watched
 from tests.sessions.one_layer import random_llama
+from tests.sessions.test_session import Failing
 
 
 @pytest.fixture(params=ENGINES)
@@ -160,6 +163,45 @@ def test_a_state_of_one_engine_goes_on_in_another(engine: str) -> None:
     s = generator(engine)(PROMPTS, max_new_tokens=3)
     for other in ENGINES:
         assert generator(other)(s, max_new_tokens=3).rows == generator(engine)(PROMPTS, max_new_tokens=6).rows
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_whatever_was_done_to_a_state_it_goes_on_as_without_a_cache(engine: str, seed: int) -> None:
+    draw = random.Random(seed)
+    text, beams = generator(engine, num_samples=2, do_sample=False), generator(engine, num_beams=2)
+    pick = generator(engine, lk.Choice([" yes", " no, not at all"], vocabulary()), num_samples=2, do_sample=False)
+    states = [generator(engine, num_samples=2, seed=seed)(PROMPTS[:2], max_new_tokens=5)]
+    steps: dict[str, Callable[[Any], Any]] = {
+        "text": lambda s: s[:, :, : draw.randint(3, 30)],
+        "tokens": lambda s: s.tokens[:, :, : -draw.randint(1, 4)],
+        "append": lambda s: s + " and \u00e9",
+        "join": lambda s: s + draw.choice(states),
+        "greedy": lambda s: text(s, max_new_tokens=2),
+        "choice": pick,
+        "beams": lambda s: beams(s, max_new_tokens=2),
+        "order": lambda s: s[::, -2:, :],
+    }
+    for name in draw.sample([*steps], len(steps)):
+        states.append(steps[name](draw.choice(states)))
+        assert states[-1].kv_cache is not None
+        for going_on in (text, beams):
+            found = going_on(states[-1], max_new_tokens=2)
+            wanted = going_on(replace(states[-1], kv_cache=None, cached=0), max_new_tokens=2)
+            assert found.rows == wanted.rows, name
+            torch.testing.assert_close(found.weights, wanted.weights, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_failure_half_way_leaves_the_state_as_it_was(engine: str, at: int) -> None:
+    text = generator(engine)
+    s = text(PROMPTS[:2], max_new_tokens=3)
+    wanted = text(s, max_new_tokens=4).rows
+    for error in (RuntimeError("no"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            generator(engine, Failing(error, at))(s, max_new_tokens=4)
+        with watched(loaded(engine)[0]) as fed:
+            assert text(s, max_new_tokens=4).rows == wanted
+        assert max(fed) == 1
 
 
 CONTINUE = """

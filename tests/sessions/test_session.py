@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import random
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.demo import model_dir
 from logitkit_adapters.sessions import Session
 from tests.sessions.alone import alone, drawn
 from tests.sessions.engines import ENGINES, loaded, watched
@@ -68,6 +71,31 @@ def test_each_call_says_what_the_engine_s_own_generate_says_and_feeds_what_the_p
             assert row.positions_saved == row.reuse.length + unfed - 1
             held = [*prompt, *row.token_ids[:-1]]
             assert session.position == len(held)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "mlx-lm"])
+def test_sixteen_bits(engine: str) -> None:
+    model = bfloat16(engine)
+    draw, prompt = random.Random(1), list(PROMPT)
+    with Session(model, loaded(engine)[1], max_length=256) as session:
+        for turn in range(6):
+            (row,) = session.generate(prompt, max_new_tokens=8).rows
+            assert row.token_ids == alone(engine, prompt, 8, model=model)
+            assert row.cached_tokens > 0 or turn == 0
+            prompt = [*prompt, *row.token_ids, *(draw.randrange(5, 1200) for _ in range(3))]
+            if turn % 3 == 2:
+                prompt = prompt[:-12]
+
+
+def bfloat16(engine: str) -> Any:
+    if engine == "transformers":
+        return copy.deepcopy(loaded(engine)[0]).to(torch.bfloat16)
+    import mlx.core as mx
+    import mlx_lm
+
+    model: Any = mlx_lm.load(str(model_dir()))[0]
+    model.set_dtype(mx.bfloat16)
+    return model
 
 
 def test_the_plan_is_that_of_the_tokens_that_are_held(name: str) -> None:

@@ -128,7 +128,7 @@ class Session:
 
         Args:
             prompt: A text, a list of token ids, or several of either, without pads. Rows of several may come in any order: each
-                finds what is cached of it by its tokens.
+                finds what is cached of it by its tokens. They run one after another; see `continuous` for rows that run together.
             max_new_tokens: Most new tokens of each row; it ends before if EOS comes. None: up to `max_length`.
             processor: What is applied to the logits, with the whole prompt as its history, whatever was cached of that. None:
                 the session's.

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -47,9 +48,11 @@ def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
     with _lock:
         # Wrappers that others put around these have the mark too, if they are made by `functools.wraps`.
         if not hasattr(methods.generate, _MARK):
-            methods.create_completion = _create_completion(methods.create_completion, bias)
-            methods.generate = _generate(methods.generate)
-            methods.sample = _sample(methods.sample)
+            methods.create_completion, methods.generate, methods.sample = (
+                _create_completion(methods.create_completion, bias),
+                _generate(methods.generate),
+                _sample(methods.sample),
+            )
             setattr(methods.generate, _MARK, True)
 
 
@@ -131,7 +134,8 @@ def _check(llama: Any, arguments: Mapping[str, Any]) -> None:
 def _sample(original: Any) -> Any:
     signature = inspect.signature(original)
     names = list(signature.parameters)[1:]
-    place, place_of_idx = names.index("logits_processor"), names.index("idx")
+    # What others have wrapped without `functools.wraps` has no such names.
+    place, place_of_idx = (names.index(name) if name in names else sys.maxsize for name in ("logits_processor", "idx"))
 
     @functools.wraps(original)
     def sample(self: Any, *args: Any, **options: Any) -> Any:
@@ -174,14 +178,14 @@ def _sample_guarded(original: Any, llama: Any, guarded: GuardedList, idx: Any, a
         setattr(llama._sampler, _LIST, guarded)
     _check_place(llama, idx)
     guarded.idx, runs = idx, guarded.runs
-    token = _raising(original, llama, args, options)
+    token = original(llama, *args, **options)
     guarded.raise_errors(runs)
     return token
 
 
 def _check_place(llama: Any, idx: Any) -> None:
     """Refuse a place of which there are no logits: llama.cpp would end the process."""
-    if idx is None:
+    if idx is None or idx == llama.n_tokens - 1:
         return
     known = llama._batch.n_tokens() if llama._logits_all else 1
     first = max(0, llama.n_tokens - known)

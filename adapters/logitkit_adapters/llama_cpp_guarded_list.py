@@ -102,19 +102,18 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             self._grammar = grammar_of(self._llama()._sampler)
         self.runs += 1
         before = None if self._grammar is None else scores.copy()
-        if self._exact and self.idx is not None:
+        if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):
             input_ids = input_ids[: self.idx + 1]
-        outer: Any = getattr(_thread, "running", None)
-        _thread.running = self
+        outer = getattr(_thread, "running", None), getattr(_thread, "errors", None)
+        _thread.running, _thread.errors = self, self._errors
         try:
-            with collecting(self._errors):
-                for call in self._calls:
-                    processed = call(input_ids, scores)
-                    if not self.ours:
-                        scores[:] = processed
-                    elif processed is not scores:
-                        # numpy would take None for NaN.
-                        np.copyto(scores, processed, casting="same_kind")
+            for call in self._calls:
+                processed = call(input_ids, scores)
+                if not self.ours:
+                    scores[:] = processed
+                elif processed is not scores:
+                    # numpy would take None for NaN.
+                    np.copyto(scores, processed, casting="same_kind")
             if before is not None and self.ours:
                 check_grammar(self._grammar, scores)
         except BaseException as error:
@@ -122,7 +121,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
                 raise
             self._errors.append(error)
         finally:
-            _thread.running = outer
+            _thread.running, _thread.errors = outer
         if before is not None and self._errors:
             # llama.cpp chooses a token all the same, and ends the process if its grammar forbids that.
             np.copyto(scores, before)

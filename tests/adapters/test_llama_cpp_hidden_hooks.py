@@ -241,3 +241,17 @@ def test_a_place_without_logits_is_an_error_and_not_the_end_of_the_process(every
     engine.eval(ids(PROMPT))
     with pytest.raises(ConfigurationError, match="idx is"):
         engine.sample(idx=idx, logits_processor=logits_processor(COLOURS))
+
+
+def test_methods_that_others_have_wrapped_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrapped(original: Any) -> Any:
+        return lambda *args, **options: original(*args, **options)
+
+    logits_processor(COLOURS)
+    for name in ("create_completion", "generate", "sample"):
+        monkeypatch.setattr(llama_cpp.Llama, name, wrapped(getattr(llama_cpp.Llama, name)))
+    expected = llama_text(PROMPT.encode()).decode()
+    assert completion(llama(), logits_processor(COLOURS)) == expected
+    assert completion(llama(), in_lambda(logits_processor(COLOURS)[0])) == expected
+    with pytest.raises(Surprise):
+        completion(llama(), logits_processor(failing(Surprise(), after=2)))

@@ -53,9 +53,11 @@ def step_costs(repetitions: int) -> Iterator[dict[str, Any]]:
                     yield found
 
 
-def engine_speeds(generations: int) -> Iterator[dict[str, Any]]:
-    """Yield the tokens per second of each engine with each hook."""
+def engine_speeds(generations: int, only: str | None) -> Iterator[dict[str, Any]]:
+    """Yield the tokens per second of each engine, or of one, with each hook."""
     for engine, rows in RUNS:
+        if only not in (None, engine.name):
+            continue
         run = engine(RECORDS, rows)
         steps, took, broken = speeds(run, generations)
         yield {
@@ -115,11 +117,20 @@ def publish(result: dict[str, Any], out: Path) -> None:
     PAGE.write_text(before + BEGIN + body + END + after)
 
 
+def moment(load: float) -> str:
+    """Say how busy the machine was, and what was measured."""
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end; commit {git.stdout.strip()}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=3, help="of each step's measurement")
     parser.add_argument("--generations", type=int, default=GENERATIONS, help="with each hook of an engine")
     parser.add_argument("--out", type=Path, default=RESULTS / "adapters.json")
+    parser.add_argument(
+        "--only", choices=sorted({engine.name for engine, _ in RUNS}), help="measure one engine's speed anew"
+    )
     parser.add_argument("--tables", action="store_true", help="measure nothing")
     arguments = parser.parse_args()
     if arguments.tables:
@@ -127,13 +138,21 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     load = os.getloadavg()[0]
-    engines = list(engine_speeds(arguments.generations))
+    engines = list(engine_speeds(arguments.generations, arguments.only))
+    if arguments.only:
+        result = json.loads(arguments.out.read_text())
+        anew = {(row["engine"], row["rows"]): row for row in engines}
+        result["engines"] = [anew.get((row["engine"], row["rows"]), row) for row in result["engines"]]
+        result["conditions"] += (
+            f" {arguments.only} anew: {moment(load)}; medians of {arguments.generations} generations."
+        )
+        publish(result, arguments.out)
+        return
     steps = list(step_costs(arguments.repetitions))
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     conditions = (
         ", ".join(f"{name} {version(name)}" for name in ("logitkit", *PACKAGES)),
         f"{processor()}, CPU time of one thread",
-        f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end; commit {git.stdout.strip()}",
+        moment(load),
         f"medians of {arguments.generations} generations and of {arguments.repetitions} runs of a step.",
     )
     publish({"conditions": "; ".join(conditions), "engines": engines, "steps": steps}, arguments.out)

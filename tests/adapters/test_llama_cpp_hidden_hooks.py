@@ -245,7 +245,7 @@ def test_a_place_without_logits_is_an_error_and_not_the_end_of_the_process(every
 
 def test_methods_that_others_have_wrapped_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrapped(original: Any) -> Any:
-        return lambda *args, **options: original(*args, **options)
+        return lambda *args, **options: original(*args, **options)  # noqa: PLW0108 (it has no names)
 
     logits_processor(COLOURS)
     for name in ("create_completion", "generate", "sample"):

@@ -7,6 +7,7 @@ from logitkit.automata.alternating import determinise_guarded
 from logitkit.automata.assertions import has_assertions, without_anchors
 from logitkit.automata.atomic import without_atomic_groups
 from logitkit.automata.byte_dfa import ByteDfa
+from logitkit.automata.counted import copies_of, is_counted
 from logitkit.automata.guarded import guarded_positions
 from logitkit.automata.in_utf8 import to_bytes
 from logitkit.automata.limits import Limits
@@ -15,8 +16,9 @@ from logitkit.automata.positions import positions_of
 from logitkit.automata.static_guards import without_guards
 from logitkit.automata.subset import SymbolDfa, determinise
 from logitkit.automata.word_list import texts_of, word_list_dfa
+from logitkit.errors import PatternTooLarge
 from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Node
+from logitkit.patterns.syntax import Node, Repeat
 
 # A choice of so many texts or more is no business of positions and subsets.
 MANY_TEXTS = 64
@@ -52,6 +54,11 @@ def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[Symbol
         PatternSyntaxError: An atomic group has no regular form that is known here.
         PatternTooLarge: A limit is exceeded.
     """
+    counted = _counted_dfa(tree, limits) if is_counted(tree) else None
+    return counted or _dfa_of_positions(tree, limits, pattern)
+
+
+def _dfa_of_positions(tree: Node, limits: Limits, pattern: str = "") -> tuple[SymbolDfa | None, Alphabet]:
     if has_assertions(tree):
         guarded = guarded_positions(without_anchors(without_atomic_groups(tree, pattern, limits)), limits)
         alphabet = Alphabet.of(guarded.charsets)
@@ -62,3 +69,17 @@ def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[Symbol
         alphabet = Alphabet.of(positions.charsets)
         dfa = determinise(positions, [alphabet.members[c] for c in positions.charsets], limits)
     return minimise(dfa), alphabet
+
+
+def _counted_dfa(tree: Node, limits: Limits) -> tuple[SymbolDfa, Alphabet] | None:
+    """Compile a record that is repeated, if it is one of which no other one is the beginning."""
+    if not isinstance(tree, Repeat) or tree.maximum is None or has_assertions(tree):
+        return None
+    try:
+        record, alphabet = _dfa_of_positions(tree.node, limits)
+    except PatternTooLarge:
+        return None
+    made = None if record is None else copies_of(record, tree.minimum, tree.maximum, limits)
+    if made is not None and tree.minimum > 1:
+        made = minimise(made)
+    return None if made is None else (made, alphabet)

@@ -144,7 +144,11 @@ def ids_to_torch(ids: Any) -> Ids:
     if tensor.dtype not in (torch.int32, torch.int64):
         if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
             raise ConfigurationError(f"ids are {_described(ids)} with {tensor.dtype}; they need integers")
-        tensor, copied = tensor.long(), True
+        unsigned, tensor, copied = tensor.dtype == torch.uint64, tensor.long(), True
+        if unsigned and bool((tensor < 0).any()):
+            raise ConfigurationError(
+                f"ids are {_described(ids)} with one of 2**63 or more; they need to fit into int64"
+            )
     return Ids(tensor, copied)
 
 

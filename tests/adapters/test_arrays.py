@@ -446,3 +446,9 @@ assert not {"mlx", "transformers", "mlx.core"} & set(sys.modules)
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_ids_beyond_int64_are_refused() -> None:
+    assert ids_to_torch(np.array([2**63 - 1], np.uint64)).tensor.tolist() == [[2**63 - 1]]
+    with pytest.raises(ConfigurationError, match="fit into int64"):
+        ids_to_torch(np.array([3, 2**63 + 1], np.uint64))

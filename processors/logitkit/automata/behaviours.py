@@ -18,6 +18,9 @@ Ints: TypeAlias = NDArray[Any]
 # Where behaviours have more exceptions than this, they are copied one by one.
 MANY = 64
 
+# States of an automaton that are looked at to find their commonest target.
+SEEN = 512
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Behaviours:
@@ -85,24 +88,31 @@ class Moves:
 def of_bytes(moves: Moves) -> Behaviours:
     """Return the behaviour of every byte class.
 
-    The commonest target is the default; with a fallback it is what the start state does, and a state lists only what it does
-    otherwise than the state that it falls back to.
+    The commonest target is the default, as far as some of the states show; with a fallback it is what the start state does, and a
+    state lists only what it does otherwise than the state that it falls back to.
     """
     if moves.goes_on is None:
-        columns = moves.step[:, FIRST_STATE:]
+        columns = moves.step
         default = np.zeros(len(columns), columns.dtype)
-        # Death is the commonest by far; where it may not be, count.
-        for c in np.flatnonzero(2 * np.count_nonzero(columns, axis=1) >= columns.shape[1]).tolist():
-            default[c] = np.bincount(columns[c]).argmax()
-        listed = columns != default[:, None]
+        listed = columns != DEAD
+        # Death is the commonest by far; where it may not be, look.
+        states = columns.shape[1] - FIRST_STATE
+        for c, row in enumerate(listed):
+            live = np.count_nonzero(row)
+            if 2 * live >= states:
+                common = np.bincount(columns[c, FIRST_STATE :: 1 + states // SEEN]).argmax()
+                if np.count_nonzero(columns[c] == common) > states - live:
+                    default[c] = common
+                    np.not_equal(columns[c], common, out=row)
     else:
-        columns = moves.goes_on[:, FIRST_STATE:]
+        columns = moves.goes_on
         default = moves.step[:, moves.start]
         listed = (columns != NOT_LISTED) & (columns != default[:, None])
-    count = np.count_nonzero(listed, axis=1)
-    place = np.flatnonzero(listed)
-    source = place - np.repeat(np.arange(len(columns)) * columns.shape[1] - FIRST_STATE, count)
-    return Behaviours(default, starts(count), source.astype(columns.dtype), columns.ravel().take(place))
+    listed[:, :FIRST_STATE] = False
+    # Row by row: arrays of all exceptions at once would be memory new from the system, whose pages cost more than the calls.
+    sources = [np.flatnonzero(row).astype(columns.dtype) for row in listed]
+    targets = [row.take(source) for row, source in zip(columns, sources, strict=True)]
+    return Behaviours(default, starts(np.array([*map(len, sources)])), np.concatenate(sources), np.concatenate(targets))
 
 
 def then_byte(moves: Moves, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:

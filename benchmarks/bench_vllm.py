@@ -32,7 +32,7 @@ import torch
 
 from benchmarks.circumstances import commit, processor
 from benchmarks.forks import Work, in_fork
-from benchmarks.vllm_admission import admission, worker
+from benchmarks.vllm_admission import CLOCK, admission, worker
 from benchmarks.vllm_config import SIZE, engine_config
 from benchmarks.vllm_report import report
 from benchmarks.vllm_serving import serving
@@ -80,7 +80,7 @@ def steps(of: Sequence[Subject], patterns: list[str], count: int, seed: int = 0)
     times: list[list[float]] = [[] for _ in of]
     texts: list[list[Running]] = [[] for _ in of]
     quiet: list[list[bool]] = [[] for _ in of]
-    clock = time.perf_counter
+    clock = CLOCK
     for step in range(count):
         places = torch.randint(0, SIZE * 23, (rows,), generator=random).tolist()
         for turn in range(len(of)):

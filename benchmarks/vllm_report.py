@@ -23,7 +23,8 @@ def _steps(found: dict[str, dict[str, Record]]) -> Iterator[str]:
     yield ""
     yield "Logits of all requests masked, and their tokens taken; the logits are new each time, no request arrives, and the"
     yield "vocabulary has 131,072 tokens (Tekken). V1 and V2 are the model runners that the plugin is in. Medians. As ours: rows"
-    yield "that drew the same tokens as with logitkit, since their masks agreed. Wrong: texts that begin no match."
+    yield "that drew the same tokens as with logitkit, since their masks agreed. Wrong: texts that begin no match. Times"
+    yield "are those of the processor, threads included."
     yield ""
     yield "| requests | | median ms | over logitkit | worst ms | first step, ms | steps | as ours | wrong |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -39,7 +40,8 @@ def _steps(found: dict[str, dict[str, Record]]) -> Iterator[str]:
 def _admission(found: dict[str, dict[str, Record]]) -> Iterator[str]:
     yield "## Admission"
     yield ""
-    yield "From the parameters of requests whose patterns nobody has seen to the first masked logits of all."
+    yield "From the parameters of requests whose patterns nobody has seen to the first masked logits of all; in the time of the"
+    yield "processor, threads included."
     yield ""
     yield "| patterns | | all, s | over logitkit | one, median ms | one, worst ms | first masks of all, ms |"
     yield "|---|---|---:|---:|---:|---:|---:|"
@@ -47,7 +49,8 @@ def _admission(found: dict[str, dict[str, Record]]) -> Iterator[str]:
         ours = subjects[OURS]["total_s"]
         for name, row in subjects.items():
             if "refused" in row:
-                yield f"| {case} | {name} | the first one refused after {row['after_s']:.1f} s | | | | |"
+                why = "by a timeout of vLLM" if "timed out" in row["refused"] else "as too hard"
+                yield f"| {case} | {name} | the first one refused {why}, after {row['after_s']:.1f} s | | | | |"
                 continue
             times = f"{_ms(row['median_s'])} | {_ms(row['worst_s'])} | {_ms(row['first_masks_s'])}"
             yield f"| {case} | {name} | {row['total_s']:.2f} | {row['total_s'] / ours:.2f}x | {times} |"
@@ -57,7 +60,7 @@ def _worker(found: dict[str, Record]) -> Iterator[str]:
     yield "## The worker's share"
     yield ""
     yield "The front end compiles a pattern when the request is admitted; the worker, another process, needs it in a step: until"
-    yield "its first mask."
+    yield "its first mask. Time of the processor."
     yield ""
     yield "| pattern | front end, ms | worker, which finds it, ms | a worker without a front end, ms |"
     yield "|---|---:|---:|---:|"
@@ -71,7 +74,7 @@ def _serving(found: dict[str, Record]) -> Iterator[str]:
     yield "## Serving"
     yield ""
     yield f"The small model that ships, {REQUESTS} requests of {TOKENS} tokens at once, medians of {ROUNDS} rounds in turns; no"
-    yield "prompt is cached, and the pattern has been compiled before."
+    yield "prompt is cached, and the pattern has been compiled before. Time of the clock on the wall."
     yield ""
     yield "| | tokens a second | requests a second | between tokens, ms | tokens a second, of no plugin's |"
     yield "|---|---:|---:|---:|---:|"

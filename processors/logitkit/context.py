@@ -59,7 +59,7 @@ class Context:
         Raises:
             ConfigurationError: An id is no integer, or below 0.
         """
-        prompts = [[_checked_id(row, i) for i in prompt] for row, prompt in enumerate(prompts)]
+        prompts = [_checked_ids(row, prompt) for row, prompt in enumerate(prompts)]
         counts = [len(p) for p in prompts]
         width = max(counts, default=0)
         rows = np.array([[*p, *[-1] * (width - len(p))] for p in prompts], np.int64).reshape(len(prompts), width)
@@ -86,6 +86,14 @@ class Context:
         if self.stream_ids is None:
             return torch.arange(self.batch_size, dtype=torch.int64, device=self.device)
         return self.stream_ids
+
+
+def _checked_ids(row: int, prompt: Sequence[int]) -> list[int]:
+    ids = list(prompt)
+    # Of a long prompt, one by one takes long to say.
+    if set(map(type, ids)) <= {int} and min(ids, default=0) >= 0:
+        return ids
+    return [_checked_id(row, i) for i in ids]
 
 
 def _checked_id(row: int, given: object) -> int:

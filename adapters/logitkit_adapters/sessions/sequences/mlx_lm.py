@@ -101,7 +101,7 @@ class MlxLmEngine:
         cache = self.make_cache()
         if origin:
             for layer, parts in zip(cache, zip(*(s.layers for s in origin), strict=True), strict=True):
-                layer.update_and_fetch(*(mx.concatenate(list(part), 2) for part in zip(*parts, strict=True)))
+                layer.state = (*(_joined(part, length, layer.step) for part in zip(*parts, strict=True)), length)
         return MlxLmSequence(self, saved.tokens[:length], cache, origin)
 
     def resume(self, sequence: MlxLmSequence, length: int) -> MlxLmSequence | None:
@@ -262,7 +262,7 @@ class MlxLmSequence:
             # Without what is shared, and without the memory that the whole lies in.
             new = tuple((_own(keys[:, :, done:]), _own(values[:, :, done:])) for keys, values in pairs)
             mx.eval(new)
-            self.origin = (*self.origin, Segment(new, self.length - done))
+            self.origin = _merged((*self.origin, Segment(new, self.length - done)))
         return Saved(self.tokens, self.origin)
 
 
@@ -274,6 +274,25 @@ def _first(segments: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
         kept.append(segment if segment.length <= length else segment.first(length))
         length -= segment.length
     return tuple(kept)
+
+
+def _merged(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+    """Return segments that halve in length at least, so that a long conversation has few: to put many together takes long."""
+    *before, last = segments
+    while before and before[-1].length < 2 * last.length:
+        first = before.pop()
+        pairs = zip(first.layers, last.layers, strict=True)
+        layers = tuple((mx.concatenate([k, m], 2), mx.concatenate([v, w], 2)) for (k, v), (m, w) in pairs)
+        mx.eval(layers)
+        last = Segment(layers, first.length + last.length)
+    return (*before, last)
+
+
+def _joined(parts: Sequence[mx.array], length: int, step: int) -> mx.array:
+    """Return keys or values in one array, with room for more as the cache makes it: without that, it would copy them again."""
+    batch, heads, _, size = parts[0].shape
+    room = mx.zeros((batch, heads, step - length % step, size), parts[0].dtype)
+    return mx.concatenate([*parts, room], 2)
 
 
 def _own(array: mx.array) -> mx.array:

@@ -15,6 +15,6 @@ def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
     printed = []
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
-        exec(compile(block, PAGE.name, "exec"), names)
+        exec(compile(block, PAGE.name, "exec", dont_inherit=True), names)
         printed.append(capsys.readouterr().out)
-    assert printed == ["name True\n", "list\n"]
+    assert printed == ["name True\n", "Order\n", "list\n"]

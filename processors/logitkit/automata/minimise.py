@@ -18,11 +18,17 @@ from logitkit.automata.subset import SymbolDfa
 SELF = -1
 DEAD = -1
 
+# Comparing cycles may take so many steps, and so many more for each state.
+LEAST_COMPARED = 100_000
+COMPARED_A_STATE = 10
+
 # What it costs, in steps.
 MINIMISING_ANY = 150
-MINIMISING_MOVE = 14
+MINIMISING_MOVE = 18
 
 Signature = tuple[bool, frozenset[tuple[int, int]]]
+# Whether a state accepts, all symbols that it reads, and its moves that leave its cycle.
+Leaving = tuple[bool, int, frozenset[tuple[int, int]]]
 
 
 def minimise(dfa: SymbolDfa) -> SymbolDfa | None:
@@ -49,7 +55,12 @@ class _Merger:
         self.accepting: list[bool] = []
         self.plain: dict[Signature, int] = {}
         self.looped: dict[Signature, int] = {}
-        self.on_cycle: dict[tuple[bool, int], list[int]] = defaultdict(list)
+        # States on cycles: by the moves that leave their cycle, and by the cycle, of which each of these states has a number.
+        self.on_cycle: dict[Leaving, list[int]] = defaultdict(list)
+        self.compared = 0
+        self.most_compared = LEAST_COMPARED + COMPARED_A_STATE * len(dfa.moves)
+        self.cycle_of: dict[int, int] = {}
+        self.cycles: list[list[int]] = []
 
     def merged_row(self, state: int, inside: dict[int, int] | None = None) -> dict[int, int]:
         """Return a state's moves in terms of the new states, or of `inside` for members of the component at hand."""
@@ -88,7 +99,7 @@ class _Merger:
             if found is None:
                 new = len(self.moves)
                 found = self.add(accepts, {**row, new: loop})
-                self.on_cycle[accepts, _total(self.moves[found])].append(found)
+                self.closed([found])
             self.state_of[state] = found
 
     def add(self, accepts: bool, row: dict[int, int]) -> int:
@@ -132,22 +143,54 @@ class _Merger:
     def finish(self, component: list[int], renamed: dict[int, int]) -> None:
         for state in component:
             self.state_of[state] = renamed[state]
-        for new in sorted(set(renamed.values())):
-            self.on_cycle[self.accepting[new], _total(self.moves[new])].append(new)
+        self.closed(sorted(set(renamed.values())))
+
+    def closed(self, cycle: list[int]) -> None:
+        """Note the states of a new cycle."""
+        self.cycle_of.update(dict.fromkeys(cycle, len(self.cycles)))
+        self.cycles.append(cycle)
+        for new in cycle:
+            row = self.moves[new]
+            leaving = frozenset(
+                [(t, m) for t, m in row.items() if t not in self.cycle_of or self.cycle_of[t] != len(self.cycles) - 1]
+            )
+            self.on_cycle[self.accepting[new], _total(row), leaving].append(new)
 
     def copy_of_earlier(self, component: list[int], members: set[int]) -> bool:
         """Map the component onto an earlier cycle if one of its states, and then all of them, equal states there."""
-        total = 0
-        for target, mask in self.dfa.moves[component[0]].items():
-            if target in members or self.state_of[target] != DEAD:
-                total |= mask
-        for candidate in self.on_cycle[self.dfa.accepting[component[0]], total]:
-            mapped = self.simulate(component[0], candidate, members)
+        begin, candidates = component[0], self.candidates(component[0], members)
+        for state in component[1:]:
+            # States from which the cycle is left tell most about which one it is.
+            if not candidates:
+                return False
+            others = self.candidates(state, members)
+            if len(others) < len(candidates):
+                begin, candidates = state, others
+        for candidate in candidates:
+            if self.compared > self.most_compared:
+                # Of thousands of cycles that look alike some may stay apart: the language is the same.
+                return False
+            mapped = self.simulate(begin, candidate, members)
             if mapped is not None:
                 for state, new in mapped.items():
                     self.state_of[state] = new
                 return True
         return False
+
+    def candidates(self, state: int, members: set[int]) -> list[int]:
+        """Return the new states on cycles that a state of a component may equal, as far as its own moves tell."""
+        total = 0
+        leaving: dict[int, int] = {}
+        for target, mask in self.dfa.moves[state].items():
+            new = self.state_of[target]
+            if target in members or new != DEAD:
+                total |= mask
+            if target not in members and new != DEAD:
+                leaving[new] = leaving.get(new, 0) | mask
+        found = self.on_cycle.get((self.dfa.accepting[state], total, frozenset(leaving.items())), [])
+        # It may also be on a cycle that it leads into.
+        entered = {self.cycle_of[target]: None for target in leaving if target in self.cycle_of}
+        return [*found, *[new for number in entered for new in self.cycles[number]]] if entered else found
 
     def simulate(self, state: int, candidate: int, members: set[int]) -> dict[int, int] | None:
         """Walk both automata together; return where each member went, or None as soon as they differ."""
@@ -178,6 +221,7 @@ class _Merger:
                 elif target not in mapped:
                     mapped[target] = goal
                     todo.append(target)
+                    self.compared += 1
                 elif mapped[target] != goal:
                     return None
             if covered != _total(theirs):

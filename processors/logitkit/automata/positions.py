@@ -181,7 +181,7 @@ class _Builder:
         behind = []
         for state in range(len(parts)):
             behind.append(_reached(parts, state))
-            self.work += 2 * len(behind[-1])
+            self.work += 6 * len(behind[-1])
             self.limits.check_work(self.work)
         first = [
             tuple(dict.fromkeys(p for s in states for part, _ in parts[s] for p in part.first)) for states in behind

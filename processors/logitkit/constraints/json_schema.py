@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from logitkit.automata.budget import one_budget
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.automata.limits import Limits, check_limits
 from logitkit.automata.nested_dfa import NestedDfa
 from logitkit.automata.network_dfa import network_dfa
 from logitkit.automata.pushdown_automaton import PushdownAutomaton
@@ -27,6 +27,10 @@ from logitkit.vocabulary import Vocabulary
 __all__ = ["JsonSchema"]
 
 MOST_DEPTH = 1024
+
+# Each character of a counted string takes a dozen states, for its bytes and its escapes. What all parts of a schema take together
+# is counted, so that it is over in two seconds.
+SCHEMA_LIMITS = Limits(states=100_000, work=6_000_000)
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class JsonSchema(PushdownConstraint):
     lax: bool = field(default=False, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
-    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    limits: Limits = field(default=SCHEMA_LIMITS, kw_only=True)
     content: str = field(init=False, repr=False)
     automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
 

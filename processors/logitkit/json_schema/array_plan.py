@@ -11,7 +11,7 @@ from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negatio
 from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.plan import Plan
+from logitkit.json_schema.plan import MOST_MOVES, Plan, too_many
 from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.syntax import Empty, Node
 
@@ -33,6 +33,8 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
+    if max(arrays.minimum, arrays.maximum or 0) > MOST_MOVES:
+        raise too_many()
     unique = bool(arrays.unique) and not _never_equal(arrays, reader)
     values = _finite(arrays, reader) if unique else None
     if unique and values is None:

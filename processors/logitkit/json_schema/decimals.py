@@ -11,12 +11,14 @@ from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.subset import SymbolDfa
 from logitkit.automata.text_language import TextLanguage
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.patterns.charset import CharSet
 
 S = TypeVar("S", bound=Hashable)
 
 DIGITS = "0123456789"
+# Of a number, all zeros written out.
+MOST_DIGITS = 5000
 ALPHABET = Alphabet.of(CharSet.single(ord(c)) for c in f"{DIGITS}.-")
 MASKS = {c: ALPHABET.members[CharSet.single(ord(c))] for c in f"{DIGITS}.-"}
 
@@ -44,7 +46,7 @@ def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:
     """Return the digits of a magnitude before and behind the point, without zeros that say nothing.
 
     Raises:
-        PatternTooLarge: There are more digits than states allowed.
+        PatternTooLarge: There are too many digits.
 
     Example:
         >>> from logitkit.automata.limits import DEFAULT_LIMITS
@@ -53,6 +55,8 @@ def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:
     """
     _, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
+    if len(digits) + abs(exponent) > MOST_DIGITS:
+        raise PatternTooLarge(f"a number has more than {MOST_DIGITS} digits, written out; give one with fewer")
     limits.check_states(len(digits) + abs(exponent))
     written = "".join(map(str, digits))
     if exponent >= 0:
@@ -102,3 +106,49 @@ def explored(
                 row[found] = row.get(found, 0) | MASKS[c]
         rows.append(row)
     return TextLanguage(minimise(SymbolDfa(rows, [accepts(place) for place in places])), ALPHABET, limits)
+
+
+def decimals_of(texts: Iterable[str], limits: Limits) -> TextLanguage:
+    """Return some plain decimals, each without zeros that say nothing, together with all that have such zeros behind the point.
+
+    Raises:
+        PatternTooLarge: There are too many digits.
+
+    Example:
+        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> language = decimals_of(["1", "1.05"], DEFAULT_LIMITS)
+        >>> [language.contains(text) for text in ("1", "1.000", "1.0500", "1.5")]
+        [True, True, True, False]
+    """
+    trie: list[dict[str, int]] = [{}]
+    last: set[int] = set()
+    for text in texts:
+        node = 0
+        limits.spend(5 * len(text))
+        for character in text:
+            found = trie[node].setdefault(character, len(trie))
+            if found == len(trie):
+                limits.check_states(found)
+                trie.append({})
+            node = found
+        last.add(node)
+
+    def moves(place: tuple[int, bool, str]) -> Iterable[tuple[str, tuple[int, bool, str]]]:
+        # Where in the trie one is, or nowhere any more; whether what is read has one of the values; and in which part of it.
+        node, meant, part = place
+        inside = trie[node] if node >= 0 else {}
+        behind = part if part == "before" else "behind"
+        for character, target in inside.items():
+            if character == ".":
+                yield character, (target, meant, "point")
+            else:
+                yield character, (target, target in last or (meant and behind == "behind" and character == "0"), behind)
+        if meant and part == "before" and "." not in inside:
+            yield ".", (-1, True, "point")
+        elif meant and part != "before" and "0" not in inside:
+            yield "0", (-1, True, "behind")
+
+    def accepts(place: tuple[int, bool, str]) -> bool:
+        return place[1] and place[2] != "point"
+
+    return explored((0, False, "before"), moves, accepts, limits)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
+from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.emptiness import few_texts, is_void
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import Objects
@@ -75,7 +76,7 @@ def _alone(parts: list[tuple[Branch, ...]], reader: Reader, apart: bool) -> tupl
     return found
 
 
-def _near(parts: list[tuple[Branch, ...]], reader: Reader) -> list[Sequence[int]]:
+def _near(parts: Sequence[tuple[Objects | Arrays, ...]], reader: Reader) -> list[Sequence[int]]:
     """Return which parts may have anything in common with each, as far as one name's values tell."""
     filled = [index for index, part in enumerate(parts) if part]
     told = [_few_values(part, reader) if part and len(filled) >= MANY else {} for part in parts]
@@ -97,7 +98,7 @@ def _near(parts: list[tuple[Branch, ...]], reader: Reader) -> list[Sequence[int]
     return found
 
 
-def _few_values(part: tuple[Branch, ...], reader: Reader) -> dict[str, frozenset[str]]:
+def _few_values(part: tuple[Objects | Arrays, ...], reader: Reader) -> dict[str, frozenset[str]]:
     """Return the names that all objects of a part have, with few values."""
     found: list[dict[str, frozenset[str]]] = []
     for branch in part:

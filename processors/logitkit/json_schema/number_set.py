@@ -12,7 +12,7 @@ from logitkit.automata.limits import Limits
 from logitkit.automata.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.comparison import compared_with
-from logitkit.json_schema.decimals import exact, explored, plain_text
+from logitkit.json_schema.decimals import decimals_of, exact, explored, plain_text
 from logitkit.json_schema.multiples import multiples_of
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
@@ -87,14 +87,10 @@ class NumberSet:
             ConfigurationError: One is no finite number.
             PatternTooLarge: There are too many digits.
         """
-        patterns = []
-        for number in map(exact, numbers):
-            text = plain_text(number, limits)
-            sign = "-?" if number == 0 else ""
-            patterns.append(text.replace(".", r"\.") + "0*" if "." in text else rf"{sign}{text}(?:\.0+)?")
-        if not patterns:
-            return ~_everything(limits)
-        return cls(TextLanguage.of_pattern("|".join(dict.fromkeys(patterns)), limits))
+        texts = [plain_text(number, limits) for number in map(exact, numbers)]
+        if not texts:
+            return _none(limits)
+        return cls(decimals_of([*texts, *(["-0"] if "0" in texts else [])], limits))
 
     def __and__(self, other: NumberSet) -> NumberSet:
         return NumberSet(self.language & other.language)
@@ -168,6 +164,12 @@ def _everything(limits: Limits) -> NumberSet:
     begin, zero, point = [("0", 2), (_NINE, 3)], [(".", 4)], [(_TEN, 5)]
     rows = [[("-", 1), *begin], begin, zero, [(_TEN, 3), (".", 4)], point, point]
     return NumberSet(_table(rows, {2, 3, 5}, limits))
+
+
+@lru_cache(maxsize=8)
+@outside_budget()
+def _none(limits: Limits) -> NumberSet:
+    return ~_everything(limits)
 
 
 @lru_cache(maxsize=8)

@@ -59,7 +59,7 @@ def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = 
                 called.add(key)
     writer = _Writer(trimmed, called)
     if not apart and writer.total(bottom_up, root) > LARGE:
-        uses = Counter(key for row in (*inside[1:], inside[0]) for key in row)
+        uses = trimmed.uses(root)
         for key in bottom_up:
             if uses[key] > 1 and writer.size(key) > LARGE_PART:
                 called.add(key)
@@ -101,6 +101,17 @@ class _Trimmed:
     def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
         """Return the parts of some conjunctions that have a value."""
         return [key for value in values for key in (Key(value, "{"), Key(value, "[")) if key in self.alive]
+
+    def uses(self, root: Conjunction) -> Counter[Key]:
+        """Return in how many places each part is written."""
+        values = Counter([root])
+        for rows, _ in self.live.values():
+            values.update([move.value for row in rows for move in row if move.value is not None])
+        uses: Counter[Key] = Counter()
+        for value, count in values.items():
+            for key in self.keys_of([value]):
+                uses[key] += count
+        return uses
 
     def scalars(self, value: Conjunction) -> Node | None:
         """Return the tree of the values that are no objects or arrays, or None if there are none."""

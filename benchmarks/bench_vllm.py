@@ -183,11 +183,15 @@ def _shown(name: str, found: Record) -> Record:
 
 def _tekken_engine() -> Any:
     """Return the configuration of an engine, whose tokenizer is read here and not in every fork."""
+    from logitkit_adapters.vllm_compiled import share_compiled
     from logitkit_adapters.vllm_engine import engine_vocabulary
 
     with tempfile.TemporaryDirectory() as folder:
         config = engine_config(Path(folder), max(REQUESTS))
-        assert engine_vocabulary(config).trie.depth
+        vocabulary = engine_vocabulary(config)
+    assert vocabulary.trie.depth
+    # This process removes the files that its forks share when it ends.
+    share_compiled(vocabulary, config)
     return config
 
 

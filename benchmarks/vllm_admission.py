@@ -29,10 +29,8 @@ CLOCK = time.process_time
 
 def admission(config: Any, patterns: list[str]) -> dict[str, Times]:
     """Time requests with patterns that nobody has seen from their parameters to their first masked logits."""
-    apart = copy.copy(config)
-    apart.instance_id = f"{config.instance_id} admission"
     makers: list[Callable[[], Subject]] = [
-        lambda: Plugin(apart),
+        lambda: Plugin(config),
         *(lambda name=name: StructuredOutput(config, name) for name in BACKENDS),
     ]
     found = {}

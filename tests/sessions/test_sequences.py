@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import mlx.core as mx
@@ -141,13 +142,13 @@ def test_the_likeliest_token_is_that_of_rounded_log_probabilities(dtype: torch.d
 def test_a_long_conversation_of_mlx_lm_is_put_together_of_few_parts() -> None:
     engine: Any = engine_of(*loaded("mlx-lm"))
     ids = [(i * 37) % 1000 + 5 for i in range(300)]
-    saved = None
+    saved: Any = None
     for begin in range(0, 264, 8):
         sequence = engine.new() if saved is None else engine.restore(saved, begin)
         sequence.feed(ids[begin : begin + 8])
         saved = sequence.save()
     lengths = [segment.length for segment in saved.segments]
     assert sum(lengths) == 264
-    assert all(one >= 2 * other for one, other in zip(lengths, lengths[1:], strict=False))
+    assert all(one >= 2 * other for one, other in pairwise(lengths))
     for length in (1, 100, 255, 256, 257, 264):  # a cache of mlx-lm grows by 256
         assert near(engine.restore(saved, length).feed(ids[length:]), engine.new().feed(ids))

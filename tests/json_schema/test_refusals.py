@@ -98,10 +98,20 @@ REFUSALS = {
     ),
     "no pattern": Refusal({"type": "string", "pattern": "("}, "#", "pattern", "unterminated", '"b"', "1"),
     "large pattern": Refusal(
-        {"type": "string", "pattern": "^[01]*1[01]{40}$"}, "#", "pattern", "more than 50000 states", '"b"', "1"
+        {"type": "string", "pattern": "^[01]*1[01]{40}$"},
+        "#",
+        "pattern",
+        "simplify the schema, or pass limits=Limits(",
+        '"b"',
+        "1",
     ),
     "long strings": Refusal(
-        {"type": "string", "maxLength": 10**7}, "#", "maxLength", "more than 50000 states", '"b"', "1"
+        {"type": "string", "maxLength": 10**7},
+        "#",
+        "maxLength",
+        "simplify the schema, or pass limits=Limits(",
+        '"b"',
+        "1",
     ),
     "long arrays": Refusal(
         {"type": "array", "items": {"type": "integer"}, "maxItems": 10**6},

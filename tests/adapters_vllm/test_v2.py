@@ -12,7 +12,7 @@ from tests.adapters_vllm import engine, schemas
 from tests.adapters_vllm.test_engine import CONFIGURATIONS, asked
 
 SHIM = Path(__file__).with_name("triton_on_cpu")
-V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1", "PYTHONPATH": str(SHIM)}
+V2 = {"VLLM_USE_V2_MODEL_RUNNER": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "PYTHONPATH": str(SHIM)}
 DRAFTS = {"speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}}
 
 

@@ -24,7 +24,7 @@ COMPARED_A_STATE = 10
 
 # What it costs, in steps.
 MINIMISING_ANY = 150
-MINIMISING_MOVE = 18
+MINIMISING_MOVE = 12
 
 Signature = tuple[bool, frozenset[tuple[int, int]]]
 # Whether a state accepts, all symbols that it reads, and its moves that leave its cycle.

@@ -23,7 +23,7 @@ from logitkit.automata.ranges import expand
 __all__ = ["SuffixBehaviours"]
 
 # What it costs to find one exception.
-EXCEPTION_STEPS = 2
+EXCEPTION_STEPS = 4
 
 
 class SuffixBehaviours:
@@ -84,6 +84,8 @@ class SuffixBehaviours:
 
     def _before(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+        # Of most exceptions before there are some behind: those that would be too many are not worked out.
+        self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
         at, does, symbols = table.source[place], table.target[place], symbol[owner]
         key = symbols * np.int64(self.dfa.states) + at
         found, (source,) = self._from.under(key)

@@ -112,12 +112,15 @@ class NumberSet:
     @cached_property
     def is_everything(self) -> bool:
         """Whether every number is in the set."""
-        return (~self).is_empty
+        # Sets that are kept for all schemas know it already: it counts for none.
+        with outside_budget():
+            return (~self).is_empty
 
     @cached_property
     def _shortest(self) -> TextLanguage:
         """The shortest text of each value."""
-        return self.language & _shortest_texts(self.language.limits)
+        with outside_budget():
+            return self.language & _shortest_texts(self.language.limits)
 
     def contains(self, number: float | Decimal) -> bool:
         """Whether a number is in the set."""
@@ -144,10 +147,11 @@ class NumberSet:
         if self.is_everything:
             return _ANY_NUMBER
         limits = self.language.limits
-        finite = self._shortest.longest is not None
-        if finite or (self.language - _integers(limits).language).is_empty:
-            return self._shortest.machine()
-        return self.language.machine()
+        with outside_budget():
+            finite = self._shortest.longest is not None
+            if finite or (self.language - _integers(limits).language).is_empty:
+                return self._shortest.machine()
+            return self.language.machine()
 
 
 _NINE = "123456789"

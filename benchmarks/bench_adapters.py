@@ -148,7 +148,9 @@ def speeds(run: EngineRun, generations: int = GENERATIONS) -> tuple[int, dict[st
             steps = check_text(run, makers[name])
         except (RuntimeError, ImportError) as error:
             makers.pop(name, None)
-            broken[name] = re.sub(r" \(/[^)]*\)", "", f"{type(error).__name__}: {error}")  # without paths of this machine
+            broken[name] = re.sub(
+                r" \(/[^)]*\)", "", f"{type(error).__name__}: {error}"
+            )  # without paths of this machine
     assert "logitkit" not in broken
     free = run.generate(None, steps)
     assert [len(row) for row in free] == [steps] * run.rows

@@ -15,7 +15,7 @@ from logitkit.automata.network import Definition, Network
 from logitkit.automata.network_dfa import network_dfa
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Call, Concat
+from logitkit.patterns.syntax import Alternate, Call, Concat, Repeat
 from tests.automata.networks import JSON, listed, matches, mutated, networks, sample, sequence, text
 
 ANY_JSON = network_dfa(JSON, DEFAULT_LIMITS)
@@ -56,6 +56,9 @@ def test_networks_are_read_as_they_stand(network: Network, rng: random.Random) -
         dfa = network_dfa(network, DEFAULT_LIMITS)
     except PatternTooLarge:
         assume(False)
+    except ConfigurationError as error:
+        assume("no depth is enough" not in str(error))
+        raise
     for _ in range(12):
         whole = sample(network, rng, 12)
         for changed in (whole, mutated(whole, rng, "ab{}[]")):
@@ -96,6 +99,34 @@ def test_a_call_without_end_is_left_out() -> None:
     assert not dfa.calls
     nothing = network_dfa(Network(Call(0), network.definitions), DEFAULT_LIMITS)
     assert not nothing.accepting.any()
+
+
+def test_behind_a_call_may_be_where_it_was_opened() -> None:
+    """Any number of `{a}` and then `{b}`: only at its end is it known which it was."""
+    network = Network(
+        Concat((Repeat(Call(0), 0, None), Call(1))), (Definition("{", parse(r"a\}")), Definition("{", parse(r"b\}")))
+    )
+    dfa = network_dfa(network, DEFAULT_LIMITS)
+    accepted = [t for t in ("", "{a}", "{b}", "{a}{b}", "{a}{a}{b}", "{b}{b}") if dfa.accepts(t.encode())]
+    assert accepted == ["{b}", "{a}{b}", "{a}{a}{b}"]
+    assert dfa.need[dfa.start] == 1
+
+
+def test_what_no_depth_is_enough_for_is_refused() -> None:
+    """Which definition a bracket began is known at its end, where one more may have to follow: as deep as the one before."""
+    twice = Concat((Alternate((Call(0), Concat((Call(1), Call(1))))), text("}")))
+    network = Network(Call(1), (Definition("{", text("a}")), Definition("{", twice)))
+    with pytest.raises(ConfigurationError, match="no depth is enough"):
+        network_dfa(network, DEFAULT_LIMITS)
+
+
+def test_an_end_that_no_text_leads_to_does_not_count() -> None:
+    """The second definition calls itself for ever, so that behind it there is nothing to be refused."""
+    endless = Concat((Repeat(Call(0), 0, None), Concat((Call(0), Call(1))), text("}")))
+    network = Network(Repeat(Call(1), 0, None), (Definition("{", text("a}")), Definition("{", endless)))
+    dfa = network_dfa(network, DEFAULT_LIMITS)
+    assert dfa.accepts(b"")
+    assert not dfa.calls
 
 
 def test_a_bracket_with_two_meanings_is_refused() -> None:

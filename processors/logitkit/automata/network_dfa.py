@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import starts
 from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.automata.concatenation import joint_byte_classes, reached
+from logitkit.automata.concatenation import joint_byte_classes
 from logitkit.automata.in_utf8 import to_bytes
 from logitkit.automata.language import byte_dfa_of
 from logitkit.automata.limits import Limits
 from logitkit.automata.nested_dfa import NEVER, NestedDfa
+from logitkit.automata.nesting_needs import alive, behind_is, needs
 from logitkit.automata.network import Network
 from logitkit.automata.network_parts import Called, Part, has_calls, parts_of
 from logitkit.errors import ConfigurationError
@@ -93,15 +96,22 @@ def _joined(parts: dict[Called, Part], dfas: list[ByteDfa], limits: Limits) -> N
 
 def _live(dfa: NestedDfa) -> NestedDfa:
     """Leave out the states from which no text can be ended, and find out how deep the others must go for that."""
-    need = _needs(dfa)
+    lives, met = alive(dfa)
+    dfa = replace(dfa, behind=np.where(met[:, None], dfa.behind, DEAD))
+    need = needs(dfa)
+    if (lives & (need == NEVER)).any():
+        raise ConfigurationError(
+            "what follows a call must go deeper than the call, however deep that was, so that no depth is enough; let one of the "
+            "definitions that a bracket may begin end otherwise"
+        )
     kept = np.flatnonzero(need < NEVER)
     if need[dfa.start] == NEVER:
         return NestedDfa.of(to_nothing())
     known = np.concatenate([np.arange(FIRST_STATE), kept])
     number = np.zeros(dfa.states, np.int64)
     number[kept] = FIRST_STATE + np.arange(len(kept))
-    usable = (need[dfa.entry] < NEVER) & _behind_is(dfa, need < NEVER)
-    if ((need[dfa.entry] < NEVER) & ~usable & ~_behind_is(dfa, need == NEVER)).any():
+    usable = (need[dfa.entry] < NEVER) & behind_is(dfa, need < NEVER)
+    if ((need[dfa.entry] < NEVER) & ~usable & ~behind_is(dfa, need == NEVER)).any():
         raise ConfigurationError("behind a call no text can be ended, but for some of its texts only")
     left = np.flatnonzero(usable)
     # What each number in the table stands for now.
@@ -116,8 +126,8 @@ def _live(dfa: NestedDfa) -> NestedDfa:
     step[:FIRST_STATE] = DEAD
     accepting = dfa.accepting[known]
     accepting[:FIRST_STATE] = False
-    needs = need[known]
-    needs[:FIRST_STATE] = 0
+    need = need[known]
+    need[:FIRST_STATE] = 0
     return NestedDfa(
         step,
         dfa.byte_class,
@@ -126,42 +136,10 @@ def _live(dfa: NestedDfa) -> NestedDfa:
         number[dfa.entry[left]],
         dfa.frame[left],
         number[dfa.behind],
-        needs,
+        need,
     )
 
 
 def to_nothing() -> ByteDfa:
     """Return the automaton of no text."""
     return ByteDfa(np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE)
-
-
-def _needs(dfa: NestedDfa) -> Ints:
-    """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none."""
-    states, calls = dfa.states, dfa.calls
-    row, _ = np.nonzero(dfa.step)
-    does = dfa.step[dfa.step != DEAD].astype(np.int64)
-    inside = does < states
-    # Each move once, ordered as they are followed: backwards.
-    target, source = np.divmod(np.unique(does[inside] * states + row[inside]), states)
-    calling = (does >= states) & (does < states + calls)
-    caller, call = row[calling], does[calling] - states
-    need = np.full(states, NEVER)
-    begin = np.concatenate([np.flatnonzero(dfa.accepting), row[does >= states + calls]])
-    depth = 0
-    while len(begin):
-        while len(begin):
-            within = reached(np.concatenate([begin, np.flatnonzero(need <= depth)]), target, source, states)
-            need[within & (need == NEVER)] = depth
-            usable = (need[dfa.entry] < depth) & _behind_is(dfa, need <= depth)
-            begin = caller[usable[call] & (need[caller] == NEVER)]
-        depth += 1
-        usable = (need[dfa.entry] < depth) & _behind_is(dfa, need <= depth)
-        begin = caller[usable[call] & (need[caller] == NEVER)]
-    return need
-
-
-def _behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each call whether something holds for all states that may be behind it."""
-    fine = (dfa.behind == DEAD) | holds[dfa.behind]
-    found: NDArray[np.bool_] = fine.all(axis=0)[dfa.frame]
-    return found

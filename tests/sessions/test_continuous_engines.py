@@ -16,6 +16,7 @@ import torch
 
 import logitkit as lk
 from logitkit.sessions.sequence_parts import CacheDropped
+from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
@@ -191,6 +192,23 @@ def test_whatever_was_done_to_a_state_it_goes_on_as_without_a_cache(engine: str,
             torch.testing.assert_close(found.weights, wanted.weights, atol=1e-3, rtol=0)
 
 
+def test_a_cache_that_another_state_has_replaced_is_computed_anew(engine: str, tmp_path: Path) -> None:
+    text = generator(engine)
+    first, second = (text(prompt, max_new_tokens=2) for prompt in PROMPTS[:2])
+    size = min(first.token_ids.shape[1], second.token_ids.shape[1])
+    first, second = first.tokens[:size], second.tokens[:size]
+    wanted = text(first, max_new_tokens=4).rows
+    first.save(tmp_path / "here")
+    found = SequenceState.load(tmp_path / "here", loaded(engine)[1])
+    # What is not opened yet is saved with its cache.
+    found.save(tmp_path / "there")
+    second.save(tmp_path / "here")
+    assert text(found, max_new_tokens=4).rows == wanted
+    with watched(loaded(engine)[0]) as fed:
+        assert text(text.load(tmp_path / "there"), max_new_tokens=4).rows == wanted
+    assert max(fed) == 1
+
+
 @pytest.mark.parametrize("at", [0, 2])
 def test_a_failure_half_way_leaves_the_state_as_it_was(engine: str, at: int) -> None:
     text = generator(engine)
@@ -269,3 +287,21 @@ def test_a_cache_of_another_model_or_a_broken_one_is_computed_anew(engine: str, 
     # A state without a cache leaves nothing of the other behind.
     replace(s, kv_cache=None, cached=0).save(tmp_path)
     assert text(text.load(tmp_path), max_new_tokens=4).rows == wanted
+
+
+@pytest.mark.parametrize("engine", ["transformers", "mlx-lm"])
+def test_models_that_differ_little_have_caches_of_different_kinds(engine: str) -> None:
+    model, tokenizer = random_llama(engine, 3), loaded(engine)[1]
+    kinds = [continuous(model, tokenizer).engine.kind]
+    assert kinds == [continuous(random_llama(engine, 3), tokenizer).engine.kind]
+    if engine == "transformers":
+        with torch.no_grad():
+            model.model.norm.weight[9] += 0.5
+        kinds.append(continuous(model, tokenizer).engine.kind)
+        model.config.rms_norm_eps *= 2
+    else:
+        model.model.norm.weight[9] += 0.5
+        kinds.append(continuous(model, tokenizer).engine.kind)
+        model.args.rms_norm_eps *= 2
+    kinds.append(continuous(model, tokenizer).engine.kind)
+    assert len({*kinds}) == 3

@@ -183,7 +183,7 @@ class Continuous:
 
     def _opened(self, state: SequenceState) -> SequenceState:
         if isinstance(state.kv_cache, SavedCache):
-            cache = self.engine.opened(state)
+            cache = self.engine.opened(state) if state.kv_cache.is_there() else None
             state = replace(state, kv_cache=cache, port=self.engine, cached=0 if cache is None else state.cached)
         elif state.kv_cache is not None and not self.engine.owns(state):
             state = replace(state, kv_cache=None, cached=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from logitkit.sessions.packing import Packing
@@ -35,7 +36,21 @@ class SavedCache:
     Args:
         folder: Where it lies.
         kind: The `kind` of the port that wrote it.
+        key: Tells the tokens that it is of from others, which may have been saved to the same folder since.
     """
 
     folder: str
     kind: str
+    key: str
+
+    @staticmethod
+    def key_file(folder: str | os.PathLike[str]) -> Path:
+        """Return the file beside a folder that has the key of the cache in it."""
+        return Path(folder).with_suffix(".key")
+
+    def is_there(self) -> bool:
+        """Return whether the cache still lies in its folder."""
+        try:
+            return self.key_file(self.folder).read_text() == self.key
+        except (OSError, UnicodeDecodeError):
+            return False

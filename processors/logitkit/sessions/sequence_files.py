@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,14 +49,43 @@ def write(state: SequenceState, folder: str | os.PathLike[str]) -> None:
     if state.processor_state is not None and state.processor is not None:
         save_state(place / PROCESSOR_FILE, state.processor_state, state.processor)
         notes["processor"] = kind_of(state.processor)
-    if state.kv_cache is not None and state.port is not None:
-        (place / CACHE_FOLDER).mkdir(exist_ok=True)
-        if state.port.save(state.kv_cache, place / CACHE_FOLDER):
-            notes |= {"cached": state.cached, "cache": state.port.kind}
+    kind = _write_cache(state, place / CACHE_FOLDER)
+    if kind is not None:
+        notes |= {"cached": state.cached, "cache": kind}
     tensors = {name: getattr(state, name).detach().to("cpu", copy=True).contiguous() for name in FIELDS}
     temporary = place / f".{FILE}.tmp"
     temporary.write_bytes(save(tensors, {"logitkit": json.dumps(notes)}))
     temporary.replace(place / FILE)
+
+
+def _write_cache(state: SequenceState, folder: Path) -> str | None:
+    """Write the cache of a state, or copy it from where it lies; return the kind of what is there now."""
+    kept = state.kv_cache
+    if isinstance(kept, SavedCache):
+        if not kept.is_there():
+            return None
+        if Path(kept.folder).resolve() != folder.resolve():
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(kept.folder, folder)
+        kind = kept.kind
+    elif kept is None or state.port is None:
+        return None
+    else:
+        folder.mkdir(exist_ok=True)
+        if not state.port.save(kept, folder):
+            return None
+        kind = state.port.kind
+    SavedCache.key_file(folder).write_text(_key(state))
+    return kind
+
+
+def _key(state: SequenceState) -> str:
+    """Return what tells the columns that are cached from others."""
+    digest = hashlib.sha256()
+    for tensor in (state.token_ids, state.attention_masks):
+        columns = tensor[:, : state.cached].to("cpu", torch.int64).contiguous()
+        digest.update(repr(tuple(columns.shape)).encode() + columns.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def read(folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[Any] | None) -> SequenceState:
@@ -74,9 +105,10 @@ def read(folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[An
         state = SequenceState(
             **values,
             tokenizer=tokenizer,
-            kv_cache=None if notes["cache"] is None else SavedCache(str(place / CACHE_FOLDER), str(notes["cache"])),
             cached=int(cached),
         )
+        if notes["cache"] is not None:
+            state = replace(state, kv_cache=SavedCache(str(place / CACHE_FOLDER), str(notes["cache"]), _key(state)))
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, LogitkitError) and not isinstance(error, StateFileError):
             raise StateFileError(f"cannot load a sequence from {place}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,8 @@ from logitkit_adapters.sessions.batches.transformers_cache import branched, cach
 __all__ = ["TransformersBatches"]
 
 FILE = "transformers.safetensors"
+# Of a configuration: where the model was read from, and by which version.
+NO_MATTER = frozenset({"_name_or_path", "transformers_version"})
 FULL_LENGTH = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 
@@ -57,11 +60,14 @@ class TransformersBatches:
 
     @property
     def kind(self) -> str:
-        """Names the model by its parameters, of which a few values are read."""
-        digest = hashlib.sha256()
+        """Names the model by its configuration and its parameters, of each of which a few values and the sum are read."""
+        config = {key: value for key, value in self.model.config.to_dict().items() if key not in NO_MATTER}
+        digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
         for name, parameter in self.model.named_parameters():
-            values = parameter.detach().flatten()[:8].to("cpu", torch.float32).tolist()
-            digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}{values}".encode())
+            values = parameter.detach()
+            few = values.flatten()[:: max(1, values.numel() // 64)].to("cpu", torch.float32).tolist()
+            total = values.sum(dtype=torch.float32).item()
+            digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}{few}{total}".encode())
         return f"transformers {type(self.model).__name__} {digest.hexdigest()}"
 
     def run(self, state: SequenceState) -> TransformersRun:

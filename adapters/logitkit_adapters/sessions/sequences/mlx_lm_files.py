@@ -16,12 +16,13 @@ __all__ = ["fingerprint", "read", "write"]
 
 
 def fingerprint(model: Any) -> str:
-    """Return what tells a model from others: its parameters, of which a few values are read."""
-    digest = hashlib.sha256()
+    """Return what tells a model from others: its arguments, and of each parameter a few values and the sum."""
+    digest = hashlib.sha256(repr(getattr(model, "args", None)).encode())
     parameters: Any = tree_flatten(model.parameters())
     for name, values in parameters:
-        few = values.flatten()[:8].astype(mx.float32).tolist()
-        digest.update(f"{name}{values.shape}{values.dtype}{few}".encode())
+        flat = values.flatten().astype(mx.float32)
+        few = flat[:: max(1, values.size // 64)].tolist()
+        digest.update(f"{name}{values.shape}{values.dtype}{few}{flat.sum().item()}".encode())
     return f"{type(model).__module__} {digest.hexdigest()}"
 
 

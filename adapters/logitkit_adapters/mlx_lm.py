@@ -62,12 +62,15 @@ class MlxLmLogitsProcessor:
         self._stepped = SteppedRow(processor) if can_step(processor) else None
         self._left_pads = left_pads
         self._told = prompt is not None
+        self._longest: int | None = None  # the most tokens of a prompt that was told, while no sequence has begun
         if prompt is None:
             self._resolver = SequenceResolver(processor, skip=_Beginning(processor, left_pads))
         else:
             lengths = (left_pads.without(prompt) >= 0).sum(1).tolist()
             rows = prompt.tolist() if isinstance(prompt, Tensor) else prompt
             pads = [len(row) - length for row, length in zip(rows, lengths, strict=True)]
+            self._longest = max(lengths)
+            self._lengths = lengths
             self._resolver = SequenceResolver(processor, prompts=rows, pads=pads)
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
@@ -102,6 +105,8 @@ class MlxLmLogitsProcessor:
             )
         if not self._told:
             self._left_pads.check(ids.tensor)
+        elif self._longest is not None:
+            _check_cache(ids.tensor.shape[1], self._longest)
         if stepped is not None:
             for missed in stepped.missed():
                 self._resolver.resolve(missed, vocabulary_size=stepped.columns)
@@ -109,6 +114,7 @@ class MlxLmLogitsProcessor:
         state, context = self._resolver.resolve(
             ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins
         )
+        self._longest = None
         self._state, processed = process_checked(self.processor, state, taken.tensor, context)
         if stepped is not None and width:
             stepped.begin(shown, width, columns, self._state)
@@ -117,6 +123,7 @@ class MlxLmLogitsProcessor:
     def new_generation(self) -> None:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
+        self._longest = max(self._lengths) if self._told else None
         self._stepped = SteppedRow(self.processor) if can_step(self.processor) else None
 
     @property
@@ -124,6 +131,17 @@ class MlxLmLogitsProcessor:
         """The state of the sequence of the last call, [1] row."""
         stepped = None if self._stepped is None else self._stepped.state
         return self._state if stepped is None else stepped
+
+
+def _check_cache(shown: int, longest: int) -> None:
+    """Refuse a sequence that begins with output in the cache, which ids alone would not tell from the prompt."""
+    cached = cached_tokens()
+    if shown < longest and cached is not None and cached > longest:
+        raise ConfigurationError(
+            f"mlx-lm shows the last {shown} of {cached} tokens, and the prompt that was told has {longest}: it hides "
+            f"{cached - longest} tokens of the output; give mlx-lm all tokens and an empty prompt cache, or go on with the hook "
+            "that has seen them"
+        )
 
 
 class _Beginning:

@@ -452,3 +452,10 @@ def test_ids_beyond_int64_are_refused() -> None:
     assert ids_to_torch(np.array([2**63 - 1], np.uint64)).tensor.tolist() == [[2**63 - 1]]
     with pytest.raises(ConfigurationError, match="fit into int64"):
         ids_to_torch(np.array([3, 2**63 + 1], np.uint64))
+
+
+@pytest.mark.parametrize("given", [[np.zeros((2, 3))], [(1.0, 2.0), (3.0, 4.0)], [b"ab"], [[np.zeros(3)]]], ids=repr)
+@pytest.mark.parametrize("convert", [ids_to_torch, logits_to_torch])
+def test_lists_of_something_else_are_refused(convert: Callable[[Any], Any], given: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        convert(given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -24,12 +25,24 @@ def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
     Raises:
         ConfigurationError: It holds something else.
     """
+    first: Any = array
+    for _ in shape_of(array):
+        first = first[0] if first else 0
+    if not isinstance(first, Real):
+        raise ConfigurationError(
+            f"a list of shape {list(shape_of(array))} holds a {type(first).__name__}; allowed are numbers, and lists of numbers"
+        )
     try:
         found = torch.tensor(array, dtype=torch.float64 if writing else None)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise ConfigurationError(
             f"a list of shape {list(shape_of(array))} holds something else than numbers in rows of equal lengths: {error}"
         ) from error
+    if tuple(found.shape) != shape_of(array):
+        raise ConfigurationError(
+            f"a list of shape {list(shape_of(array))} holds arrays, tuples or texts, which make {list(found.shape)} of it; "
+            "allowed are numbers, and lists of numbers"
+        )
     return found if found.numel() or writing else found.long(), True, None
 
 

@@ -136,3 +136,18 @@ def test_a_context_without_an_end_has_no_budget() -> None:
     context = lk.Context.of([[1]], vocabulary_size=BYTES.size)
     left: Tensor = constraint.init_state(context).left
     assert left.tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["array", "null"], "contains": {"type": "array", "minItems": 1}},
+        {"type": "array", "contains": {"type": "object", "required": ["a"]}},
+    ],
+    ids=str,
+)
+def test_what_has_no_bound_is_refused(schema: dict[str, Any]) -> None:
+    """Rather than left out: without a budget such arrays are allowed."""
+    with pytest.raises(ConfigurationError, match="leave out 'closing'"):
+        lk.JsonSchema(schema, BYTES, closing=60)
+    assert lk.JsonSchema(schema, BYTES).automaton.states > 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 from unittest import mock
 
@@ -44,6 +45,28 @@ CONFLICTS: tuple[dict[str, Any], ...] = (
     {"forced_tokens": [4, 4], "thinking_budget": {"max_tokens": 1, "end": "-0"}, "top_k": 3},
     {"allow_tokens": [70], "stop_strings": ["a"], "ban_tokens": [70], "temperature": 0.5, "top_p": 0.9},
 )
+
+
+LANGUAGES_WRITTEN: dict[str, Any] = {
+    "regex": "[0-9]+",
+    "choice": ["1", "20"],
+    "dfa": {"transitions": [[0, 4, 0]], "start": 0, "accepting": [0]},
+    "banned_strings": ["abc"],
+    "forced_prefix": "1",
+    "then": {"first": None, "second": {"regex": "[0-9]+"}, "marker": "-"},
+    "json_schema": {"type": "integer"},
+    "stop_strings": ["dog"],
+}
+
+
+# What goes on behind a marker shares no text with languages of digits.
+OTHERS = {"regex", "choice", "dfa", "json_schema"}
+SHARED = [pair for pair in itertools.permutations(LANGUAGES_WRITTEN, 2) if "then" not in pair or not OTHERS & {*pair}]
+
+
+@pytest.mark.parametrize("pair", SHARED, ids="-".join)
+def test_one_object_has_its_languages_in_an_order_that_requests_share(pair: tuple[str, str]) -> None:
+    assert steps_of(lk.from_config({name: LANGUAGES_WRITTEN[name] for name in pair}, vocabulary()))
 
 
 def processors() -> st.SearchStrategy[lk.Processor[Any] | None]:

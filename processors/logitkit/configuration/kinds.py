@@ -120,6 +120,13 @@ _CONSTRAINTS = (
     Kind("no_repeat_ngram", NoRepeatNGram, NoRepeatNGram, {"n": Integer(0, 256), **_COUNTED}, "n"),
     Kind("regex", Regex, Regex, {"pattern": Text(0, raw=False)}, "pattern"),
     Kind("choice", Choice, Choice, {"options": ListOf(Text(0))}, "options"),
+    Kind("dfa", Dfa, Dfa, {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}),
+    Kind(
+        "banned_strings", BannedStrings, BannedStrings, {"strings": ListOf(Text()), "ignore_case": Boolean()}, "strings"
+    ),
+    Kind("forced_prefix", ForcedPrefix, ForcedPrefix, {"text": Text(0), "then": _INSIDE}, "text"),
+    # What may nest stands behind all that cannot: the two are steps of their own where requests share a batch.
+    Kind("then", then, Then, {"first": _INSIDE, "second": _INSIDE, "marker": _MARKER}),
     Kind(
         "json_schema",
         JsonSchema,
@@ -134,12 +141,6 @@ _CONSTRAINTS = (
         "schema",
         wrapped=True,
     ),
-    Kind(
-        "banned_strings", BannedStrings, BannedStrings, {"strings": ListOf(Text()), "ignore_case": Boolean()}, "strings"
-    ),
-    Kind("forced_prefix", ForcedPrefix, ForcedPrefix, {"text": Text(0), "then": _INSIDE}, "text"),
-    Kind("then", then, Then, {"first": _INSIDE, "second": _INSIDE, "marker": _MARKER}),
-    Kind("dfa", Dfa, Dfa, {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}),
 )
 
 _STOPS = (

@@ -97,8 +97,8 @@ def pushdown_automaton(
         if closing and not dead_ends and leap is None and (cost[FIRST_STATE:] == UNREACHABLE).any():
             # Every state has a way to the end, then, but none of which the length is known when a bracket opens.
             raise ConfigurationError(
-                f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end says "
-                "what may follow, as in an array that 'contains' an object; leave out 'closing'"
+                f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end "
+                "says what may follow, as in an array that 'contains' an object; leave out 'closing'"
             )
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")

@@ -186,7 +186,7 @@ class TokenAutomaton:
     def target(self, state: int, symbol: int) -> int:
         """Return where a class leads from a live state."""
         _, default, row_start, row_class, row_target = self._scalars
-        for at in self.chain(state):
+        for at in (state,) if self.fallback is None else self.chain(state):
             end = row_start[at + 1]
             place = bisect_left(row_class, symbol, row_start[at], end)
             if place < end and row_class[place] == symbol:

@@ -159,6 +159,7 @@ def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) ->
         if not len(nodes):
             continue
         below = targets if height == 1 else reached
+        limits.check_work(len(below) * len(nodes) // 2)
         live_q, live_n = _live_pairs(below, tree.children[nodes])
         limits.check_work(len(live_q) * tree.continuations)
         number, representative, content = _group(below, tree.shown[nodes], live_q, live_n)

@@ -34,7 +34,7 @@ limits=Limits(states=...) with a larger number
     """
 
     states: int = 50_000
-    work: int = 8_000_000
+    work: int = 7_000_000
 
     def __post_init__(self) -> None:
         for name in ("states", "work"):

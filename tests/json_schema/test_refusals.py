@@ -168,8 +168,9 @@ def test_lax_leaves_it_out(refusal: Refusal) -> None:
         ({"enum": [f"w{i}" for i in range(200_001)]}, "more than 200000 values"),
         ('{"description": "' + "a" * 8_000_001 + '"}', "more than 8000000"),
         ({"$schema": "https://example.org/mine"}, "'https://example.org/mine' is unknown"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#", "divisibleBy": 2}, "draft 3 has other keywords"),
     ],
-    ids=["values", "text", "dialect"],
+    ids=["values", "text", "dialect", "draft 3"],
 )
 @pytest.mark.parametrize("lax", [False, True])
 def test_a_document_that_is_refused_as_a_whole(schema: Any, reason: str, lax: bool) -> None:

@@ -11,7 +11,7 @@ from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
 from logitkit.json_schema.pointer import below, names_of
 
 # Drafts in which nothing beside `$ref` counts.
-_REF_ALONE = ("draft-03", "draft-04", "draft-05", "draft-06", "draft-07")
+_REF_ALONE = ("draft-04", "draft-05", "draft-06", "draft-07")
 
 
 class Place(NamedTuple):
@@ -72,9 +72,13 @@ class References:
         dialect = document.get("$schema", "") if isinstance(document, dict) else ""
         if not isinstance(dialect, str) or (dialect and "://json-schema.org/" not in dialect):
             raise UnsupportedSchema(f"{dialect!r} is unknown; known are those of json-schema.org", "#", "$schema")
+        if "draft-03" in dialect:
+            raise UnsupportedSchema(
+                "draft 3 has other keywords, such as 'extends'; known are draft 4 and later", "#", "$schema"
+            )
         old = any(draft in dialect for draft in _REF_ALONE)
         root = Place(document, "#", "")
-        identifier = "id" if any(draft in dialect for draft in ("draft-03", "draft-04")) else "$id"
+        identifier = "id" if "draft-04" in dialect else "$id"
         found = cls(root, identifier, old, {"": root}, {}, {})
         found._look_through()
         return found

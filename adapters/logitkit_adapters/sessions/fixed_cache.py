@@ -54,6 +54,8 @@ class FixedCache(NamedTuple):
     def rollback(self, length: int) -> FixedCache:
         """Return the value that holds the first slots only, and set the index of `cache` to them.
 
+        Columns of a prefix-LM's prefix have seen those behind them: roll back to before a prefix, not into it.
+
         Args:
             length: How many slots, at most `length`.
 

@@ -94,8 +94,8 @@ def pushdown_automaton(
     dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
     if closing or leap is not None or dead_ends:
         cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
-        if closing and not dead_ends and leap is None and (cost[FIRST_STATE:] == UNREACHABLE).any():
-            # Every state has a way to the end, then, but none of which the length is known when a bracket opens.
+        if closing and not dead_ends and leap is None and (cost[dfa.states :] == UNREACHABLE).any():
+            # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
             raise ConfigurationError(
                 f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end "
                 "says what may follow, as in an array that 'contains' an object; leave out 'closing'"

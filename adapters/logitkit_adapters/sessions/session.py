@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
@@ -198,7 +198,7 @@ def _checked(processor: Processor[Any] | None) -> Processor[Any] | None:
     return processor
 
 
-@cache
+@lru_cache(maxsize=256)
 def _is_processor(kind: type) -> bool:
     """Whether objects of a class are processors; to ask each of them takes longer."""
     return not issubclass(kind, type) and issubclass(kind, Processor)

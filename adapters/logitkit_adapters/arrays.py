@@ -8,16 +8,22 @@ without harm, and every call says whether it copied.
 | numpy | shared, with any positive strides | the array itself |
 | numpy: read-only, big-endian, misaligned, with negative or overlapping strides | copied | a new array (copied if big-endian) |
 | torch | shared, on its device | the tensor itself |
-| torch: requires grad, is expanded, or an inference tensor outside of that mode | copied | a new tensor |
+| torch: requires grad, is expanded, only marked as negated, or an inference tensor outside of that mode | copied | a new tensor |
 | mlx | copied, for other mlx arrays may yet be computed from it | the copy, as an mlx array |
 | list | copied | a new list of floats, copied |
 
-A result that is another tensor than the one given out comes back on its own memory in numpy and torch; mlx, which takes no
-foreign memory, copies. Token ids are only read, so those of mlx are shared too.
+A result that is another tensor than the one given out comes back on its own memory in numpy and torch, copied only if that
+memory does not hold each of its values once (expanded, or marked as negated); mlx, which takes no foreign memory, copies. Token
+ids are only read, so those of mlx are shared too.
+
+Subclasses: a `numpy.memmap` and a subclass of `torch.Tensor` come back themselves where they are shared, and new memory, which no
+file or class knows of, as `numpy.ndarray` and `torch.Tensor`. Other subclasses of arrays and lists, and tensors that compute by
+themselves, are refused, for they mean more than their values.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -78,12 +84,19 @@ class Logits:
         """Return processed logits in the container, dtype and shape that was given; the tensor must not be written to after that.
 
         Args:
-            processed: The tensor itself, or another of its shape and dtype.
+            processed: The tensor itself, or another of its shape, dtype and device.
 
         Raises:
-            ConfigurationError: The shape or the dtype is another.
+            ConfigurationError: The shape, the dtype or the device is another.
         """
         tensor = self.tensor
+        if not isinstance(processed, Tensor):
+            raise ConfigurationError(f"the processed logits are {_described(processed)}; return a torch.Tensor")
+        if processed.device != tensor.device:
+            raise ConfigurationError(
+                f"the processed logits {list(processed.shape)} are on {processed.device}, but those given are on "
+                f"{tensor.device}; return them on the same device"
+            )
         if processed.shape != tensor.shape or processed.dtype != tensor.dtype:
             raise ConfigurationError(
                 f"the processed logits are {list(processed.shape)} of {processed.dtype}, but those given are "
@@ -207,7 +220,7 @@ def _kind(name: str, array: Any) -> Any:
 
 
 def _same_memory(one: Tensor, other: Tensor) -> bool:
-    return one.device == other.device and one.data_ptr() == other.data_ptr() and one.stride() == other.stride()
+    return one.data_ptr() == other.data_ptr() and one.stride() == other.stride() and one.is_neg() == other.is_neg()
 
 
 def _shape(array: Any) -> tuple[int, ...]:
@@ -215,7 +228,8 @@ def _shape(array: Any) -> tuple[int, ...]:
         return lists.shape_of(array)
     if isinstance(array, Tensor) and array.is_nested:
         return (array.size(0),)  # rows of several lengths
-    return tuple(getattr(array, "shape", ()))
+    shape = getattr(array, "shape", ())
+    return tuple(shape) if isinstance(shape, Iterable) else ()
 
 
 def _described(array: Any) -> str:

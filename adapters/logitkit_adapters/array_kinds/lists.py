@@ -23,12 +23,17 @@ def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
         writing: Whether they are logits, which are float64; else they are ids.
 
     Raises:
-        ConfigurationError: It holds something else.
+        ConfigurationError: It holds something else; or these are logits, and it is of a subclass, in which no result could come
+            back.
     """
     first: Any = array
     for _ in shape_of(array):
         first = first[0] if first else 0
-    if not isinstance(first, Real):
+    rows = [array, *(row for row in array if isinstance(row, list))]
+    for row in rows if writing else ():
+        if type(row) is not list:
+            raise ConfigurationError(f"a {type(row).__name__} of {len(row)} is more than a list; give list")
+    if not isinstance(first, Real) or (writing and isinstance(first, bool)):
         raise ConfigurationError(
             f"a list of shape {list(shape_of(array))} holds a {type(first).__name__}; allowed are numbers, and lists of numbers"
         )
@@ -38,10 +43,11 @@ def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
         raise ConfigurationError(
             f"a list of shape {list(shape_of(array))} holds something else than numbers in rows of equal lengths: {error}"
         ) from error
-    if tuple(found.shape) != shape_of(array):
+    # Rows that are longer than an empty first one, torch leaves out.
+    if tuple(found.shape) != shape_of(array) or (not found.numel() and any(rows[1:])):
         raise ConfigurationError(
-            f"a list of shape {list(shape_of(array))} holds arrays, tuples or texts, which make {list(found.shape)} of it; "
-            "allowed are numbers, and lists of numbers"
+            f"a list of shape {list(shape_of(array))} holds arrays, tuples, texts, or rows of several lengths, which make "
+            f"{list(found.shape)} of it; allowed are numbers, and lists of as many numbers each"
         )
     return found if found.numel() or writing else found.long(), True, None
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.array_kinds.torch_tensors import dense
 
 __all__ = ["from_torch", "to_torch"]
 
@@ -73,4 +74,5 @@ def _on_memory(memory: memoryview, shape: Sequence[int], dtype: torch.dtype) -> 
 
 def from_torch(tensor: Tensor, like: Any) -> tuple[Any, bool]:
     """Return an mlx array of another's shape and dtype, and True: mlx takes no foreign memory."""
-    return mx.array(tensor.detach().cpu().reshape(like.shape), dtype=like.dtype), True
+    # mlx reads the memory of a tensor that is only marked as negated as it is.
+    return mx.array(dense(tensor)[0].cpu().reshape(like.shape), dtype=like.dtype), True

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.array_kinds.overlap import overlaps
+from logitkit_adapters.array_kinds.torch_tensors import dense
 
 __all__ = ["from_torch", "to_torch"]
 
@@ -27,17 +28,18 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
         )
     flags, strides, size = array.flags, array.strides, array.itemsize
     # Torch does not know that an array is read-only, and aborts the interpreter at negative strides that come by dlpack.
+    # What `numpy.broadcast_arrays` returns warns whoever asks whether it is writable, so that is asked last.
     copied = not (
-        flags.writeable
-        and flags.aligned
-        and array.dtype.isnative
+        array.dtype.isnative
         and all(stride >= 0 and stride % size == 0 for stride in strides)
         and not (writing and overlaps(array.shape, strides, size))
+        and flags.aligned
+        and flags.writeable
     )
     swapped = not array.dtype.isnative
-    if copied:
-        array = array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
     try:
+        if copied:
+            array = array.astype(array.dtype.newbyteorder("="), order="C", subok=False, copy=True)
         return torch.from_numpy(array), copied, None if swapped else array
     except TypeError as error:
         raise ConfigurationError(
@@ -46,6 +48,7 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
 
 
 def from_torch(tensor: Tensor, like: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """Return an array of another's shape and byte order, and whether it is a copy."""
-    array = tensor.detach().cpu().resolve_neg().numpy().reshape(like.shape)
-    return array.astype(like.dtype, copy=False), not like.dtype.isnative or not tensor.is_cpu
+    """Return an array of another's shape and byte order that may be written to, and whether it is a copy."""
+    own, copied = dense(tensor)
+    array = own.cpu().numpy().reshape(like.shape)
+    return array.astype(like.dtype, copy=False), copied or not like.dtype.isnative or not tensor.is_cpu

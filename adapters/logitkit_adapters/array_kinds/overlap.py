@@ -22,6 +22,6 @@ def overlaps(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> boo
     reach = itemsize
     for stride, size in sorted(zip(strides, shape, strict=True)):
         if size > 1 and stride < reach:
-            return True
+            return 0 not in shape
         reach += stride * max(size - 1, 0)
     return False

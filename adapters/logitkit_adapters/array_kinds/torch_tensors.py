@@ -2,39 +2,84 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.array_kinds.overlap import overlaps
 
-__all__ = ["from_torch", "to_torch"]
+__all__ = ["dense", "from_torch", "to_torch"]
+
+PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
-    """Return a tensor that needs no gradient and may be written to, whether it is a copy, and itself.
+    """Return a plain tensor that needs no gradient and may be written to, whether it is a copy, and the array on its memory.
 
     Raises:
-        ConfigurationError: It is sparse, nested, quantized, or on the device `meta`.
+        ConfigurationError: It is sparse, nested, quantized, on the device `meta`, of a class that computes by itself, or its
+            memory was given up.
     """
-    if array.layout != torch.strided or array.is_nested or array.is_quantized or array.device.type == "meta":
+    given = array
+    if type(array) not in PLAIN:
+        array = _plain(array)
+    if array.layout != torch.strided or array.is_nested or array.is_quantized or not _has_memory(array):
         shape = "nested" if array.is_nested else list(array.shape)
         raise ConfigurationError(
             f"a tensor, {shape}, of {array.dtype} is not dense, or has no values; convert it before"
         )
-    # To write to a tensor that requires grad would falsify a gradient, or change a weight.
-    unsafe = writing and (
-        array.requires_grad
-        or array.is_neg()
-        or (array.is_inference() and not torch.is_inference_mode_enabled())
-        or overlaps(array.shape, array.stride(), 1)
+    # To write to a tensor that requires grad would falsify a gradient, or change a weight; and numpy, which reads ids, does not
+    # know of tensors that are only marked as negated.
+    unsafe = array.is_neg() or (
+        writing
+        and (
+            array.requires_grad
+            or (array.is_inference() and not torch.is_inference_mode_enabled())
+            or overlaps(array.shape, array.stride(), 1)
+        )
     )
     if not unsafe:
-        return array.detach() if array.requires_grad else array, False, array
-    own = torch.empty(array.shape, dtype=array.dtype, device=array.device).copy_(array.detach())
+        return array.detach() if array.requires_grad else array, False, given
+    own = _own(array)
     return own, True, own
 
 
 def from_torch(tensor: Tensor, like: Tensor) -> tuple[Tensor, bool]:
-    """Return a tensor in the shape of another, and False: it is on the same memory."""
-    return tensor.reshape(like.shape), False
+    """Return a tensor in the shape of another that may be written to, and whether it is a copy."""
+    own, copied = dense(tensor)
+    return own.reshape(like.shape), copied
+
+
+def dense(tensor: Tensor) -> tuple[Tensor, bool]:
+    """Return a tensor whose memory holds each of its values once, as it is, without a gradient; and whether it is a copy."""
+    own = tensor.detach()
+    if own.is_neg() or overlaps(own.shape, own.stride(), 1):
+        return _own(own), True
+    return own, False
+
+
+def _own(array: Tensor) -> Tensor:
+    return torch.empty(array.shape, dtype=array.dtype, device=array.device).copy_(array.detach())
+
+
+def _plain(array: Tensor) -> Tensor:
+    """Return a tensor on the memory of one of a subclass."""
+    kind: Any = type(array)
+    if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        raise ConfigurationError(f"a {kind.__name__} {list(array.shape)} is more than a tensor; give torch.Tensor")
+    with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 (documented, with no other name)
+        return array.as_subclass(Tensor)
+
+
+def _has_memory(array: Tensor) -> bool:
+    """Whether there is memory for all values: some libraries take it from tensors, which torch then reads beyond its end."""
+    if array.device.type == "meta":
+        return False
+    try:
+        room = array.untyped_storage().nbytes()
+    except (NotImplementedError, RuntimeError):
+        return False
+    last = sum(stride * (size - 1) for stride, size in zip(array.stride(), array.shape, strict=True))
+    return not array.numel() or (array.storage_offset() + last + 1) * array.itemsize <= room

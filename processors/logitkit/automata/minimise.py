@@ -25,6 +25,7 @@ COMPARED_A_STATE = 10
 # What it costs, in steps.
 MINIMISING_ANY = 150
 MINIMISING_MOVE = 12
+REFINING_MOVE = 4
 
 Signature = tuple[bool, frozenset[tuple[int, int]]]
 # Whether a state accepts, all symbols that it reads, and its moves that leave its cycle.
@@ -261,8 +262,10 @@ def refine(dfa: SymbolDfa, component: list[int], members: set[int], state_of: li
         group[s] = number.setdefault((dfa.accepting[s], frozenset(row.items())), len(number))
         groups.setdefault(group[s], set()).add(s)
 
+    steps = 0
     dirty = set(component)
     while dirty:
+        steps += sum(len(inner[s]) for s in dirty)
         touched: dict[int, list[int]] = defaultdict(list)
         for s in dirty:
             touched[group[s]].append(s)
@@ -286,6 +289,7 @@ def refine(dfa: SymbolDfa, component: list[int], members: set[int], state_of: li
                 for s in part:
                     group[s] = new
         dirty = {s for target in moved for s in sources[target]}
+    spend(REFINING_MOVE * steps)
     return group
 
 

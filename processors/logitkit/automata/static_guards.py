@@ -63,7 +63,7 @@ def without_guards(guarded: Guarded, alphabet: Alphabet, limits: Limits) -> tupl
         work += 2 * len(guards.blocks) * sum(len(guard) + 1 for _, guard in guarded.follow[place.position])
         limits.check_work(work)
         moves = guards.moves(place)
-        work += 8 * len(moves)
+        work += 11 * len(moves)
         for target, mask in moves:
             found = number.setdefault(target, len(places))
             if found == len(places):

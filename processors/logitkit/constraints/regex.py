@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from logitkit.automata.budget import one_budget
 from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.compile import token_automaton
 from logitkit.automata.language import pattern_dfa
@@ -62,5 +63,6 @@ class Regex(AutomatonConstraint):
         """Return the automaton over bytes."""
         return pattern_dfa(self.pattern, self.limits)
 
+    @one_budget()
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the pattern {self.pattern!r}")

@@ -51,11 +51,13 @@ def _plain(number: Decimal) -> str:
 
 
 class _Order:
-    """Names in order of their appearance: first those of `properties`, then those only mentioned."""
+    """Names in order of their appearance: those of `properties`, then those only mentioned, needed or allowed."""
 
     def __init__(self) -> None:
         self.declared: dict[str, None] = {}
         self.mentioned: dict[str, None] = {}
+        self.needed: dict[str, None] = {}
+        self.allowed: dict[str, None] = {}
         self.constant: list[str] | None = None
 
 
@@ -67,7 +69,8 @@ def _members(value: dict[str, Any], under: list[Validator]) -> tuple[list[str], 
             _read(applied, value, order, members)
     if order.constant is not None:
         return order.constant, members
-    names = [k for k in (*order.declared, *order.mentioned) if k in value]
+    known = (*order.declared, *order.mentioned, *order.needed, *order.allowed)
+    names = [k for k in known if k in value]
     return list(dict.fromkeys((*names, *value))), members
 
 
@@ -138,9 +141,17 @@ def _read(
         order.mentioned.update(dict.fromkeys(what))
     elif keyword in {"dependentRequired", "dependentSchemas", "dependencies"}:
         for name, names in what.items():
-            order.mentioned.update(dict.fromkeys([name, *(names if isinstance(names, list) else ())]))
+            if isinstance(names, list):
+                order.needed.update(dict.fromkeys([name, *names]))
+            else:
+                order.mentioned[name] = None
+    elif keyword == "propertyNames":
+        while isinstance(what, dict) and [*what] == ["$ref"]:
+            what = validator._resolver.lookup(what["$ref"]).contents
+        if isinstance(what, dict):
+            order.allowed.update(dict.fromkeys(what.get("enum", ())))
     elif keyword in {"not", "if"}:
-        order.mentioned.update(dict.fromkeys(_names(what)))
+        order.declared.update(dict.fromkeys(_names(what)))
     elif keyword == "patternProperties":
         for pattern, inner in what.items():
             for name in value:
@@ -154,12 +165,15 @@ def _read(
 
 
 def _names(schema: Any) -> Iterator[str]:
-    """Every name that a schema has a word about."""
+    """Every name that a schema declares, whether it holds or not."""
     if not isinstance(schema, dict):
         return
     for keyword, what in schema.items():
-        if keyword == "properties" or (keyword == "required" and isinstance(what, list)):
+        if keyword == "properties":
             yield from what
+        elif keyword == "dependentSchemas":
+            for inner in what.values():
+                yield from _names(inner)
         elif keyword in {"allOf", "anyOf", "oneOf"}:
             for inner in what:
                 yield from _names(inner)

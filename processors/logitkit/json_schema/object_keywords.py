@@ -76,8 +76,11 @@ def _pieces(reader: Reader, matched: list[tuple[StringSet, Conjunction]], others
 
 def property_names(reader: Reader, here: Here) -> Values:
     """Return the objects whose names satisfy a schema."""
-    names = reader.read(reader.inside(here.place, here.keyword)).strings
-    return _those(reader, Objects(pieces=pieces_of(names, ANYTHING, NOTHING)))
+    place = reader.followed(reader.inside(here.place, here.keyword))
+    names = reader.read(place).strings
+    given = place.value.get("enum") if isinstance(place.value, dict) else None
+    order = tuple([name for name in given if isinstance(name, str)]) if isinstance(given, list) else ()
+    return _those(reader, Objects(pieces=pieces_of(names, ANYTHING, NOTHING), possible_names=order))
 
 
 def required(reader: Reader, here: Here) -> Values:

@@ -12,8 +12,8 @@ from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Empty, Node
 
-# So many unlisted names are listed where it matters how many different ones there are.
-MOST_LISTED = 64
+# Of a set of so many names, at most, each is listed: so it does not come twice.
+MOST_LISTED = 256
 
 Counts = tuple[int, ...]
 
@@ -47,12 +47,9 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     """
     listed = _listed(objects)
     pieces = _pieces(objects.pieces or (Piece(every, ANYTHING),), listed)
-    distinct = any(count.minimum > 1 for count in objects.counts)
-    if distinct and pieces:
-        few = [piece.names.values(MOST_LISTED) for piece in pieces]
-        if all(names is not None for names in few):
-            listed = [*listed, *[name for names in few for name in names or ()]]
-            pieces = []
+    few = [piece.names.values(MOST_LISTED) for piece in pieces]
+    listed = [*listed, *sorted(name for names in few for name in names or ())]
+    pieces = [piece for piece, names in zip(pieces, few, strict=True) if names is None]
     required = set(objects.required)
     possible = _possible(objects, listed)
     if not required.issubset(possible):
@@ -87,7 +84,9 @@ def _possible(objects: Objects, listed: list[str]) -> list[str]:
 
 def _listed(objects: Objects) -> list[str]:
     needing = [name for pair in objects.needs for name in pair]
-    return list(dict.fromkeys((*objects.order, *objects.required, *needing, *objects.properties)))
+    return list(
+        dict.fromkeys((*objects.order, *objects.required, *needing, *objects.properties, *objects.possible_names))
+    )
 
 
 def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[Piece]:

@@ -50,6 +50,7 @@ class Objects:
         pieces: Disjoint sets that together hold all names, for those that are not listed; none: any name with any value.
         required: Names that must be there.
         order: Names in the order of their first appearance under `properties`.
+        possible_names: Names in the order of an `enum` under `propertyNames`, beside which there are none.
         counts: Bounds on the numbers of members.
         needs: Pairs of names of which the first is not there without the second.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
@@ -61,6 +62,7 @@ class Objects:
     pieces: tuple[Piece, ...] = ()
     required: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    possible_names: tuple[str, ...] = ()
     counts: tuple[Count, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
     evaluated: StringSet | None = None
@@ -117,6 +119,7 @@ class Objects:
             _common(self.pieces, other.pieces),
             required,
             self.order if self.constant else _united(self.order, other.order),
+            _united(self.possible_names, other.possible_names),
             _tightened(self.counts + other.counts),
             tuple(dict.fromkeys(self.needs + other.needs)),
             evaluated,

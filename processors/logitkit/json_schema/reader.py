@@ -116,6 +116,15 @@ class Reader:
 
     def conjunction(self, place: Place) -> Conjunction:
         """Return what a value satisfies that satisfies the schema of a place."""
+        place = self.followed(place)
+        if place.value is False:
+            return NOTHING
+        if place.value is True or not any(keyword in ASSERTIONS for keyword in place.value):
+            return ANYTHING
+        return (Literal(self._number(place)),)
+
+    def followed(self, place: Place) -> Place:
+        """Return the schema that one refers to which says nothing itself, or else that one."""
         followed: set[tuple[int, str]] = set()
         while isinstance(place.value, dict):
             asserting = [keyword for keyword in place.value if keyword in ASSERTIONS]
@@ -126,11 +135,7 @@ class Reader:
                 raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
             followed.add((id(place.value), place.base))
             self.inside(place)
-        if place.value is False:
-            return NOTHING
-        if place.value is True or not asserting:
-            return ANYTHING
-        return (Literal(self._number(place)),)
+        return place
 
     def constant(self, place: Place, keyword: str, value: object) -> Conjunction:
         """Return what a value satisfies that equals a constant in a schema."""

@@ -1,0 +1,116 @@
+"""Names that come twice: never those that a schema knows; others may, and no bound or condition is met by it."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from typing import Any
+
+import pytest
+
+from logitkit.errors import UnsupportedSchema
+from tests.json_schema.acceptance import acceptor
+from tests.json_schema.judge import judge
+
+VALUES = ("1", '"s"')
+
+
+def texts(names: str, most: int) -> list[tuple[tuple[str, ...], str]]:
+    """Every object of so many members at most, with its names as they are written."""
+    found = []
+    for count in range(most + 1):
+        for members in product(product(names, VALUES), repeat=count):
+            inside = ",".join(f'"{name}":{value}' for name, value in members)
+            found.append((tuple(name for name, _ in members), "{" + inside + "}"))
+    return found
+
+
+TEXTS = texts("abxy", 3)
+INTEGER = {"type": "integer"}
+
+# Each with the names that may come twice.
+SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
+    "any": ({}, "abxy"),
+    "declared": ({"properties": {"a": INTEGER, "b": {}}}, "xy"),
+    "closed": ({"properties": {"b": INTEGER, "a": {}}, "additionalProperties": False}, ""),
+    "required": ({"required": ["a"], "additionalProperties": INTEGER}, "bxy"),
+    "free values": ({"properties": {"a": {}}, "additionalProperties": INTEGER}, "bxy"),
+    "at least one": ({"minProperties": 1}, "abxy"),
+    "at least two": ({"minProperties": 2, "required": ["a"]}, "bxy"),
+    "at least three": ({"minProperties": 3, "required": ["b", "a"]}, "xy"),
+    "at most two": ({"maxProperties": 2}, "abxy"),
+    "two to three": ({"minProperties": 2, "maxProperties": 3, "required": ["x"], "properties": {"a": {}}}, "by"),
+    "needed": ({"dependentRequired": {"a": ["b"]}}, "xy"),
+    "needed twice": ({"dependentRequired": {"x": ["y"], "y": ["a"]}}, "b"),
+    "dependent schema": ({"dependentSchemas": {"a": {"properties": {"x": INTEGER}, "minProperties": 2}}}, "bxy"),
+    "names in an enum": ({"propertyNames": {"enum": ["x", "b", "a"]}}, ""),
+    "few names": ({"propertyNames": {"pattern": "^[abx]?$"}, "additionalProperties": INTEGER}, ""),
+    "names in an enum, at least two": ({"propertyNames": {"enum": ["x", "b", "a"]}, "minProperties": 2}, ""),
+    "names referred to": ({"propertyNames": {"$ref": "#/$defs/n"}, "$defs": {"n": {"enum": ["y", "b"]}}}, ""),
+    "patterns of few names": ({"patternProperties": {"^[ab]$": INTEGER}, "additionalProperties": False}, ""),
+    "patterns of few names among others": ({"patternProperties": {"^[ab]$": INTEGER}}, "xy"),
+    "few names and at least two": (
+        {"patternProperties": {"^(a|b)$": {}}, "additionalProperties": INTEGER, "minProperties": 1, "required": ["x"]},
+        "y",
+    ),
+    "patterns": ({"patternProperties": {"[ax]": INTEGER, "[xy]": {}}, "additionalProperties": False}, "axy"),
+    "in branches": (
+        {"anyOf": [{"additionalProperties": INTEGER}, {"additionalProperties": {"type": "string"}}]},
+        "abxy",
+    ),
+    "if a name is there": (
+        {"if": {"required": ["x"]}, "then": {"maxProperties": 2}, "else": {"required": ["a"]}},
+        "aby",
+    ),
+    "if there are many": ({"if": {"maxProperties": 1}, "then": {"required": ["a"]}, "else": False}, "bxy"),
+    "if there are two": ({"if": {"minProperties": 2}, "then": {"required": ["a"]}}, "bxy"),
+    "not empty": ({"not": {"maxProperties": 0}}, "abxy"),
+    "none but one": ({"not": {"additionalProperties": False, "properties": {"a": {}}}}, "bxy"),
+    # A name that one branch knows is free in the other one.
+    "known in one branch": (
+        {"anyOf": [{"properties": {"a": INTEGER}}, {"required": ["b"]}], "unevaluatedProperties": INTEGER},
+        "abxy",
+    ),
+    "what was not looked at": ({"properties": {"a": {}}, "unevaluatedProperties": INTEGER}, "bxy"),
+    "exactly one": ({"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "minProperties": 2}, "xy"),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_names_that_come_twice(name: str) -> None:
+    schema, free = SCHEMAS[name]
+    schema = {"type": "object", **schema}
+    accepts, validator = acceptor(schema), judge(schema)
+    twice = set()
+    for names, text in TEXTS:
+        if accepts(text):
+            # Of a name that comes twice the last value counts.
+            assert validator.is_valid(json.loads(text)), text
+            twice |= {name for name in names if names.count(name) > 1}
+    assert twice <= set(free), "what a schema knows comes once"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"minProperties": 2},
+        {"minProperties": 2, "properties": {"a": {}}},
+        {"minProperties": 3, "required": ["a"]},
+        {"minProperties": 2, "patternProperties": {"^[a-z]{2}$": INTEGER}, "additionalProperties": False},
+        {"not": {"maxProperties": 1}},
+        {"not": {"additionalProperties": INTEGER}},
+        {"oneOf": [{"minProperties": 2}, {"required": ["a"]}]},
+    ],
+    ids=str,
+)
+def test_what_names_that_come_twice_would_make_wrong_is_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedSchema, match=r"different names|may be repeated"):
+        acceptor({"type": "object", **schema})
+
+
+def test_a_few_hundred_possible_names_come_once() -> None:
+    names = [f"n{i:03}" for i in range(256)]
+    accepts = acceptor({"type": "object", "propertyNames": {"enum": names}, "additionalProperties": INTEGER})
+    assert accepts('{"n003":1,"n200":1,"n255":1}')
+    assert not accepts('{"n003":1,"n003":1}')
+    assert not accepts('{"n200":1,"n003":1}')

@@ -75,3 +75,34 @@ def test_an_exception_half_way_leaves_the_cache_usable(monkeypatch: pytest.Monke
             prefill(model(), ids(seed=1), held)
     assert [int(layer.cumulative_length) for layer in layers(held)] == [3] * 4
     assert_same(prefill(model(), ids()[:, 3:], held), prefill(model(), ids(), empty()))
+
+
+@pytest.mark.parametrize("prefix", [4, [2, 4], None])
+def test_a_rollback_into_the_prefix_of_a_prefix_lm_is_refused_and_changes_nothing(
+    prefix: int | list[int] | None,
+) -> None:
+    lengths = torch.tensor(prefix) if isinstance(prefix, list) else prefix
+    end = 8 if prefix is None else 6
+    held = prefill(model(), ids(seed=1)[:, :2], empty())
+    held = prefill(model(), ids(), held, mode="prefix", prefix_lengths=lengths)
+    before = tensors(held)
+    for inside in range(3, end):
+        said = f"a rollback to {inside} slots would cut the prefix in slots 2 to {end - 1}, .* to 2 or {end} slots"
+        with pytest.raises(ConfigurationError, match=said):
+            held.rollback(inside)
+        with pytest.raises(ConfigurationError, match="would cut the prefix"):
+            held.fan_out(2).rollback(inside)
+    assert all(torch.equal(a, b) for a, b in zip(tensors(held), before, strict=True))
+    assert held.length == int(held.cache.get_seq_length()) == 8
+    # Elsewhere it is allowed, and what comes then is right: in the place of the prefix as well.
+    for length in (8, end, 7 if end < 8 else 8):
+        assert held.rollback(length).length == length
+    again = prefill(model(), ids(seed=2), held.rollback(2))
+    assert_same(again, feed("demo-sdpa", torch.cat([ids(seed=1)[:, :2], ids(seed=2)], 1), empty(), (8,)))
+    assert again.rollback(4).length == 4
+
+
+def test_a_prefix_of_one_token_or_none_may_be_cut_anywhere() -> None:
+    for length in (0, 1):
+        held = prefill(model(), ids(), empty(), mode="prefix", prefix_lengths=length)
+        assert [held.rollback(n).length for n in (5, 3, 1, 0)] == [5, 3, 1, 0]

@@ -78,3 +78,29 @@ def test_masks_trace_too_and_an_overflow_in_a_graph_changes_nothing(mode: Any) -
     assert all(torch.equal(a, b) for a, b in zip(tensors(traced), before, strict=True))
     assert int(traced.cache.get_seq_length()) == SLOTS
     torch._dynamo.reset()
+
+
+def test_lengths_of_a_prefix_that_are_numbers_share_a_graph() -> None:
+    torch._dynamo.reset()
+    graphs: list[int] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(1)
+        return graph.forward
+
+    compiled = torch.compile(prefill, backend=backend, fullgraph=True, dynamic=False)
+    held = empty()
+    for length in (2, 6, 0, 3, 1):
+        found = compiled(model(), ids(), held, mode="prefix", prefix_lengths=length)
+        assert_same(found, prefill(model(), ids(), empty(), mode="prefix", prefix_lengths=length))
+        assert torch.equal(found.cuts, prefill(model(), ids(), empty(), mode="prefix", prefix_lengths=length).cuts)
+    assert len(graphs) == 1
+    # A tensor for each row, of another length of chunk, and on what is held already.
+    compiled(model(), ids()[:, :3], held, mode="prefix", prefix_lengths=torch.tensor([1, 3]))
+    before = len(graphs)
+    for length in (3, 2, 1):
+        compiled(model(), ids()[:, :3], held, mode="prefix", prefix_lengths=torch.tensor([length, 2]))
+    assert len(graphs) == before == 2
+    with pytest.raises(ValueError, match="prefix_lengths is 7; allowed are 0 to 6"):
+        compiled(model(), ids(), held, mode="prefix", prefix_lengths=7)
+    torch._dynamo.reset()

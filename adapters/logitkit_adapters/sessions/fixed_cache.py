@@ -32,6 +32,8 @@ class FixedCache(NamedTuple):
         written: [max + 1] int64, by which call each slot was written, shared by all values of one cache, and the
             number of calls.
         seen: [max + 1] int64, `written` when this value was made.
+        cuts: [max + 1] bool, at which lengths the slots before have not seen those behind: False inside the prefix of a
+            prefix-LM.
     """
 
     cache: StaticCache
@@ -40,6 +42,7 @@ class FixedCache(NamedTuple):
     logits: Tensor
     written: Tensor
     seen: Tensor
+    cuts: Tensor
 
     @property
     def length(self) -> int:
@@ -54,16 +57,16 @@ class FixedCache(NamedTuple):
     def rollback(self, length: int) -> FixedCache:
         """Return the value that holds the first slots only, and set the index of `cache` to them.
 
-        Columns of a prefix-LM's prefix have seen those behind them: roll back to before a prefix, not into it.
-
         Args:
             length: How many slots, at most `length`.
 
         Raises:
-            ConfigurationError: There are not so many, or they have been overwritten.
+            ConfigurationError: There are not so many, they have been overwritten, or the last of them belongs to the prefix of
+                a prefix-LM that does not end there: it has seen what would be gone. Nothing has changed then.
         """
         self.check()
         length = checked_integer("length", length, 0, self.length, "the slots that are held")
+        self._check_cut(length)
         # What follows the last token is known only where nothing was taken away.
         logits = self.logits if length == self.length else torch.full_like(self.logits, torch.nan)
         shorter = self._replace(
@@ -89,7 +92,7 @@ class FixedCache(NamedTuple):
         cache.layers = [_repeated(layer, samples) for layer in layers_of(self.cache)]
         written = self.written.clone()
         slots, logits = (t.repeat_interleave(samples, 0) for t in (self.slots, self.logits))
-        wider = FixedCache(cache, self.filled.clone(), slots, logits, written, self.seen.clone())
+        wider = FixedCache(cache, self.filled.clone(), slots, logits, written, self.seen.clone(), self.cuts)
         wider.set_index()
         return wider
 
@@ -101,6 +104,16 @@ class FixedCache(NamedTuple):
                 f"of the {length} slots that this value holds, some have been overwritten since: what was made of "
                 "an earlier value took their place. Use the value made last, or fan out before branching"
             )
+
+    def _check_cut(self, length: int) -> None:
+        if bool(self.cuts[length]):
+            return
+        allowed = self.cuts[: self.length + 1].nonzero()[:, 0]
+        begin, end = int(allowed[allowed < length][-1]), int(allowed[allowed > length][0])
+        raise ConfigurationError(
+            f"a rollback to {length} slots would cut the prefix in slots {begin} to {end - 1}, whose tokens have seen one "
+            f"another; roll back to {begin} or {end} slots, and feed the prefix anew"
+        )
 
     def set_index(self) -> None:
         """Give the index of this value to the layers of the cache."""
@@ -118,9 +131,22 @@ class FixedCache(NamedTuple):
             layer.values.masked_fill_(behind, 0)
         self.set_index()
 
-    def extended(self, count: int, slots: Tensor, logits: Tensor) -> FixedCache:
-        """Return the value that holds so many slots more."""
-        return self._replace(filled=self.filled + count, slots=slots, logits=logits, seen=self.written.clone())
+    def extended(self, count: int, slots: Tensor, logits: Tensor, prefix: Tensor | None = None) -> FixedCache:
+        """Return the value that holds so many slots more.
+
+        Args:
+            count: How many.
+            slots: As in the value.
+            logits: As in the value.
+            prefix: [B] int64, how many of the new ones see one another in each row; None: none.
+        """
+        offset = torch.arange(len(self.cuts), device=self.cuts.device) - self.filled
+        whole = torch.ones_like(self.cuts) if prefix is None else offset >= prefix.amax()
+        # What was rolled back has left its marks behind the index.
+        cuts = torch.where(offset > 0, whole, self.cuts)
+        return self._replace(
+            filled=self.filled + count, slots=slots, logits=logits, seen=self.written.clone(), cuts=cuts
+        )
 
 
 def fixed_cache(model: Any, batch_size: int, max_length: int) -> FixedCache:
@@ -160,7 +186,18 @@ def allocate(model: Any, cache: StaticCache, rows: int) -> FixedCache:
     with torch.no_grad():
         logits = model(input_ids=ids, past_key_values=cache, use_cache=True).logits[:, -1]
     cache.reset()  # type: ignore[no-untyped-call]
+    _begin_graphs_behind_arguments()
     return held_by(cache, torch.full_like(logits, torch.nan))
+
+
+def _begin_graphs_behind_arguments() -> None:
+    """Let a compiled `prefill` begin its graph behind the lines that make a tensor of a number."""
+    # Here, where a model has brought them along: to import them takes seconds.
+    from torch._dynamo.eval_frame import skip_code
+
+    from logitkit_adapters.sessions.prefill import prefill
+
+    skip_code(prefill.__code__)
 
 
 def held_by(cache: StaticCache, logits: Tensor) -> FixedCache:
@@ -175,7 +212,8 @@ def held_by(cache: StaticCache, logits: Tensor) -> FixedCache:
     below = torch.arange(layer.max_cache_len, device=index.device) < index
     # 0: by none of the calls.
     written = torch.zeros(layer.max_cache_len + 1, dtype=torch.int64, device=index.device)
-    return FixedCache(cache, index, below.repeat(len(logits), 1), logits, written, written.clone())
+    cuts = torch.ones_like(written, dtype=torch.bool)
+    return FixedCache(cache, index, below.repeat(len(logits), 1), logits, written, written.clone(), cuts)
 
 
 def layers_of(cache: StaticCache) -> list[Any]:

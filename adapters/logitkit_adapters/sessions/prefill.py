@@ -12,9 +12,11 @@ from logitkit.sessions import prefill_mask
 from logitkit_adapters.sessions.fixed_cache import FixedCache, fixed_cache
 from logitkit_adapters.sessions.prefill_arguments import (
     between,
+    beyond_the_columns,
     check,
     columns_at_a_time,
     pattern,
+    prefix_in,
     present_in,
     value_of,
 )
@@ -22,7 +24,6 @@ from logitkit_adapters.sessions.prefill_arguments import (
 __all__ = ["FixedCache", "fixed_cache", "prefill"]
 
 
-@torch.no_grad()
 def prefill(
     model: Any,
     input_ids: Tensor,
@@ -58,7 +59,8 @@ def prefill(
             of this call, or with the slots as last dimension, [..., T, max].
         mode: "causal"; "prefix" for a prefix-LM, where the columns of the prefix see one another; "forced" to feed one
             column at a time, as if the model had written it.
-        prefix_lengths: [B] or one number, how many columns of this call are the prefix. Default: all.
+        prefix_lengths: [B] or one number, how many columns of this call are the prefix. Default: all. It takes no other graph
+            for another number, but where a function of yours that calls `prefill` is compiled: give it a tensor there.
         chunk_length: Feed at most so many columns at a time, to bound memory.
 
     Returns:
@@ -85,11 +87,31 @@ def prefill(
         >>> torch.allclose(held.logits, model(ids).logits[:, -1], atol=1e-4)
         True
     """
+    # These lines are no part of a graph: see `allocate`. A number would be one.
+    if isinstance(prefix_lengths, int) and not isinstance(prefix_lengths, bool):
+        if mode == "prefix" and not 0 <= prefix_lengths <= input_ids.shape[-1]:
+            raise beyond_the_columns(prefix_lengths, input_ids.shape[-1])
+        prefix_lengths = torch.tensor(prefix_lengths)
+    return _fed(model, input_ids, cache, attention_mask, mask, mode, prefix_lengths, chunk_length)
+
+
+@torch.no_grad()
+def _fed(
+    model: Any,
+    input_ids: Tensor,
+    cache: FixedCache | StaticCache,
+    attention_mask: Tensor | None,
+    mask: Tensor | None,
+    mode: str,
+    prefix_lengths: Tensor | int | None,
+    chunk_length: int | None,
+) -> FixedCache:
     held = value_of(model, cache, len(input_ids))
     check(model, input_ids, held)
     step = columns_at_a_time(input_ids.shape[1], mode, prefix_lengths, chunk_length)
     slots, present = present_in(input_ids, held, attention_mask)
-    seen = pattern(input_ids, held, mode, prefix_lengths)
+    prefix = prefix_in(input_ids, mode, prefix_lengths)
+    seen = pattern(input_ids, held, prefix)
     allowed = prefill_mask.attention(seen, slots, held.filled, between(mask, input_ids, held.max_length))
     positions = prefill_mask.positions(slots, held.filled, present)
 
@@ -113,7 +135,7 @@ def prefill(
         if not torch.compiler.is_compiling():
             held.set_index()
         raise
-    return held.extended(input_ids.shape[1], slots, logits)
+    return held.extended(input_ids.shape[1], slots, logits, prefix)
 
 
 def _as_taken(model: Any, allowed: Tensor) -> Tensor:

@@ -14,7 +14,16 @@ from logitkit.integers import checked_integer
 from logitkit.sessions import prefill_mask
 from logitkit_adapters.sessions.fixed_cache import FixedCache, allocate, check_layers, held_by, layers_of
 
-__all__ = ["between", "check", "columns_at_a_time", "pattern", "present_in", "value_of"]
+__all__ = [
+    "between",
+    "beyond_the_columns",
+    "check",
+    "columns_at_a_time",
+    "pattern",
+    "prefix_in",
+    "present_in",
+    "value_of",
+]
 
 
 def value_of(model: Any, cache: FixedCache | StaticCache, rows: int) -> FixedCache:
@@ -97,21 +106,34 @@ def present_in(input_ids: Tensor, held: FixedCache, attention_mask: Tensor | Non
     return prefill_mask.held_after(told, held.filled, present), present
 
 
-def pattern(input_ids: Tensor, held: FixedCache, mode: str, prefix_lengths: Tensor | int | None) -> Tensor:
-    """Return which slots the columns see in a mode, [T, max] or [B, T, max]."""
-    rows, count = input_ids.shape
+def prefix_in(input_ids: Tensor, mode: str, prefix_lengths: Tensor | int | None) -> Tensor | None:
+    """Return how many of the columns are each row's prefix, [B]; None where the mode has none."""
     if mode != "prefix":
-        return prefill_mask.causal(held.filled, count, held.max_length)
+        return None
+    rows, count = input_ids.shape
     given = count if prefix_lengths is None else prefix_lengths
     lengths = torch.as_tensor(given, device=input_ids.device)
     if lengths.is_floating_point() or lengths.dtype == torch.bool or list(lengths.shape) not in ([], [rows]):
         raise ConfigurationError(f"prefix_lengths is {prefix_lengths!r}; give one integer, or [{rows}] of them")
     if not torch.compiler.is_compiling() and not bool(((lengths >= 0) & (lengths <= count)).all()):
-        raise ConfigurationError(
-            f"prefix_lengths is {lengths.tolist()}; allowed are 0 to {count}, the columns of this call: a prefix must "
-            "be fed at once, since its first token sees its last"
-        )
-    return prefill_mask.prefix(held.filled, count, held.max_length, lengths.expand(rows))
+        raise beyond_the_columns(lengths.tolist(), count)
+    return lengths.expand(rows)
+
+
+def beyond_the_columns(lengths: object, count: int) -> ConfigurationError:
+    """Return what is raised where a prefix has more columns than a call."""
+    return ConfigurationError(
+        f"prefix_lengths is {lengths}; allowed are 0 to {count}, the columns of this call: a prefix must be fed at once, since "
+        "its first token sees its last"
+    )
+
+
+def pattern(input_ids: Tensor, held: FixedCache, prefix: Tensor | None) -> Tensor:
+    """Return which slots the columns see, [T, max] or [B, T, max], where each row has a prefix of some length or none has."""
+    count = input_ids.shape[1]
+    if prefix is None:
+        return prefill_mask.causal(held.filled, count, held.max_length)
+    return prefill_mask.prefix(held.filled, count, held.max_length, prefix)
 
 
 def between(mask: Tensor | None, input_ids: Tensor, slots: int) -> Tensor | None:

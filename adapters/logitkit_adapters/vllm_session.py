@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,11 +14,16 @@ from logitkit.integers import checked_integer
 from logitkit.processor import Processor
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.prompts import read_prompts
+from logitkit_adapters.sessions.session_arguments import (
+    check_open,
+    checked_new_tokens,
+    checked_position,
+    checked_processor,
+    checked_seed,
+)
 from logitkit_adapters.vllm_parameters import KEY
 
 __all__ = ["Session"]
-
-MOST = 2**31 - 1
 
 
 class Session:
@@ -33,6 +38,9 @@ class Session:
         tokenizer: Nothing that matters here: the engine has its own.
         processor: What is applied to the logits of every call that names none of its own: a processor, or its configuration.
         max_length: Most tokens of a prompt and its output; None: as many as the engine allows (`max_model_len`).
+        max_cached_tokens: None: how much is kept is the engine's matter.
+        rolling: False: vLLM shifts no positions.
+        make_cache: None: vLLM makes its cache by itself.
 
     Raises:
         ConfigurationError: An argument is not allowed, or the processor has no configuration.
@@ -53,7 +61,11 @@ class Session:
         processor: Processor[Any] | Mapping[str, Any] | str | None = None,
         *,
         max_length: int | None = None,
+        max_cached_tokens: int | None = None,
+        rolling: bool = False,
+        make_cache: Callable[[], Any] | None = None,
     ) -> None:
+        _check_own_cache(max_cached_tokens, rolling, make_cache)
         self._llm = llm
         self._config = llm.llm_engine.vllm_config
         self.processor = processor
@@ -62,7 +74,7 @@ class Session:
         self.max_length = longest if max_length is None else checked_integer("max_length", max_length, 1, longest)
         # What the last call sent and got, a row each.
         self._rows: list[list[int]] = []
-        self._position = 0
+        self._position = self._cached_tokens = 0
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -75,8 +87,13 @@ class Session:
 
     def close(self) -> None:
         """End the session; the engine keeps what it has cached, and a closed session generates no more."""
-        self._rows, self._position = [], 0
+        self._forget()
         self._closed = True
+
+    @property
+    def cached_tokens(self) -> int:
+        """Tokens of the last call's prompts that vLLM found in its cache; what that holds altogether, it does not say."""
+        return self._cached_tokens
 
     @property
     def position(self) -> int:
@@ -92,13 +109,13 @@ class Session:
     @position.setter
     def position(self, position: int) -> None:
         here = self._position
-        if checked_integer("position", position, 0, here, "; a session can be set back only") == here:
+        if checked_position(position, here) == here:
             return
         if not self._llm.reset_prefix_cache():
             raise ConfigurationError(
                 "the engine has requests that run, and keeps what it has cached; set it when they are done"
             )
-        self._rows, self._position = [], 0
+        self._forget()
 
     def generate(
         self,
@@ -127,21 +144,25 @@ class Session:
                 argument is not allowed. Nothing was sent then.
             Exception: What vLLM raises, such as its VLLMValidationError. The session can be used on, if the engine can.
         """
-        if self._closed:
-            raise ConfigurationError("the session is closed; make another")
-        if seed is not None:
-            seed = checked_integer("seed", seed, 0, 2**63 - 1)
+        check_open(self._closed)
+        seed = checked_seed(seed)
         ours = self._ours if processor is None else _extra_args(processor)
         tokenizer = self._llm.get_tokenizer()
         prompts = read_prompts(prompt, None if tokenizer is None else tokenizer.encode)
-        counts = [self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
+        counts = [checked_new_tokens(tokens, max_new_tokens, self.max_length, self._shared) for tokens in prompts]
         if seed is not None:
             self._check_seeds(prompts)
         outputs = self._run(prompts, counts, ours, seed)
         rows = tuple(_row(tokens, output) for tokens, output in zip(prompts, outputs, strict=True))
         self._rows = [[*tokens, *row.token_ids] for tokens, row in zip(prompts, rows, strict=True)]
         self._position = len(self._rows[-1]) - 1
-        return Generated(rows)
+        found = Generated(rows)
+        self._cached_tokens = found.cached_tokens
+        return found
+
+    def _forget(self) -> None:
+        self._rows = []
+        self._position = self._cached_tokens = 0
 
     def _run(
         self, prompts: list[list[int]], counts: list[int], ours: dict[str, Any] | None, seed: int | None
@@ -173,18 +194,9 @@ class Session:
             )
             raise
 
-    def _new_tokens(self, prompt: list[int], asked: int | None) -> int:
-        limit = self.max_length
-        count = checked_integer("max_new_tokens", max(1, limit - len(prompt)) if asked is None else asked, 1, MOST)
-        if len(prompt) + count > limit:
-            shared = max((lk.plan_reuse(row[:-1], prompt).length for row in self._rows), default=0)
-            rest = len(prompt) - shared
-            raise ConfigurationError(
-                f"a prefix of {shared} tokens of the last call and an addition of {rest + count}, {rest} of the prompt and "
-                f"{count} new ones, are {len(prompt) + count} tokens: more than max_length={limit}; drop the head of the "
-                "prompt, or ask for fewer new tokens"
-            )
-        return count
+    def _shared(self, prompt: list[int]) -> tuple[int, str]:
+        shared = max((lk.plan_reuse(row[:-1], prompt).length for row in self._rows), default=0)
+        return shared, "tokens of the last call"
 
     def _is_cpu(self) -> bool:
         return str(self._config.device_config.device_type) == "cpu"
@@ -200,16 +212,30 @@ class Session:
             )
 
 
+def _check_own_cache(max_cached_tokens: object, rolling: object, make_cache: object) -> None:
+    """Raise where something is asked for that is vLLM's to decide."""
+    if max_cached_tokens is not None:
+        raise ConfigurationError(
+            f"max_cached_tokens is {max_cached_tokens!r}, but vLLM bounds its cache by itself; give LLM(..., "
+            "num_gpu_blocks_override=...), or leave max_cached_tokens out"
+        )
+    if rolling:
+        raise ConfigurationError(
+            "rolling=True is not possible: vLLM's cache is of whole blocks behind their whole prefix, and shifts no positions; "
+            "leave rolling=False"
+        )
+    if make_cache is not None:
+        raise ConfigurationError(
+            "make_cache is given, but vLLM makes its cache by itself; give LLM(..., kv_cache_dtype=...)"
+        )
+
+
 def _extra_args(processor: Processor[Any] | Mapping[str, Any] | str | None) -> dict[str, Any] | None:
     if processor is None:
         return None
     if isinstance(processor, Mapping | str):
         return {KEY: processor}
-    if isinstance(processor, type) or not isinstance(processor, Processor):
-        raise ConfigurationError(
-            f"processor is {processor!r}; give a processor, such as logitkit.Regex(...), or its configuration, such as "
-            '{"regex": "[0-9]+"}'
-        )
+    checked_processor(processor, 'or its configuration, such as {"regex": "[0-9]+"}')
     return {KEY: lk.to_config(processor)}
 
 

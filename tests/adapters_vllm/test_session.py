@@ -107,7 +107,31 @@ def test_rows_of_a_batch_find_what_is_theirs(llm: Any) -> None:
         second = session.generate(more, max_new_tokens=4)
         assert second.token_ids == [alone(row, 4) for row in more]
         assert [row.cached_tokens for row in second.rows] == [32, 32, 32]
+        assert (first.cached_tokens, second.cached_tokens, session.cached_tokens) == (0, 96, 96)
         assert session.position == len(more[-1]) + len(second.token_ids[-1]) - 1
+
+
+def test_cached_tokens_are_those_that_vllm_reports(llm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from logitkit_adapters.vllm import Session
+
+    reported: list[int] = []
+    whole = llm.generate
+
+    def watched(*given: Any, **options: Any) -> Any:
+        outputs = whole(*given, **options)
+        reported.extend(output.num_cached_tokens for output in outputs)
+        return outputs
+
+    monkeypatch.setattr(llm, "generate", watched)
+    with Session(llm) as session:
+        for prompt in (PROMPT, [*PROMPT, 5], [PROMPT, OTHER]):
+            reported.clear()
+            found = session.generate(prompt, max_new_tokens=3)
+            assert [row.cached_tokens for row in found.rows] == reported
+            assert session.cached_tokens == found.cached_tokens == sum(reported)
+        assert sum(reported) == 32
+        session.position = 0
+        assert session.cached_tokens == 0
 
 
 def test_position_is_read_and_set_back(llm: Any) -> None:
@@ -195,8 +219,10 @@ def test_what_is_not_allowed_is_refused(llm: Any) -> None:
 
     from logitkit_adapters.vllm import Session
 
-    with pytest.raises(ConfigurationError, match="processor is 5; give a processor"):
+    with pytest.raises(ConfigurationError, match="processor is 5; give a processor, .* or its configuration, such as"):
         Session(llm, processor=5)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="rolling=True is not possible"):
+        Session(llm, rolling=True)
     with Session(llm) as session:
         with pytest.raises(VLLMValidationError, match="did you mean 'regex'"):
             session.generate(PROMPT, max_new_tokens=2, processor={"regx": "a"})

@@ -75,6 +75,11 @@ class Generated:
         return self.rows[0].text
 
     @property
+    def cached_tokens(self) -> int:
+        """Tokens of the prompts that were cached, of all rows."""
+        return sum(row.cached_tokens for row in self.rows)
+
+    @property
     def positions_fed(self) -> int:
         """Positions that ran through the model, of all rows."""
         return sum(row.positions_fed for row in self.rows)

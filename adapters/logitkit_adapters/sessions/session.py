@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
 
-from logitkit.errors import ConfigurationError
 from logitkit.integers import checked_integer
 from logitkit.processor import Processor
 from logitkit_adapters.sessions.cached_sequences import CachedSequences
@@ -17,10 +15,16 @@ from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.prompts import read_prompts
 from logitkit_adapters.sessions.row_writer import RowWriter
 from logitkit_adapters.sessions.sequences import engine_of
+from logitkit_adapters.sessions.session_arguments import (
+    MOST,
+    check_open,
+    checked_new_tokens,
+    checked_position,
+    checked_processor,
+    checked_seed,
+)
 
 __all__ = ["Session"]
-
-MOST = 2**31 - 1
 
 # Tokens that are kept where nothing else is said: some conversations of a few thousand.
 KEPT = 32_768
@@ -74,7 +78,7 @@ class Session:
         make_cache: Callable[[], Any] | None = None,
     ) -> None:
         self._engine = engine_of(model, tokenizer, make_cache)
-        self.processor = _checked(processor)
+        self.processor = checked_processor(processor)
         self.max_length = self._engine.max_length
         if max_length is not None:
             self.max_length = checked_integer("max_length", max_length, 1, self._engine.max_length or MOST)
@@ -114,8 +118,7 @@ class Session:
 
     @position.setter
     def position(self, position: int) -> None:
-        here = self._cached.position
-        self._cached.rewind(checked_integer("position", position, 0, here, "; a session can be set back only"))
+        self._cached.rewind(checked_position(position, self._cached.position))
 
     def generate(
         self,
@@ -144,13 +147,11 @@ class Session:
                 argument is not allowed. Nothing was fed then.
             Exception: What the processor or the engine raises. The session can be used on, and still has what it had cached.
         """
-        if self._closed:
-            raise ConfigurationError("the session is closed; make another")
-        used = self.processor if processor is None else _checked(processor)
-        if seed is not None:
-            seed = checked_integer("seed", seed, 0, 2**63 - 1)
+        check_open(self._closed)
+        used = self.processor if processor is None else checked_processor(processor)
+        seed = checked_seed(seed)
         prompts = read_prompts(prompt, self._engine.encode if self._engine.has_text else None)
-        counts = [self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
+        counts = [checked_new_tokens(tokens, max_new_tokens, self.max_length, self._shared) for tokens in prompts]
         writers = [
             RowWriter(self._engine, used, tokens, count, seed, row)
             for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True))
@@ -172,33 +173,5 @@ class Session:
             approximate=approximate,
         )
 
-    def _new_tokens(self, prompt: list[int], asked: int | None) -> int:
-        limit = self.max_length
-        if asked is None:
-            if limit is None:
-                raise ConfigurationError("max_new_tokens is None, and so is max_length; give one of them")
-            asked = max(1, limit - len(prompt))
-        count = checked_integer("max_new_tokens", asked, 1, MOST)
-        if limit is not None and len(prompt) + count > limit:
-            cached = self._cached.shared(prompt)
-            rest = len(prompt) - cached
-            raise ConfigurationError(
-                f"a prefix of {cached} cached tokens and an addition of {rest + count}, {rest} of the prompt and {count} new "
-                f"ones, are {len(prompt) + count} tokens: more than max_length={limit}; drop the head of the prompt, or ask for "
-                "fewer new tokens"
-            )
-        return count
-
-
-def _checked(processor: Processor[Any] | None) -> Processor[Any] | None:
-    if processor is None or _is_processor(type(processor)):
-        return processor
-    if isinstance(processor, type) or not isinstance(processor, Processor):
-        raise ConfigurationError(f"processor is {processor!r}; give a processor, such as logitkit.Regex(...)")
-    return processor
-
-
-@lru_cache(maxsize=256)
-def _is_processor(kind: type) -> bool:
-    """Whether objects of a class are processors; to ask each of them takes longer."""
-    return not issubclass(kind, type) and issubclass(kind, Processor)
+    def _shared(self, prompt: list[int]) -> tuple[int, str]:
+        return self._cached.shared(prompt), "cached tokens"

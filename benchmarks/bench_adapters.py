@@ -2,7 +2,8 @@
 
 The cost of a step is that of the engine's whole call, less that of the core's `advance` and `process_logits` on a tensor with the
 same memory, or on a copy of it where the engine forces one, timed in turns in one run. Logits are float32 on the CPU, 131,072
-columns. Every step shows one token more, as engines do. 8 columns show what does not depend on the width.
+columns. Every step shows one token more, in memory written right before it, as engines do. 8 columns show what does not depend on
+the width.
 
 Tokens per second are those of the shipped demo model, which has a vocabulary of 1,280 tokens, beside the peers' hooks that run.
 All is CPU time of one thread. Run `pytest benchmarks/bench_adapters.py --benchmark-json=FILE`, or
@@ -53,12 +54,12 @@ def processors() -> dict[str, lk.Processor[Any]]:
     return both()
 
 
-def histories(rows: int, length: int, steps: int, columns: int) -> list[Integers]:
-    """The ids of every step, each in memory of their own as in engines: random ones, and then a letter after the other."""
+def history(rows: int, length: int, steps: int, columns: int) -> Integers:
+    """The ids of all steps: random ones, and then a letter after the other."""
     letter = vocabularies.tekken().tokens.index(b"a") if columns == WIDTH else 0
     ids = np.random.default_rng(0).integers(columns, size=(rows, length + steps))
     ids[:, length:] = letter
-    return [ids[:, : length + step].copy() for step in range(steps)]
+    return ids
 
 
 def random_logits(rows: int, columns: int) -> Floats:
@@ -67,7 +68,8 @@ def random_logits(rows: int, columns: int) -> Floats:
 
 def check(adapter: Adapter, rows: int, columns: int, processor: lk.Processor[Any]) -> None:
     """Assert that a call gives what the core alone gives, after each of a few steps."""
-    shown = histories(rows, 20, 4, columns)
+    whole = history(rows, 20, 4, columns)
+    shown = [whole[:, : 20 + step].copy() for step in range(4)]
     chained = lk.chain(processor, lk.RepetitionPenalty(1.5)) if columns == WIDTH else lk.RepetitionPenalty(1.5)
     core, hook = Core(chained, shown[0], columns), adapter.hook(chained, shown[0], columns)
     for ids in shown:
@@ -81,19 +83,30 @@ def measured(
 ) -> tuple[dict[str, float], Callable[[], object]]:
     """Return the medians of the call and of the bare step, in us, and the call for another turn."""
     rounds, calls = (200, 3) if rows == 1 else (60, 1)
-    shown = histories(rows, length, (calls + 1) * (WARMUP + rounds) + SPARE, columns)
+    ids = history(rows, length, (calls + 1) * (WARMUP + rounds) + SPARE, columns)
     logits = adapter.logits(random_logits(rows, columns))
-    steps = iter([adapter.ids(ids) for ids in shown])
-    hook, bare = (make(processor, shown[0], columns) for make in (adapter.hook, adapter.bare))
-    tokens, tensor = torch.from_numpy(shown[1][:, -1].copy()), adapter.tensor(logits)
-    functions = {
-        "call": lambda: hook(next(steps), logits),
-        "bare": lambda: bare(tokens, tensor),
-        "clock": lambda: None,
-    }
-    found = medians(functions, rounds=rounds, warmup=WARMUP, calls=calls, clock=time.thread_time)
+    hook, bare = (make(processor, ids[:, :length], columns) for make in (adapter.hook, adapter.bare))
+    tokens, tensor = torch.from_numpy(ids[:, length].copy()), adapter.tensor(logits)
+    said, shown = length, adapter.ids(ids[:, :length].copy())
+
+    def write() -> None:
+        # Engines write the ids of a step right before it.
+        nonlocal shown
+        shown = adapter.ids(ids[:, :said].copy())
+
+    def call() -> None:
+        nonlocal said
+        hook(shown, logits)
+        said += 1
+
+    def call_again() -> None:
+        write()
+        call()
+
+    functions = {"call": call, "bare": lambda: bare(tokens, tensor), "clock": lambda: None}
+    found = medians(functions, rounds=rounds, warmup=WARMUP, calls=calls, clock=time.thread_time, before=write)
     clock = found.pop("clock")
-    return {name: (took - clock) * 1e6 for name, took in found.items()}, functions["call"]
+    return {name: (took - clock) * 1e6 for name, took in found.items()}, call_again
 
 
 def check_text(run: EngineRun, make: Make) -> int:

@@ -18,6 +18,7 @@ def medians(
     warmup: int = 10,
     calls: int = 1,
     clock: Callable[[], float] = time.perf_counter,
+    before: Callable[[], object] | None = None,
 ) -> dict[str, float]:
     """Return the median time of each function, in seconds.
 
@@ -28,19 +29,21 @@ def medians(
         calls: Calls in a turn. If there is more than one, another goes before them and does not count: it brings back into the
             processor's caches what the other functions have pushed out.
         clock: Seconds; `time.thread_time` and `time.process_time` do not count what other programs do meanwhile.
+        before: What is done before every call, and does not count.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     gc.disable()
     try:
         for turn in range(warmup + rounds):
             for name, function in functions.items():
-                if calls > 1:
-                    function()
-                for _ in range(calls):
+                uncounted = int(calls > 1)
+                for call in range(uncounted + calls):
+                    if before is not None:
+                        before()
                     begin = clock()
                     function()
                     took = clock() - begin
-                    if turn >= warmup:
+                    if turn >= warmup and call >= uncounted:
                         times[name].append(took)
     finally:
         gc.enable()

@@ -196,7 +196,7 @@ def call_to_torch(ids: Any, logits: Any) -> tuple[Ids, Logits]:
 
 def _rows(name: str, array: Any, allowed: str, *, writing: bool) -> tuple[Tensor, bool, Any]:
     kind = _kind(name, array)
-    if len(_shape(array)) not in (1, 2):
+    if (array.ndim if kind is numpy_arrays else len(_shape(array))) not in (1, 2):
         raise ConfigurationError(f"{name} are {_described(array)}; allowed are {allowed}")
     tensor, copied, own = kind.to_torch(array, writing=writing)
     return tensor if tensor.dim() == 2 else tensor[None], copied, own

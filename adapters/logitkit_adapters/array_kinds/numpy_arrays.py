@@ -15,6 +15,9 @@ from logitkit_adapters.array_kinds.torch_tensors import dense
 
 __all__ = ["from_torch", "to_torch"]
 
+# Of the byte order of this machine.
+PLAIN = {np.dtype(kind) for kind in (np.float32, np.int32, np.int64)}
+
 
 def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArray[Any] | None]:
     """Return a tensor on an array's memory, or on a copy where torch cannot use it or must not; whether it is a copy; the array.
@@ -22,6 +25,8 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
     Raises:
         ConfigurationError: It is a subclass with rules of its own, or torch has no such dtype.
     """
+    if type(array) is np.ndarray and _is_plain(array):
+        return torch.from_numpy(array), False, array
     if type(array) not in (np.ndarray, np.memmap):
         raise ConfigurationError(
             f"a {type(array).__name__} {list(array.shape)} is more than an array; give numpy.ndarray"
@@ -45,6 +50,17 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
         raise ConfigurationError(
             f"torch knows no numpy arrays of {array.dtype}, as {list(array.shape)} is; convert it before"
         ) from error
+
+
+def _is_plain(array: NDArray[Any]) -> bool:
+    """Whether an array is floats or ids as nearly all engines have them, of which nothing else needs to be asked."""
+    return (
+        array.dtype in PLAIN
+        # Numpy calls an axis of one element contiguous whatever its stride is.
+        and array.strides[-1] == array.itemsize
+        and (array.ndim == 1 or array.strides[0] == array.shape[1] * array.itemsize)
+        and array.flags.carray
+    )
 
 
 def from_torch(tensor: Tensor, like: NDArray[Any]) -> tuple[NDArray[Any], bool]:

@@ -213,6 +213,26 @@ def test_state_plus_state_feeds_only_the_right_tokens() -> None:
     torch.testing.assert_close((left + right).weights, left.weights + right.weights)
 
 
+def test_ragged_states_are_added_in_the_fewest_columns() -> None:
+    text = generator()
+    left = text(PROMPTS, max_new_tokens=4)
+    right = choice("a", "b, and so on, and on", " or not")(["x", "The price of tea and", "y"])
+    counts = lengths(right)
+    assert len(set(lengths(left))) == len(set(counts)) == 3
+    both = left + right
+    with watched(model()) as fed, last_logits(model()) as seen:
+        text(both, max_new_tokens=1)
+    # A rectangle has as many columns for all rows: no more than the longest right row has, and the last left token.
+    assert fed == [max(counts) + 1]
+    for row, logits in zip(both.rows, seen[-1], strict=True):
+        torch.testing.assert_close(logits, fresh_logits(model(), row), rtol=0, atol=1e-5)
+    # By itself, each row feeds its right tokens and the last left one.
+    for row, count in enumerate(counts):
+        with watched(model()) as fed:
+            text(left[row, :] + right[row, :], max_new_tokens=1)
+        assert fed == [count + 1]
+
+
 def test_a_slice_from_the_middle_warns_once_and_is_computed_anew() -> None:
     s = generator()(PROMPTS, max_new_tokens=5)
     with pytest.warns(CacheDropped) as caught:

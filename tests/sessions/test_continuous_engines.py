@@ -160,6 +160,19 @@ def test_saved_states_go_on(engine: str, tmp_path: Path) -> None:
     assert text(loaded_state, max_new_tokens=5, carry_state=True).rows == text(s, max_new_tokens=5).rows
 
 
+def test_ragged_state_plus_state_feeds_only_the_right_tokens(engine: str) -> None:
+    text = generator(engine)
+    left, right = text(PROMPTS, max_new_tokens=4), text(["x", "The price of tea and", "Is it?"], max_new_tokens=2)
+    counts = lengths(right)
+    assert len(set(counts)) > 1
+    with watched(loaded(engine)[0]) as fed:
+        found = text(left + right, max_new_tokens=1)
+    # And the last left one, which nothing needed before. In transformers all rows are one rectangle, and columns are counted.
+    wanted = [max(counts) + 1] if engine == "transformers" else [count + 1 for count in counts]
+    assert sum(fed) == sum(wanted)
+    assert found.rows == text(replace(left + right, kv_cache=None, cached=0), max_new_tokens=1).rows
+
+
 def test_a_state_of_one_engine_goes_on_in_another(engine: str) -> None:
     s = generator(engine)(PROMPTS, max_new_tokens=3)
     for other in ENGINES:
@@ -209,6 +222,45 @@ def test_a_cache_that_another_state_has_replaced_is_computed_anew(engine: str, t
     with watched(loaded(engine)[0]) as fed:
         assert text(text.load(tmp_path / "there"), max_new_tokens=4).rows == wanted
     assert max(fed) == 1
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_what_is_made_of_a_loaded_state_keeps_the_cache(engine: str, samples: int, tmp_path: Path) -> None:
+    model = loaded(engine)[0]
+    s = generator(engine, num_samples=samples, seed=1)(PROMPTS, max_new_tokens=4)
+    s.save(tmp_path)
+    greedy = generator(engine, num_samples=samples, do_sample=False)
+    other = generator(engine, num_samples=samples, seed=4)(PROMPTS[::-1], max_new_tokens=2)
+    keys = (slice(None),) * (1 if samples == 1 else 2)
+    parts: dict[str, Callable[[Any], Any]] = {
+        "text": lambda one: one[(*keys, slice(9))],
+        "tokens": lambda one: one.tokens[(*keys, slice(-2))],
+        "twice": lambda one: one.tokens[(*keys, slice(12))][(*keys, slice(7))],
+        "rows": lambda one: one[(slice(1, None), *keys)],
+        "sum": lambda one: one + other,
+        "append": lambda one: one[(*keys, slice(8))] + " and",
+        "one row, many times": lambda one: (one[1, :] if samples == 1 else one[1, 1, :]).fan_out(3).tokens[:, :6],
+    }
+    for name, make in parts.items():
+        lazy, whole = make(SequenceState.load(tmp_path, s.tokenizer)), make(s)
+        assert lazy.rows == whole.rows, name
+        assert lazy.cached == whole.cached > 0, name
+        going_on = greedy if lazy.num_samples == samples else generator(engine, num_samples=3, do_sample=False)
+        fed = []
+        for state in (lazy, whole):
+            with watched(model) as positions:
+                found = going_on(state, max_new_tokens=3)
+            fed.append((found.rows, positions))
+        assert fed[0] == fed[1], name
+        fresh = going_on(replace(whole, kv_cache=None, cached=0), max_new_tokens=3)
+        assert fed[0][0] == fresh.rows, name
+    with pytest.warns(CacheDropped):
+        late = SequenceState.load(tmp_path, s.tokenizer)[(*keys, slice(2, None))]
+    assert late.kv_cache is None
+    # A part is saved without its cache, and is right all the same.
+    part = SequenceState.load(tmp_path, s.tokenizer).tokens[(*keys, slice(6))]
+    part.save(tmp_path / "part")
+    assert greedy(greedy.load(tmp_path / "part"), max_new_tokens=3).rows == greedy(part, max_new_tokens=3).rows
 
 
 @pytest.mark.parametrize("at", [0, 2])

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from logitkit.sessions.packing import Packing
+from logitkit.sessions.packing import Packing, composed
 
 __all__ = ["CachePort", "SavedCache"]
 
@@ -37,11 +37,21 @@ class SavedCache:
         folder: Where it lies.
         kind: The `kind` of the port that wrote it.
         key: Tells the tokens that it is of from others, which may have been saved to the same folder since.
+        rows: How many rows it has there.
+        cached: How many columns.
+        packing: Which of them are wanted, and in which order; None: all, as they are.
     """
 
     folder: str
     kind: str
     key: str
+    rows: int
+    cached: int
+    packing: Packing | None = None
+
+    def repacked(self, packing: Packing) -> SavedCache:
+        """Return the same cache, to be packed so once it is opened."""
+        return replace(self, packing=packing if self.packing is None else composed(self.packing, packing))
 
     @staticmethod
     def key_file(folder: str | os.PathLike[str]) -> Path:

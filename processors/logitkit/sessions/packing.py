@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Packing", "pack"]
+__all__ = ["Packing", "composed", "pack"]
 
 
 # Compared by identity: tensors have no single truth value.
@@ -35,8 +35,9 @@ class Packing:
 def pack(masks: Tensor, cached: int, rows: Tensor, kept: Tensor, added: Tensor, to_feed: int = 0) -> Packing:
     """Plan the rectangle of some rows: of each the first tokens, and after them new ones.
 
-    A cached column serves all rows or none: where one row needs more tokens fed than another, the others feed as many, which
-    costs nothing in a rectangle.
+    A cached column serves all rows or none: where one row needs more tokens fed than another, the others feed as many, some of
+    them again. That costs nothing in a rectangle, and a gap in their place would count as a distance where a layer has a sliding
+    window.
 
     Args:
         masks: [R0, T0] 0 or 1; tokens may have gaps between them.
@@ -71,3 +72,19 @@ def pack(masks: Tensor, cached: int, rows: Tensor, kept: Tensor, added: Tensor, 
     stays = torch.where(columns[:, :cached] < 0, masks[rows, :cached] == 0, columns[:, :cached] == here)
     same_rows = torch.equal(rows, torch.arange(len(masks), device=device))
     return Packing(rows, columns, kept, (index >= 0).to(masks.dtype), cached, same_rows and bool(stays.all()))
+
+
+def composed(first: Packing, second: Packing) -> Packing:
+    """Return the packing of the first rectangle's origin into the second, whose rows and columns are those of the first."""
+    columns = torch.full_like(second.columns, -1)
+    if first.columns.shape[1]:
+        before = first.columns[second.rows].gather(1, second.columns.clamp(min=0))
+        columns = torch.where(second.columns < 0, -1, before)
+    return Packing(
+        first.rows[second.rows],
+        columns,
+        torch.minimum(first.kept[second.rows], second.kept),
+        second.masks,
+        second.cached,
+        first.is_identity and second.is_identity,
+    )

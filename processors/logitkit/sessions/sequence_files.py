@@ -62,7 +62,8 @@ def _write_cache(state: SequenceState, folder: Path) -> str | None:
     """Write the cache of a state, or copy it from where it lies; return the kind of what is there now."""
     kept = state.kv_cache
     if isinstance(kept, SavedCache):
-        if not kept.is_there():
+        # A part of it can be written by its engine only, which nobody has called yet.
+        if not kept.is_there() or kept.packing is not None:
             return None
         if Path(kept.folder).resolve() != folder.resolve():
             shutil.rmtree(folder, ignore_errors=True)
@@ -108,7 +109,8 @@ def read(folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[An
             cached=int(cached),
         )
         if notes["cache"] is not None:
-            state = replace(state, kv_cache=SavedCache(str(place / CACHE_FOLDER), str(notes["cache"]), _key(state)))
+            folder, kind = str(place / CACHE_FOLDER), str(notes["cache"])
+            state = replace(state, kv_cache=SavedCache(folder, kind, _key(state), len(state), state.cached))
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, LogitkitError) and not isinstance(error, StateFileError):
             raise StateFileError(f"cannot load a sequence from {place}: {error}") from None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from logitkit.errors import SlicingError
+from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.keys import Keys, read_keys
 from logitkit.sessions.packing import pack
 from logitkit.sessions.text_cut import cut_text
@@ -119,7 +120,9 @@ def put_together(state: SequenceState, pieces: Sequence[Piece], weights: Weights
             ids[row, width - len(piece.added) :] = torch.tensor(list(piece.added), device=device)
     whole = (kept == state.attention_masks[rows].sum(1)) & (added == 0)
     cache = None
-    if state.kv_cache is not None and state.port is not None and packing.cached:
+    if isinstance(state.kv_cache, SavedCache) and packing.cached:
+        cache = state.kv_cache.repacked(packing)
+    elif state.kv_cache is not None and state.port is not None and packing.cached:
         cache = state.port.repacked(state.kv_cache, packing)
     has_states = state.processor_state is not None and bool(whole.all())
     lengths = kept + added

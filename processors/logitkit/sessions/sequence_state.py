@@ -202,7 +202,8 @@ class SequenceState:
     ) -> SequenceState:
         """Read a state that `save` wrote, in any process.
 
-        A generator of the same engine finds the cache by itself; any other feeds the tokens again and writes the same.
+        A generator of the same engine finds the cache by itself, that of a slice or a sum too; any other feeds the tokens again
+        and writes the same. Saved before a generator has gone on from it, a slice is without its cache.
 
         Args:
             folder: The folder.

@@ -72,10 +72,13 @@ class SequenceBatches:
         saved = state.kv_cache
         if not isinstance(saved, SavedCache) or saved.kind != self.kind:
             return None
-        found = [self.engine.read(self._file(saved.folder, row)) for row in range(len(state))]
+        found = [self.engine.read(self._file(saved.folder, row)) for row in range(saved.rows)]
+        rows = [CachedRow(one, 0 if one is None else len(one.tokens)) for one in found]
+        if saved.packing is not None:
+            rows = self.repacked(rows, saved.packing)
         return [
-            CachedRow(one, 0 if one is None else common_prefix(one.tokens, row))
-            for one, row in zip(found, state.rows, strict=True)
+            held._replace(length=0 if held.saved is None else min(held.length, common_prefix(held.saved.tokens, row)))
+            for held, row in zip(rows, state.rows, strict=True)
         ]
 
     def repacked(self, cache: Sequence[CachedRow], packing: Packing) -> list[CachedRow]:

@@ -129,8 +129,16 @@ class TransformersBatches:
         if not isinstance(saved, SavedCache) or saved.kind != self.kind:
             return None
         cache = self.load(Path(saved.folder))
-        fits = cache is not None and cache.get_seq_length() == state.cached
-        return cache if fits else None
+        if cache is None or _size(cache) != (saved.rows, saved.cached):
+            return None
+        return cache if saved.packing is None else self.repacked(cache, saved.packing)
+
+
+def _size(cache: Cache) -> tuple[int, int]:
+    """Return the rows and columns of a cache."""
+    layers = plain_layers(cache) or ()
+    rows = next((len(layer[0]) for layer in layers if layer), 0)
+    return rows, int(cache.get_seq_length())
 
 
 class TransformersRun:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import idna
 
 _HOST_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_SUBDOMAINS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*")
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _MAILBOX = re.compile(
     rf"""({_ATOM}(?:\.{_ATOM})*|"(?:[ !#-\[\]-~]|\\[ -~])*")@(\[[^\]]*\]|[^@\[\]]+)""",
@@ -124,7 +125,7 @@ def _email(text: str) -> bool:
     if domain.startswith("["):
         literal = domain[1:-1]
         return _ipv6(literal[5:]) if literal[:5].lower() == "ipv6:" else _ipv4(literal)
-    return _hostname(domain)
+    return bool(_SUBDOMAINS.fullmatch(domain))
 
 
 def _absolute_or_relative(*forms: re.Pattern[str]) -> Callable[[str], bool]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from logitkit.automata.budget import one_budget
+from logitkit.automata.collection import uncollected
 from logitkit.automata.limits import Limits, check_limits
 from logitkit.automata.nested_dfa import NestedDfa
 from logitkit.automata.network_dfa import network_dfa
@@ -30,7 +31,7 @@ MOST_DEPTH = 1024
 
 # Each character of a counted string takes a dozen states, for its bytes and its escapes. What all parts of a schema take together
 # is counted, so that it is over in two seconds.
-SCHEMA_LIMITS = Limits(states=100_000, work=6_000_000)
+SCHEMA_LIMITS = Limits(states=200_000, work=8_000_000)
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ class JsonSchema(PushdownConstraint):
             raise ConfigurationError(f"max_depth is {self.max_depth!r}; allowed are integers from 1 to {MOST_DEPTH}")
         object.__setattr__(self, "max_depth", depth)
         object.__setattr__(self, "closing", check_closing(self.closing))
-        object.__setattr__(self, "schema", load(self.schema))
-        object.__setattr__(self, "content", key_of(self.schema))
+        with uncollected():
+            object.__setattr__(self, "schema", load(self.schema))
+            object.__setattr__(self, "content", key_of(self.schema))
         key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), depth, self.limits)
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
         needed = int(self.automaton.cost[self.automaton.start])
@@ -132,7 +134,7 @@ class JsonSchema(PushdownConstraint):
     def _one_budget(self) -> Iterator[None]:
         """Count together what the many automata of a schema cost, and say of what is too much that it is the schema's."""
         try:
-            with one_budget():
+            with one_budget(), uncollected():
                 yield
         except PatternTooLarge as error:
             raise UnsupportedSchema(str(error).replace("pattern", "schema"), "#") from None

@@ -60,7 +60,9 @@ def _mailbox(more: str, subdomain: str) -> str:
     return rf"(?:(?:{local}|{quoted})@(?:{subdomain}(?:\.{subdomain})*|{address}))"
 
 
-EMAIL = _mailbox("", _LABEL)
+# How long the parts may be is no matter of the grammar, which is what the standard refers to.
+_SUBDOMAIN = f"[{_ASCII}](?:[{_ASCII}-]*[{_ASCII}])?"
+EMAIL = _mailbox("", _SUBDOMAIN)
 """The `Mailbox` of RFC 5321, section 4.1.2."""
 
 
@@ -76,5 +78,5 @@ def _plain_letters() -> str:
 
 # However far apart they are, eleven characters take no more than 63 in Punycode.
 _INTERNATIONAL = _label("a-z0-9" + _plain_letters(), 11)
-IDN_EMAIL = _mailbox(r"\x80-\ud7ff\ue000-\U0010ffff", f"(?:{_LABEL}|{_INTERNATIONAL})")
+IDN_EMAIL = _mailbox(r"\x80-\ud7ff\ue000-\U0010ffff", f"(?:{_SUBDOMAIN}|{_INTERNATIONAL})")
 """The `Mailbox` of RFC 6531; in domains, of the scripts beyond ASCII, Latin, Greek, Cyrillic, kana, Han and Hangul."""

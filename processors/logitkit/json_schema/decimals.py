@@ -78,6 +78,10 @@ def plain_text(number: Decimal, limits: Limits) -> str:
     return f"-{text}" if number < 0 else text
 
 
+# What it costs to explore, in steps.
+EXPLORING_STATE, EXPLORING_MOVE = 10, 5
+
+
 def explored(
     start: S, moves: Callable[[S], Iterable[tuple[str, S]]], accepts: Callable[[S], bool], limits: Limits
 ) -> TextLanguage:
@@ -90,10 +94,11 @@ def explored(
         limits: Bound on the states.
 
     Raises:
-        PatternTooLarge: There are too many states.
+        PatternTooLarge: A limit is exceeded.
     """
     number = {start: 0}
     places = [start]
+    steps = 0
     rows: list[dict[int, int]] = []
     while len(rows) < len(places):
         row: dict[int, int] = {}
@@ -105,6 +110,8 @@ def explored(
             for c in characters:
                 row[found] = row.get(found, 0) | MASKS[c]
         rows.append(row)
+        steps += EXPLORING_STATE + EXPLORING_MOVE * len(row)
+    limits.spend(steps)
     return TextLanguage(minimise(SymbolDfa(rows, [accepts(place) for place in places])), ALPHABET, limits)
 
 

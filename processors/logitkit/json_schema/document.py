@@ -18,6 +18,7 @@ MOST_VALUES = 200_000
 LONGEST_TEXT = 8_000_000
 # Digits of an integer: more are not read by Python either, unless told to.
 MOST_DIGITS = 4000
+_TOO_LARGE = 10**MOST_DIGITS
 
 _ALLOWED = "a dict, a bool, JSON text or a pydantic model class"
 
@@ -141,7 +142,7 @@ def _scalar(value: object) -> Json:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
-        if abs(value) >= 10**MOST_DIGITS:
+        if abs(value) >= _TOO_LARGE:
             raise UnsupportedSchema(f"the schema has a number of more than {MOST_DIGITS} digits", "#")
         return int(value)
     if isinstance(value, float) and isfinite(value):

@@ -28,17 +28,19 @@ def members(reader: Reader, here: Here) -> Values:
     matched: list[tuple[StringSet, Conjunction]] = []
     if reader.has(here.place, "patternProperties"):
         with reader.blaming(here.place, "patternProperties"):
+            declared = len(checked.named(here.place, "properties")) if "properties" in here.place.value else 0
             for pattern in checked.named(here.place, "patternProperties"):
                 inside = reader.conjunction(reader.inside(here.place, "patternProperties", pattern))
                 matched.append((StringSet.matching(pattern, limits), inside))
+                reader.work.add(declared)
     properties: dict[str, Conjunction] = {}
     if reader.has(here.place, "properties"):
+        reader.work.add(len(checked.named(here.place, "properties")))
         for name in checked.named(here.place, "properties"):
             found = reader.conjunction(reader.inside(here.place, "properties", name))
             for names, value in matched:
                 found = both(found, value) if names.contains(name) else found
             properties[name] = found
-        reader.work.add(len(properties) * (1 + len(matched)))
     others = ANYTHING
     # Where the patterns are left out, it is not known which names are additional.
     known = "patternProperties" not in here.place.value or reader.has(here.place, "patternProperties")

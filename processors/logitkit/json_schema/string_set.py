@@ -17,7 +17,7 @@ from logitkit.patterns.syntax import Node
 # What it costs to write a set as a tree, in steps.
 WRITING_ANY = 1000
 WRITING_MASK = 300
-WRITING_MOVE = 80
+WRITING_MOVE = 10
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,61 @@
+"""What hostile schemas cost: each is compiled or refused in little time and memory, on any machine that runs the tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.json_schema.hostile_schemas import SCHEMAS
+
+# Two seconds of a processor and 500 MB are promised. Here processors are shared, and slower ones are allowed for.
+MOST_SECONDS, MOST_MEGABYTES = 6, 500
+
+# In a process of its own: memory that once was taken tells of all that came before.
+SCRIPT = """
+import json, resource, sys, time
+import logitkit as lk
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from tests.json_schema.hostile_schemas import SCHEMAS
+from tests.vocabularies import tekken
+
+vocabulary = tekken()
+lk.JsonSchema(True, vocabulary)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for name, schema in SCHEMAS.items():
+    begin = time.process_time()
+    try:
+        lk.JsonSchema(schema, vocabulary)
+        said = "compiled"
+    except (UnsupportedSchema, ConfigurationError) as error:
+        said = type(error).__name__
+    seconds = time.process_time() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    print(json.dumps([name, said, seconds, peak / (2**20 if sys.platform == "darwin" else 2**10)]))
+"""
+
+
+@cache
+def costs() -> dict[str, tuple[str, float, float]]:
+    """What came of each schema, its seconds, and the most megabytes that it and those before it took."""
+    root = Path(__file__).parents[2]
+    output = subprocess.run([sys.executable, "-c", SCRIPT], cwd=root, check=True, capture_output=True, text=True).stdout
+    found: list[Any] = [json.loads(line) for line in output.splitlines()]
+    return {name: (said, seconds, megabytes) for name, said, seconds, megabytes in found}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_it_is_compiled_or_refused_soon(name: str) -> None:
+    said, seconds, megabytes = costs()[name]
+    assert said in {"compiled", "UnsupportedSchema"} or name == "exclusive unions of unions", said
+    assert seconds < MOST_SECONDS
+    assert megabytes < MOST_MEGABYTES
+
+
+def test_some_are_compiled() -> None:
+    assert sum(said == "compiled" for said, _, _ in costs().values()) >= 15

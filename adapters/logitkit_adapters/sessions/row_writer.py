@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.context import Context
-from logitkit.processor import Processor, process_checked
+from logitkit.processor import Processor, Stateless, process_checked
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
 from logitkit_adapters.sessions.sequences import CachedSequence, SequenceEngine
@@ -70,6 +71,7 @@ class _Processing:
         self._writer = writer
         self._processor = writer.processor
         self._tokens: list[int] = []
+        # That of the prompt; `_now` is for the tokens behind it too.
         self._context: Context | None = None
         self._state: Any = None
         engine = writer.engine
@@ -82,17 +84,18 @@ class _Processing:
         if not self._may_force:
             return []
         assert self._processor is not None
-        return forced_run(self._processor, self._state, context=self._context, limit=limit)
+        assert self._context is not None
+        return forced_run(self._processor, self._state, context=self._now(self._context), limit=limit)
 
     def choose(self, logits: Tensor, known: list[int]) -> int:
         """Return the next token behind some that are known, of logits [V]."""
         self.commit(known)
         writer = self._writer
         if self._processor is not None:
-            context = self._context
-            if context is None or (context.vocabulary_size, context.device) != (logits.shape[-1], logits.device):
-                context = self._begin(logits.shape[-1], logits.device)
-            self._state, processed = process_checked(self._processor, self._state, logits[None], context)
+            context, columns, device = self._context, logits.shape[0], logits.device
+            if context is None or context.vocabulary_size != columns or context.device != device:
+                context = self._begin(columns, device)
+            self._state, processed = process_checked(self._processor, self._state, logits[None], self._now(context))
             logits = processed[0]
         if writer.seed is None:
             return writer.engine.greedy(logits)
@@ -112,14 +115,19 @@ class _Processing:
         assert self._processor is not None
         most = len(writer.prompt) + writer.max_new_tokens
         context = Context.of([writer.prompt], columns, device, max_length=most)
-        context = replace(context, stream_ids=torch.tensor([writer.stream], device=device))
-        self._state = self._processor.init_state(context)
-        return self._advance(context, self._tokens)
-
-    def _advance(self, context: Context, tokens: list[int]) -> Context:
-        assert self._processor is not None
-        if tokens:
-            ids = torch.tensor([tokens], dtype=torch.int64, device=context.device)
-            self._state = self._processor.advance(self._state, ids)
-        self._context = replace(context, lengths=context.lengths + len(tokens))
+        self._context = replace(context, stream_ids=torch.tensor([writer.stream], device=device))
+        self._state = self._processor.init_state(self._context)
+        self._advance(self._context, self._tokens)
         return self._context
+
+    def _advance(self, context: Context, tokens: list[int]) -> None:
+        assert self._processor is not None
+        # A function remembers nothing.
+        if tokens and not isinstance(self._processor, Stateless):
+            # By way of numpy, which makes arrays of lists several times as fast as torch does.
+            ids = torch.from_numpy(np.array([tokens], np.int64)).to(context.device)
+            self._state = self._processor.advance(self._state, ids)
+
+    def _now(self, context: Context) -> Context:
+        """Return the context with the length of the row as it is now."""
+        return replace(context, lengths=context.prompt_lengths + len(self._tokens)) if self._tokens else context

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.sessions.sequences.likeliest import likeliest
 from logitkit_adapters.sessions.sequences.llama_cpp_context import Kept, SharedContext
 from logitkit_adapters.sessions.sequences.llama_cpp_files import fingerprint
 from logitkit_adapters.sessions.sequences.protocol import SavedSequence
@@ -89,7 +90,7 @@ class LlamaCppEngine:
 
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
-        return int(logits.argmax())
+        return likeliest(logits)
 
     def forget(self) -> None:
         """Empty the context, from which the `Llama` would go on."""

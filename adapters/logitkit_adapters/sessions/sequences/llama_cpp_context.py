@@ -61,6 +61,7 @@ class SharedContext:
 
     def __init__(self, llama: llama_cpp.Llama) -> None:
         self._llama: Any = llama
+        self._row: Any = ctypes.c_float * llama.n_vocab()
         self._owner: weakref.ref[Owner] | None = None
         self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
         model = llama.model
@@ -167,7 +168,7 @@ class SharedContext:
                 llama.eval(list(tokens[done : done + step]))
                 done += step
                 found = llama_cpp.llama_get_logits_ith(llama.ctx, -1)
-                rows.append(np.ctypeslib.as_array(found, (llama.n_vocab(),)).copy())
+                rows.append(np.frombuffer(self._row.from_address(ctypes.addressof(found.contents)), np.float32).copy())
         except BaseException:
             # What is behind may be half done.
             llama.n_tokens = before
@@ -181,7 +182,11 @@ class SharedContext:
     def _holds(self, tokens: Sequence[int]) -> bool:
         """Whether the context begins with these tokens."""
         llama = self._llama
-        return len(tokens) <= llama.n_tokens and np.array_equal(llama.input_ids[: len(tokens)], tokens)
+        if len(tokens) > llama.n_tokens:
+            return False
+        # Bytes are compared some times as fast as numbers, and this is asked before every token.
+        ids = tokens if isinstance(tokens, array) else array("i", tokens)
+        return bool(llama.input_ids[: len(ids)].tobytes() == ids.tobytes())
 
     def _has_window(self, length: int) -> bool:
         """Whether all is there that the next token attends to: a cache of sliding windows forgets."""

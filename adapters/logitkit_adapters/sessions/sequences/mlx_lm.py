@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import mlx.core as mx
+import numpy as np
 import torch
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from torch import Tensor
 
 from logitkit_adapters.arrays import logits_to_torch
 from logitkit_adapters.sessions.sequences import mlx_lm_files
+from logitkit_adapters.sessions.sequences.likeliest import two_likeliest
 from logitkit_adapters.sessions.sequences.mlx_lm_rope import KeyRotation
 from logitkit_adapters.sessions.sequences.protocol import SavedSequence
 
@@ -126,11 +128,10 @@ class MlxLmEngine:
 
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token of what mlx-lm compares: log-probabilities, which may be rounded alike."""
-        (first, second), places = torch.topk(logits.float(), 2)
+        place, first, second = two_likeliest(logits)
         # Rounding is monotonous: it makes two alike only that are no further apart than what it takes away.
-        away = torch.finfo(logits.dtype).eps * (ROUNDED + float(first - second))
-        if float(first - second) > away:
-            return int(places[0])
+        if first - second > torch.finfo(logits.dtype).eps * (ROUNDED + first - second):
+            return place
         scores = mx.array(logits.float().numpy()).astype(getattr(mx, str(logits.dtype).removeprefix("torch.")))
         found: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
         return int(found)
@@ -204,8 +205,8 @@ class MlxLmSequence:
         for begin, end in zip([0, *ends], [*ends, len(ids)], strict=True):
             if begin == end:
                 continue
-            output = self._engine.model(mx.array(ids[begin:end])[None], cache=self.cache)[0]
-            parts.append(output if all_positions else output[-1:])
+            output = self._engine.model(mx.array([ids[begin:end]]), cache=self.cache)
+            parts.append(output[0] if all_positions else output[0, -1])
             if end - begin == STEP:
                 # Bounds the memory. A shorter step is computed with the last token, without logits of its own.
                 mx.eval([layer.state for layer in self.cache])
@@ -214,6 +215,9 @@ class MlxLmSequence:
         self._tokens.extend(ids)
         self.positions_fed += len(ids)
         self.forward_passes += 1
+        if logits.dtype == mx.float32:
+            # The way by numpy is shorter, which counts token by token.
+            return torch.from_numpy(np.array(logits))
         taken = logits_to_torch(logits).tensor
         return taken if all_positions else taken[0]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.sessions.sequences.likeliest import likeliest
 from logitkit_adapters.sessions.sequences.protocol import SavedSequence
 from logitkit_adapters.sessions.sequences.transformers_rope import KeyRotation
 
@@ -131,7 +132,7 @@ class TransformersEngine:
 
     def greedy(self, logits: Tensor) -> int:
         """Return the likeliest token."""
-        return int(logits.argmax())
+        return likeliest(logits)
 
     def forget(self) -> None:
         """Do nothing: a model of transformers holds no cache."""

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.adapter_calls import ADAPTERS
 from benchmarks.bench_adapters import GENERATIONS, NARROW, RECORDS, RUNS, WIDTH, both, check, measured, speeds
-from benchmarks.bench_sessions import processor
+from benchmarks.circumstances import processor
 
 RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "engines.md"

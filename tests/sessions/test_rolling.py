@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import islice
 from typing import Any
 
 import mlx.core as mx
@@ -16,6 +17,7 @@ from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions import Session
 from logitkit_adapters.sessions.sequences import engine_of
 from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.learned_positions import learned_llama
 from tests.sessions.one_layer import SIZES, random_llama
 
 PROMPT = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086, 17, 23, 42, 99, 104, 250, 33, 7]
@@ -237,14 +239,25 @@ def test_positions_that_are_learned_or_depend_on_the_length_are_refused(model: A
         session.generate([1, 2, 3], max_new_tokens=2)
 
 
-def test_llama_cpp_refuses_models_without_rotation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_llama_cpp_refuses_learned_positions() -> None:
+    model = learned_llama()
+    with pytest.raises(ConfigurationError, match=r"no rotary .* a learned position cannot be taken out of a key"):
+        Session(model, rolling=True)
+    # Nothing else is refused: what is before the head stays where it was learned.
+    with Session(model) as session:
+        session.generate(PROMPT, max_new_tokens=4)
+        (row,) = session.generate([*PROMPT, 5], max_new_tokens=4).rows
+        assert row.reuse == lk.Reuse(0, len(PROMPT), [5])
+        dropped = session.generate(PROMPT[5:], max_new_tokens=4)
+    assert (dropped.rows[0].cached_tokens, dropped.approximate) == (0, False)
+    for prompt, found in (([*PROMPT, 5], row.token_ids), (PROMPT[5:], dropped.token_ids[0])):
+        model.reset()
+        assert list(islice(model.generate(prompt, temp=0), 4)) == found
+
+
+def test_llama_cpp_refuses_what_it_cannot_shift(monkeypatch: pytest.MonkeyPatch) -> None:
     import llama_cpp
 
-    model = loaded("llama.cpp")[0]
-    with monkeypatch.context() as patch:
-        patch.setattr(llama_cpp, "llama_model_rope_type", lambda _: llama_cpp.LLAMA_ROPE_TYPE_NONE)
-        with pytest.raises(ConfigurationError, match="a learned position cannot be taken out of a key"):
-            Session(model, rolling=True)
     monkeypatch.setattr(llama_cpp, "llama_memory_can_shift", lambda _: False)
     with pytest.raises(ConfigurationError, match="cannot shift the cache"):
-        Session(model, rolling=True)
+        Session(loaded("llama.cpp")[0], rolling=True)

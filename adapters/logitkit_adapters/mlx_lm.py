@@ -36,7 +36,7 @@ from logitkit.stepping import can_step
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.array_kinds.mlx_masks import is_row, masked, memory_of
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
-from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, why_tokens_are_missing
+from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, hidden_tokens, why_tokens_are_missing
 from logitkit_adapters.sessions import Session, continuous
 
 try:
@@ -111,8 +111,9 @@ class MlxLmLogitsProcessor:
             for missed in stepped.missed():
                 self._resolver.resolve(missed, vocabulary_size=stepped.columns)
         columns, device = taken.tensor.shape[1], taken.tensor.device
+        hidden = hidden_tokens(ids.tensor.shape[1]) if self._told else 0
         state, context = self._resolver.resolve(
-            ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins
+            ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins, hidden=hidden
         )
         self._longest = None
         self._state, processed = process_checked(self.processor, state, taken.tensor, context)
@@ -139,8 +140,7 @@ def _check_cache(shown: int, longest: int) -> None:
     if shown < longest and cached is not None and cached > longest:
         raise ConfigurationError(
             f"mlx-lm shows the last {shown} of {cached} tokens, and the prompt that was told has {longest}: it hides "
-            f"{cached - longest} tokens of the output; give mlx-lm all tokens and an empty prompt cache, or go on with the hook "
-            "that has seen them"
+            f"{cached - longest} tokens of the output; give mlx-lm all tokens and an empty prompt cache"
         )
 
 

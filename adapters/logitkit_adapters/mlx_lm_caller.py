@@ -11,7 +11,7 @@ from collections.abc import Hashable, Mapping
 from types import FrameType
 from typing import Any
 
-__all__ = ["batch_sequence", "cached_tokens", "why_tokens_are_missing"]
+__all__ = ["batch_sequence", "cached_tokens", "hidden_tokens", "why_tokens_are_missing"]
 
 # Functions of this module call hooks.
 MODULE = "mlx_lm.generate"
@@ -29,6 +29,20 @@ def cached_tokens() -> int | None:
             return found
         frame = _caller(frame)
     return None
+
+
+def hidden_tokens(shown: int) -> int:
+    """Return how many tokens of the sequence in question are in the cache before those shown to a hook, or fewer."""
+    cached = cached_tokens()
+    if cached is None:
+        return 0
+    frame, drafts = _caller(sys._getframe()), 0  # noqa: SLF001
+    while frame is not None:
+        if frame.f_code.co_name == "speculative_generate_step":
+            # They are in the cache before it is known whether they are text.
+            drafts = frame.f_locals.get("num_draft_tokens", 0)
+        frame = _caller(frame)
+    return max(0, cached - shown - drafts)
 
 
 def batch_sequence() -> tuple[Hashable, bool]:

@@ -85,39 +85,42 @@ class HiddenPrompt:
         self._runs.clear()
         self._last = 0
 
-    def complete(self, shown: Integers) -> tuple[int, Integers]:
+    def complete(self, shown: Integers, hidden: int = 0) -> tuple[int, Integers]:
         """Return the index of a sequence's prompt, and all its token ids.
 
         Args:
             shown: [L] the ids that the engine shows.
+            hidden: How many tokens it hides before these, or fewer where it does not say.
 
         Raises:
-            ConfigurationError: They do not begin with a prompt or its end, or with that of several prompts.
+            ConfigurationError: They do not begin with a prompt or its end, or with that of several prompts; or more is hidden
+                than the prompt has, so that it is output.
         """
-        run = self._continued(shown) or self._begun(shown) or self._resumed(shown)
+        run = self._continued(shown, hidden) or self._begun(shown, hidden) or self._resumed(shown, hidden)
         if run is None:
+            before = f", and hides {hidden} before them," if hidden > 0 else ""
             raise ConfigurationError(
-                f"the engine shows {len(shown)} tokens that begin neither with the prompt that was told nor with its end "
+                f"the engine shows {len(shown)} tokens{before} that begin neither with the prompt that was told nor with its end "
                 f"({', '.join(map(str, shown[:8]))}{', ...' * (len(shown) > 8)}); tell the whole prompt, with what is in the "
-                "engine's cache, and make a new hook for another prompt"
+                "engine's cache, let the engine show all output, and make a new hook for another prompt"
             )
         run.reach = max(run.reach, len(shown))
         return run.prompt, np.concatenate((run.hidden, shown)) if len(run.hidden) else shown
 
-    def _continued(self, shown: Integers) -> _Run | None:
+    def _continued(self, shown: Integers, hidden: int) -> _Run | None:
         # Sequences that take turns do so in the order in which they began.
         runs, last = self._runs, self._last
         for place in chain(range(last, len(runs)), range(last)):
             run = runs[place]
-            if len(shown) <= run.reach + 1 and run.begins(shown):
+            if hidden <= len(run.hidden) and len(shown) <= run.reach + 1 and run.begins(shown):
                 if len(run.hidden) and len(shown) > run.length:
                     self._check_apart(shown, [i for i in self._ending_with(shown) if i != run.prompt])
                 self._last = place
                 return run
         return None
 
-    def _begun(self, shown: Integers) -> _Run | None:
-        found = self._ending_with(shown)
+    def _begun(self, shown: Integers, hidden: int) -> _Run | None:
+        found = [i for i in self._ending_with(shown) if hidden <= len(self._prompts[i]) - len(shown)]
         if not found:
             return None
         whole = [i for i in found if len(self._prompts[i]) == len(shown)]
@@ -129,13 +132,13 @@ class HiddenPrompt:
         self._runs.append(run)
         return run
 
-    def _resumed(self, shown: Integers) -> _Run | None:
-        for index, ids in self._prompts.items():
+    def _resumed(self, shown: Integers, hidden: int) -> _Run | None:
+        for index, ids in self._prompts.items() if hidden <= 0 else ():
             run = _Run(index, ids, 0)
             if run.begins(shown):
                 self._runs.append(run)
                 return run
-        return next((run for run in self._runs if run.begins(shown)), None)
+        return next((run for run in self._runs if hidden <= len(run.hidden) and run.begins(shown)), None)
 
     def _ending_with(self, shown: Integers) -> list[int]:
         count = len(shown)

@@ -81,6 +81,7 @@ class SequenceResolver(Generic[S]):
         device: torch.device | str | None = None,
         sequence: Hashable = None,
         begins: bool = False,
+        hidden: int = 0,
     ) -> tuple[S, Context]:
         """Return the state and the context of a sequence.
 
@@ -90,14 +91,16 @@ class SequenceResolver(Generic[S]):
             device: Where the logits are; None is where the ids are.
             sequence: What the engine calls the sequence, where it says.
             begins: Whether the engine says that it begins.
+            hidden: With `prompts`: how many tokens the engine hides before those that it shows, or fewer where it does not say.
 
         Raises:
-            ConfigurationError: The ids are none, or do not belong to any of the prompts, or to more than one.
+            ConfigurationError: The ids are none, or do not belong to any of the prompts, or to more than one; or output is
+                hidden.
         """
         index = 0
         if self._hidden is not None:
             home = ids.device
-            index, whole = self._hidden.complete(ids[0].cpu().numpy())
+            index, whole = self._hidden.complete(ids[0].cpu().numpy(), hidden)
             if len(whole) != ids.shape[1]:
                 ids = torch.from_numpy(whole)[None].to(home)
             begins = False  # the prompt is known

@@ -150,3 +150,28 @@ class TestResolver:
         resolver.resolve(torch.tensor([[1]]), vocabulary_size=3)
         with pytest.raises(ConfigurationError, match="several of the prompts"):
             SequenceResolver(lk.RepetitionPenalty(2.0), **told).resolve(torch.tensor([[1]]), vocabulary_size=3)  # type: ignore[arg-type]
+
+
+class TestHowMuchIsHidden:
+    """Output that ends as the prompt does, in an engine that says how many tokens it hides."""
+
+    def test_as_much_as_the_prompt_has_is_prompt(self) -> None:
+        for said in (0, 1, 3):
+            hidden = HiddenPrompt([PROMPT])
+            assert hidden.complete(np.array([4]), said)[1].tolist() == PROMPT
+            assert hidden.complete(np.array([4, 9]), said)[1].tolist() == [*PROMPT, 9]
+
+    @pytest.mark.parametrize("known", [[], [[4]], [[1, 2, 3, 4]], [[3, 4], [3, 4, 8]]])
+    def test_more_is_output(self, known: list[list[int]]) -> None:
+        hidden = HiddenPrompt([PROMPT])
+        whole(hidden, *known)
+        for shown, said in (([4], 4), ([4], 7), ([3, 4], 3), (PROMPT, 1), ([*PROMPT, 9], 2), ([4, 9], 4)):
+            with pytest.raises(ConfigurationError, match=f"hides {said} before them"):
+                hidden.complete(np.array(shown), said)
+        assert whole(hidden, [*PROMPT, 9]) == [[*PROMPT, 9]]
+
+    def test_a_longer_prompt_may_hide_what_a_shorter_one_cannot(self) -> None:
+        hidden = HiddenPrompt([[1, 2, 4], [5, 6, 7, 8, 4]])
+        assert hidden.complete(np.array([4]), 4)[1].tolist() == [5, 6, 7, 8, 4]
+        with pytest.raises(ConfigurationError, match="several"):
+            HiddenPrompt([[1, 2, 4], [5, 6, 7, 8, 4]]).complete(np.array([4]), 2)

@@ -8,7 +8,9 @@ with its default, outlines-core, and for mlx-lm with XGrammar too. What runs on 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import logitkit as lk
@@ -124,6 +126,19 @@ class TransformersRun(EngineRun):
         return make
 
 
+@contextmanager
+def unguarded(methods: Any) -> Iterator[None]:
+    """Take off for a while what our hook puts around the methods of a class, and what it costs the others."""
+    guarded = {name: getattr(methods, name) for name in ("generate", "sample")}
+    try:
+        for name, method in guarded.items():
+            setattr(methods, name, inspect.unwrap(method))
+        yield
+    finally:
+        for name, method in guarded.items():
+            setattr(methods, name, method)
+
+
 class LlamaCppRun(EngineRun):
     name = "llama.cpp"
 
@@ -143,12 +158,13 @@ class LlamaCppRun(EngineRun):
     def generate(self, hook: Hook | None, limit: int) -> list[list[int]]:
         hooks = None if hook is None else hook if isinstance(hook, list) else self.list([hook])
         row: list[int] = []
-        tokens = self.llama.generate(self.ids, temp=0, logits_processor=hooks)
-        for token in tokens:
-            row.append(token)
-            if len(row) == limit or (hook is not None and token in self.vocabulary.eos_ids):
-                break
-        tokens.close()
+        with nullcontext() if isinstance(hook, list) else unguarded(type(self.llama)):
+            tokens = self.llama.generate(self.ids, temp=0, logits_processor=hooks)
+            for token in tokens:
+                row.append(token)
+                if len(row) == limit or (hook is not None and token in self.vocabulary.eos_ids):
+                    break
+            tokens.close()
         return [row]
 
     def hooks(self) -> Mapping[str, Callable[[], Make]]:

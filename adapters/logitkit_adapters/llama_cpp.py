@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,11 @@ class LlamaCppLogitsProcessor(GuardedHook):
         # The row of the generation that was called last, if it is stepped.
         self._stepped: SteppedRow[Any] | None = None
         self._prompt, self._left_pads = prompt, left_pads
-        self._resolver = self._resolver_of(prompt)
+
+    @cached_property
+    def _resolver(self) -> HistoryResolver[Any]:
+        """For calls outside of `generate`, which has one of its own."""
+        return self._resolver_of(self._prompt)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Change the scores in place, where they can be written to, and return them.
@@ -107,6 +112,7 @@ class LlamaCppLogitsProcessor(GuardedHook):
         """Return the hook for one generation, which begins with the next call."""
         row: GrowingRow[Any] | None = None
         stepped = SteppedRow(self.processor) if can_step(self.processor) else None
+        plain = self._prompt is None and not self._left_pads.told
 
         def call(input_ids: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
             nonlocal row
@@ -114,17 +120,19 @@ class LlamaCppLogitsProcessor(GuardedHook):
             if stepped is not None:
                 ids, width = input_ids.tobytes(), input_ids.itemsize
                 found = stepped.step(ids, width, len(scores))
+                if found is None and plain:
+                    found = stepped.start(ids, width, len(scores))
                 if found is not None:
                     found.process(scores, -np.inf, 0.0)
                     return scores
+            missed = [] if stepped is None else list(stepped.missed())
             if row is None:
-                shown = torch.from_numpy(input_ids)[None]
+                shown = missed[0] if missed else torch.from_numpy(input_ids)[None]
                 self._left_pads.check(shown)
                 prompt = self._left_pads.without(shown) if self._prompt is None else self._prompt
                 row = GrowingRow(self.processor, self._resolver_of(prompt))
-            if stepped is not None:
-                for missed in stepped.missed():
-                    row.resolve(missed[0].numpy(), vocabulary_size=stepped.columns)
+            for one in missed:
+                row.resolve(one[0].numpy(), vocabulary_size=len(scores))
             # Of what `arrays` guards against, the engine's own candidates have nothing.
             logits = torch.from_numpy(scores)[None]
             state, context = row.resolve(input_ids, vocabulary_size=len(scores))

@@ -26,7 +26,7 @@ import llama_cpp
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.llama_cpp_after_hooks import check_penalties
-from logitkit_adapters.llama_cpp_guarded_list import GuardedHook, GuardedList, collecting, flat, has_hook
+from logitkit_adapters.llama_cpp_guarded_list import GuardedHook, GuardedList, collect, flat, has_hook
 
 __all__ = ["install"]
 
@@ -93,7 +93,12 @@ def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[A
     calls = (one.for_generation() if isinstance(one, GuardedHook) else one for one in processors)
     arguments = dict(call.arguments)
     guarded = GuardedList(
-        calls if ours else processors, llama, lambda: _check(llama, arguments), ours=ours, generation=True
+        calls if ours else processors,
+        llama,
+        lambda: _check(llama, arguments),
+        ours=ours,
+        generation=True,
+        alone=ours and all(isinstance(one, GuardedHook) for one in processors),
     )
     call.arguments["logits_processor"] = guarded
     tokens, sampler, sent = original(*call.args, **call.kwargs), None, None
@@ -142,20 +147,25 @@ def _sample(original: Any) -> Any:
         given = args[place] if len(args) > place else options.get("logits_processor")
         idx = args[place_of_idx] if len(args) > place_of_idx else options.get("idx")
         if isinstance(given, GuardedList):
-            return _sample_guarded(original, self, given, idx, args, options)
+            runs = _turn(self, given, idx)
+            token = original(self, *args, **options)
+            given.raise_errors(runs)
+            return token
         sampler = self._sampler
-        turn: GuardedList | None = getattr(sampler, _LIST, None)
+        turn: GuardedList | None = None if sampler is None else getattr(sampler, _LIST, None)
         if turn is not None and turn.ours:
             # Another generation's turn, whose context has changed by now: that generation raises too.
             self._sampler = None
             raise _disturbed()
+        if given is None:
+            if sampler is not None:
+                setattr(sampler, _CALLS_NONE, True)
+            return _raising(original, self, args, options)
         processors = flat(given)
         ours = has_hook(processors)
         # `Llama` gives no heed to the list if an earlier generation has left a sampler.
         ignored = sampler is None or turn is not None or hasattr(sampler, _CALLS_NONE)
-        if given is None or not (ours or ignored):
-            if given is None and sampler is not None:
-                setattr(sampler, _CALLS_NONE, True)
+        if not (ours or ignored):
             return _raising(original, self, args, options)
         arguments = signature.bind(self, *args, **options).arguments
         guarded = GuardedList(processors, self, lambda: check_penalties(arguments), ours=ours, generation=False)
@@ -165,28 +175,28 @@ def _sample(original: Any) -> Any:
             options["logits_processor"] = guarded
         self._sampler = None
         try:
-            return _sample_guarded(original, self, guarded, idx, args, options)
+            runs = _turn(self, guarded, idx)
+            token = original(self, *args, **options)
+            guarded.raise_errors(runs)
+            return token
         finally:
             self._sampler = sampler
 
     return sample
 
 
-def _sample_guarded(original: Any, llama: Any, guarded: GuardedList, idx: Any, args: Any, options: Any) -> Any:
-    """Return a token that all hooks of a list had a say in."""
+def _turn(llama: Any, guarded: GuardedList, idx: Any) -> int:
+    """Give a list its turn, and return how many calls it had before: `raise_errors` needs that after the turn."""
     if llama._sampler is not None:
         setattr(llama._sampler, _LIST, guarded)
-    _check_place(llama, idx)
-    guarded.idx, runs = idx, guarded.runs
-    token = original(llama, *args, **options)
-    guarded.raise_errors(runs)
-    return token
+    if idx is not None and idx != llama.n_tokens - 1:
+        _check_place(llama, idx)
+    guarded.idx = idx
+    return guarded.runs
 
 
 def _check_place(llama: Any, idx: Any) -> None:
     """Refuse a place of which there are no logits: llama.cpp would end the process."""
-    if idx is None or idx == llama.n_tokens - 1:
-        return
     known = llama._batch.n_tokens() if llama._logits_all else 1
     first = max(0, llama.n_tokens - known)
     if not first <= idx < llama.n_tokens:
@@ -199,8 +209,11 @@ def _check_place(llama: Any, idx: Any) -> None:
 def _raising(original: Any, llama: Any, args: Any, options: Any) -> Any:
     """Call `sample`, and raise what hooks reported meanwhile on this thread."""
     errors: list[BaseException] = []
-    with collecting(errors):
+    outer = collect(errors)
+    try:
         token = original(llama, *args, **options)
+    finally:
+        collect(outer)
     if errors:
         raise errors[0]
     return token

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
@@ -17,7 +16,7 @@ import numpy as np
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit_adapters.llama_cpp_after_hooks import check_grammar, grammar_of
 
-__all__ = ["Call", "GuardedHook", "GuardedList", "collecting", "flat", "has_hook", "own_of_generation", "report"]
+__all__ = ["Call", "GuardedHook", "GuardedList", "collect", "flat", "has_hook", "own_of_generation", "report"]
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 T = TypeVar("T")
@@ -47,15 +46,23 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         ours: Whether one of the calls is known to run a hook of logitkit. If not, one may yet be found in a function of the
             caller's, by its call; until then all goes on as if there were no guard.
         generation: Whether the calls are those of one generation.
+        alone: Whether all calls are hooks of logitkit, by themselves.
     """
 
     def __init__(
-        self, calls: Iterable[Call], llama: Any, check: Callable[[], None], *, ours: bool, generation: bool
+        self,
+        calls: Iterable[Call],
+        llama: Any,
+        check: Callable[[], None],
+        *,
+        ours: bool,
+        generation: bool,
+        alone: bool = False,
     ) -> None:
         self._calls = tuple(calls) if ours or iter(calls) is calls else calls
         self._llama: Any = ref(llama)
         self._check = check
-        self._exact, self._generation = ours, generation
+        self._exact, self._generation, self._alone = ours, generation, alone
         self._own: dict[int, tuple[GuardedHook, Any]] = {}
         self._grammar: Any = None
         self._errors: list[BaseException] = []
@@ -100,6 +107,8 @@ class GuardedList(llama_cpp.LogitsProcessorList):
     def _run(self, input_ids: Any, scores: Any) -> Any:
         if not self.runs:
             self._grammar = grammar_of(self._llama()._sampler)
+            if self._alone and self._grammar is None:
+                self[0] = self._run_alone
         self.runs += 1
         before = None if self._grammar is None else scores.copy()
         if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):
@@ -127,16 +136,26 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             np.copyto(scores, before)
         return scores
 
+    def _run_alone(self, input_ids: Any, scores: Any) -> Any:
+        """Do what `_run` does where nothing of the caller's or the engine's has a say: every token pays for each line."""
+        self.runs += 1
+        if self.idx is not None and self.idx + 1 != len(input_ids):
+            input_ids = input_ids[: self.idx + 1]
+        try:
+            for call in self._calls:
+                processed = call(input_ids, scores)
+                if processed is not scores:
+                    np.copyto(scores, processed, casting="same_kind")
+        except BaseException as error:  # noqa: BLE001 - ctypes would drop it
+            self._errors.append(error)
+        return scores
 
-@contextmanager
-def collecting(errors: list[BaseException]) -> Iterator[None]:
-    """Put into a list what hooks report on this thread meanwhile."""
-    outer: Any = getattr(_thread, "errors", None)
+
+def collect(errors: list[BaseException] | None) -> list[BaseException] | None:
+    """Put into a list what hooks report on this thread from now on, None for nowhere, and return where it went before."""
+    outer: list[BaseException] | None = getattr(_thread, "errors", None)
     _thread.errors = errors
-    try:
-        yield
-    finally:
-        _thread.errors = outer
+    return outer
 
 
 def report(error: BaseException) -> None:

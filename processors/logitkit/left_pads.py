@@ -53,6 +53,11 @@ class LeftPads:
         """Left pads of the mask's rows, [B] int64, or the function from prompts [R, L] to theirs."""
         return self._count if self._told is None else self._told
 
+    @property
+    def told(self) -> bool:
+        """Whether a caller says what is a pad."""
+        return self._told is not None or self._pad_id is not None
+
     def without(self, prompt: Sequence[Sequence[int]] | Tensor) -> Tensor:
         """Return prompts without left pads, [B, P] int64, right-padded with -1.
 

@@ -79,6 +79,25 @@ def test_the_state_of_the_last_call_can_be_asked() -> None:
             assert processed[0, 3] == 0
 
 
+def test_a_row_of_several_goes_on_alone() -> None:
+    hook = logits_processor(AB)
+    hook(ids([2], [1]), torch.zeros(2, 5))
+    hook(ids([2, 0], [1, 1]), torch.zeros(2, 5))
+    assert legal(hook(ids([2, 0]), torch.zeros(1, 5))) == [[1, 3]]
+    assert legal(hook(ids([2, 0, 1]), torch.zeros(1, 5))) == [[1, 3]]
+    hook.new_generation()
+    assert legal(hook(ids([2, 0, 1]), torch.zeros(1, 5))) == [[0]]
+
+
+def test_beams_go_on_from_a_row_that_began_alone() -> None:
+    hook = logits_processor(AB)
+    assert legal(hook(ids([2, 1]), torch.zeros(1, 5))) == [[0]]
+    assert legal(hook(ids([2, 1, 0]), torch.zeros(1, 5))) == [[1, 3]]
+    assert legal(hook(ids([2, 1, 0, 1], [2, 1, 0, 0]), torch.zeros(2, 5))) == [[1, 3], [3]]
+    with pytest.raises(ConfigurationError, match="after 5"):
+        hook(ids([2, 1, 0, 1, 1]), torch.zeros(1, 6))
+
+
 def test_the_state_after_generate_is_that_of_its_rows() -> None:
     pattern = lk.Regex("[a-z]{3}", vocabulary())
     hook, prompt = logits_processor(pattern), prompts("[a-z]{3}", count=2)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
+from logitkit.errors import VocabularyError
 from logitkit.history import HistoryResolver
 from logitkit.history.stepped_row import SteppedRow
 from logitkit.state import leaves
@@ -31,13 +32,13 @@ PROCESSORS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
-@given(calls=CALLS)
-def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, int]]) -> None:
+@given(calls=CALLS, starts=st.booleans())
+def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, int]], starts: bool) -> None:
     processor = PROCESSORS[name]
     alone, behind = HistoryResolver(processor), HistoryResolver(processor)
     stepped = SteppedRow(processor)
     ids, prompt = [2, 1], 2
-    for call, token in [("repeat", 0), *calls]:
+    for calls_before, (call, token) in enumerate([("repeat", 0), *calls]):
         # A text that goes back behind its prompt is two prompts to a resolver, which may be those of two sequences.
         back = ids[:-1] if len(ids) > prompt else ids
         ids = {"grow": [*ids, token], "repeat": ids, "back": back, "jump": [*ids, token, 0]}[call]
@@ -45,6 +46,9 @@ def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, 
         shown = np.array([ids])
         expected, _ = alone.resolve(torch.from_numpy(shown), vocabulary_size=4)
         row = stepped.step(shown.tobytes(), 8, 4)
+        if row is None and starts:
+            row = stepped.start(shown.tobytes(), 8, 4)
+            assert (row is not None) == (not calls_before)
         if row is None:
             for missed in stepped.missed():
                 behind.resolve(missed, vocabulary_size=stepped.columns)
@@ -58,6 +62,23 @@ def test_states_are_those_of_a_resolver_alone(name: str, calls: list[tuple[str, 
             row.process(logits.numpy()[0], -np.inf, 0.0)
             context = lk.Context.of([[]], vocabulary_size=4)
             assert torch.equal(logits, processor.process_logits(expected, torch.zeros(1, 4), context)[1])
+
+
+def test_a_row_starts_once_with_ids_that_a_resolver_takes() -> None:
+    class Later(lk.Regex):
+        def init_state(self, context: lk.Context) -> Any:
+            return super().init_state(context)
+
+    regex, prompt = PROCESSORS["Regex"], np.array([2, 1])
+    assert SteppedRow(Later("01", VOCABULARY)).start(prompt.tobytes(), 8, 4) is None
+    stepped = SteppedRow(regex)
+    for ids in (prompt.astype(np.int16), np.array([2, -1]), prompt[:0]):
+        assert stepped.start(ids.tobytes(), ids.itemsize, 4) is None
+    with pytest.raises(VocabularyError, match="3 columns"):
+        stepped.start(prompt.tobytes(), 8, 3)
+    assert stepped.state is None
+    assert stepped.start(prompt.tobytes(), 8, 4) is not None
+    assert stepped.start(prompt.tobytes(), 8, 4) is None
 
 
 def test_what_does_more_than_mask_is_not_stepped() -> None:

@@ -16,16 +16,22 @@ class AutomatonRow(LoneRow):
 
     Args:
         bank: The bank that the state refers to.
-        state: The state of one row.
+        slot: See `AutomatonState`, as are the others.
+        generation: Of the slot.
+        state: Of the automaton.
     """
 
     __slots__ = ("_bank", "_generation", "_slot", "_state")
 
-    def __init__(self, bank: Bank, state: AutomatonState) -> None:
-        self._bank = bank
-        self._slot, self._generation, self._state = (int(part) for part in state)
+    def __init__(self, bank: Bank, slot: int, generation: int, state: int) -> None:
+        self._bank, self._slot, self._generation, self._state = bank, slot, generation, state
         self.mask = None
         self._find_mask()
+
+    @classmethod
+    def of(cls, bank: Bank, state: AutomatonState) -> AutomatonRow:
+        """Return the row of a state of one row."""
+        return cls(bank, *(int(part) for part in state))
 
     def advance(self, token: int) -> None:
         """Go on by one token."""

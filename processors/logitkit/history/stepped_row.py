@@ -12,11 +12,14 @@ from torch import Tensor
 
 from logitkit.automata.lone_row import LoneRow
 from logitkit.processor import Processor
-from logitkit.stepping import row_of
+from logitkit.stepping import first_row, row_of
 
 __all__ = ["SteppedRow"]
 
 S = TypeVar("S")
+
+# Bytes of the ids that resolvers take.
+WIDTHS = (4, 8)
 
 
 class SteppedRow(Generic[S]):
@@ -45,8 +48,9 @@ class SteppedRow(Generic[S]):
         self._processor = processor
         self._row: LoneRow | None = None
         self._known, self._width, self._columns = b"", 0, 0
-        # How much of what is known the resolver knows too.
-        self._told = 0
+        # The fewest bytes of ids that the resolver has not seen: with one token more than it has, or with the prompt.
+        self._untold = 0
+        self._begun = False
 
     def step(self, ids: bytes, width: int, columns: int) -> LoneRow | None:
         """Return the row, stepped to these ids, or None if that takes a resolver.
@@ -68,11 +72,33 @@ class SteppedRow(Generic[S]):
             self._known = ids
         return row
 
+    def start(self, ids: bytes, width: int, columns: int) -> LoneRow | None:
+        """Return the row that a prompt begins, or None if that takes a resolver; it does from the second time on.
+
+        Args:
+            ids: All of them are prompt; else see `step`.
+            width: Bytes of an id.
+            columns: Of the logits.
+
+        Raises:
+            VocabularyError: There are fewer columns than the vocabulary has ids.
+        """
+        if self._begun or width not in WIDTHS or not ids or np.frombuffer(ids, f"i{width}").min() < 0:
+            return None
+        row = first_row(self._processor, columns)
+        if row is not None:
+            self._take(row, ids, width, columns)
+            self._untold = len(ids)
+        return row
+
     def begin(self, ids: bytes, width: int, columns: int, state: S) -> None:
         """Go on from what a resolver found: for the arguments see `step`, and the state of the row."""
-        self._row = row_of(self._processor, state)
+        self._take(row_of(self._processor, state), ids, width, columns)
+        self._untold = len(ids) + width
+
+    def _take(self, row: LoneRow | None, ids: bytes, width: int, columns: int) -> None:
+        self._row, self._begun = row, True
         self._known, self._width, self._columns = ids, width, columns
-        self._told = len(ids)
 
     @property
     def state(self) -> Any:
@@ -85,9 +111,9 @@ class SteppedRow(Generic[S]):
         return self._columns
 
     def missed(self) -> Iterator[Tensor]:
-        """Yield all ids of the row, [1, L], at each step that the resolver was not asked about; after that there is no row."""
+        """Yield all ids of the row, [1, L], at each call that the resolver was not asked about; after that there is no row."""
         row, self._row = self._row, None
-        if row is not None and self._told < len(self._known):
+        if row is not None and self._untold <= len(self._known):
             ids = torch.from_numpy(np.frombuffer(self._known, np.dtype(f"i{self._width}")).copy())[None]
-            for length in range(self._told // self._width + 1, ids.shape[1] + 1):
+            for length in range(self._untold // self._width, ids.shape[1] + 1):
                 yield ids[:, :length]

@@ -24,6 +24,11 @@ __all__ = ["SuffixBehaviours"]
 
 # What it costs to find one exception.
 EXCEPTION_STEPS = 4
+# Behaviours of more exceptions are worked out one by one, for all states at once: so many take as long as one other step.
+LONG = 256
+EXCEPTIONS_A_STEP, STATES_A_STEP = 16, 64
+# Two classes of bytes are alike if no more than one state in so many tells them apart.
+ALIKE = 16
 
 
 class SuffixBehaviours:
@@ -63,6 +68,13 @@ class SuffixBehaviours:
         self._behind = _Index(dfa.behind[which, frame], states, which, frame)
         # Which ends the bytes of each class may be.
         self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
+        self._step = np.ascontiguousarray(dfa.step.T)
+        # Of each class: one that most states take for the same, or itself, and the states that do not.
+        self._alike: list[tuple[int, Ints]] = []
+        for c, column in enumerate(self._step):
+            others = [i for i, (alike, _) in enumerate(self._alike) if alike == i]
+            apart = ((i, np.flatnonzero(column != self._step[i])) for i in others)
+            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, none)))
 
     def __len__(self) -> int:
         return self._default.size
@@ -74,15 +86,94 @@ class SuffixBehaviours:
 
     def of_bytes(self) -> Ints:
         """Return the number of the behaviour of every byte class."""
-        live = np.arange(FIRST_STATE, self.dfa.states, dtype=np.int32)
-        empty = Behaviours(np.zeros(1, np.int32), np.array([0, len(live)]), live, live)
-        return self._before(empty, np.zeros(self.width, np.int64), np.arange(self.width))
+        behind = np.arange(self.dfa.states)
+        behind[:FIRST_STATE] = DEAD
+        return np.array([self._add_one(self._at(behind, c, column)) for c, column in enumerate(self._step)])
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
-        return self._before(self.table, which, symbol)
+        table = self.table
+        long = table.start[which + 1] - table.start[which] > LONG
+        if not long.any():
+            return self._add_short(table, which, symbol)
+        numbers = np.empty(len(which), np.int64)
+        if not long.all():
+            numbers[~long] = self._add_short(table, which[~long], symbol[~long])
+        numbers[long] = self._one_by_one(which[long].tolist(), symbol[long].tolist())
+        return numbers
 
-    def _before(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
+    def _one_by_one(self, which: list[int], symbol: list[int]) -> list[int]:
+        """Return the numbers of some behaviours, each with a byte of a class before it, at most one class of those alike."""
+        found: dict[tuple[int, int], int] = {}
+        last = -1
+        for one, c in sorted(zip(which, symbol, strict=True)):
+            if one != last:
+                last, behind = one, self._everywhere(one)
+            alike, differing = self._alike[c]
+            if (one, alike) not in found:
+                found[one, alike] = self._add_one(self._at(behind, alike, self._step[alike]))
+            if alike != c:
+                found[one, c] = self._changed(
+                    found[one, alike], differing, self._at(behind, c, self._step[c, differing])
+                )
+        return [found[key] for key in zip(which, symbol, strict=True)]
+
+    def _everywhere(self, which: int) -> Ints:
+        """Return where a behaviour leads from every state."""
+        table = self.table
+        own = slice(table.start[which], table.start[which + 1])
+        target = np.zeros(self.dfa.states, np.int32)
+        target[table.source[own]] = table.target[own]
+        return target
+
+    def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
+        """Return the outcomes of states in which a byte of a class does something, with what happens behind that everywhere."""
+        states, calls = self.dfa.states, self.dfa.calls
+        nests = does >= states
+        if not nests.any():
+            return behind.take(does)
+        found = behind.take(np.where(nests, DEAD, does))
+        here = np.flatnonzero(nests & (does < states + calls))
+        call = does[here] - states
+        inside = behind[self.dfa.entry[call]]
+        live = inside != DEAD
+        found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
+        for end in self._ends_of[symbol].tolist():
+            after = behind[self.dfa.behind[end]]
+            frames = np.flatnonzero(after)
+            pop = self.outcomes.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
+            found[does == states + calls + end] = pop
+        return found
+
+    def _changed(self, number: int, states: Ints, outcomes: Ints) -> int:
+        """Return the number of a behaviour with other outcomes in some states."""
+        table = self.table
+        source = table.source[table.start[number] : table.start[number + 1]]
+        target = table.target[table.start[number] : table.start[number + 1]]
+        place = np.minimum(np.searchsorted(source, states), max(len(source) - 1, 0))
+        before = np.where(source[place] == states, target[place], DEAD) if len(source) else np.zeros(len(states))
+        self.work += 1 + len(states) // EXCEPTIONS_A_STEP
+        self.limits.check_work(self.work)
+        if np.array_equal(before, outcomes):
+            return number
+        changed = self._everywhere(number)
+        changed[states] = outcomes
+        return self._add_one(changed)
+
+    def _add_one(self, target: Ints) -> int:
+        """Return the number of a behaviour, given where it leads from every state."""
+        source = np.flatnonzero(target).astype(np.int32)
+        steps = len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
+        target = target[source].astype(np.int32)
+        met = Behaviours(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
+        return int(self._add(met, steps)[0])
+
+    def _add_short(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
+        met = self._short(table, which, symbol)
+        return self._add(met, EXCEPTION_STEPS * len(met.source))
+
+    def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+        """Return some behaviours, each with a byte of a class before it."""
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
         # Of most exceptions before there are some behind: those that would be too many are not worked out.
         self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
@@ -101,13 +192,12 @@ class SuffixBehaviours:
         live = target != DEAD
         order = np.argsort(owner[live] * np.int64(self.dfa.states) + source[live], kind="stable")
         owner, source, target = (column[live][order] for column in (owner, source, target))
-        met = Behaviours(
+        return Behaviours(
             np.zeros(len(which), np.int32),
             starts(np.bincount(owner, minlength=len(which))),
             source.astype(np.int32),
             target.astype(np.int32),
         )
-        return self._add(met)
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
         """Return the outcomes of brackets that push frames, each with an outcome behind it."""
@@ -136,9 +226,9 @@ class SuffixBehaviours:
         found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)
         return owner[found], source, pops[found]
 
-    def _add(self, met: Behaviours) -> Ints:
-        """Return the numbers of some behaviours; those not met before get new ones."""
-        self.work += len(met) + EXCEPTION_STEPS * len(met.source)
+    def _add(self, met: Behaviours, steps: int) -> Ints:
+        """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
+        self.work += len(met) + steps
         self.limits.check_work(self.work)
         numbers = np.zeros(len(met), np.int64)
         busy = np.flatnonzero(met.start[1:] > met.start[:-1])

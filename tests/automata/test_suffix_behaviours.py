@@ -1,0 +1,66 @@
+"""Ends of tokens with many states that they act on are worked out in another way than those with few: to the same result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from logitkit.automata import suffix_behaviours
+from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.automata.suffix_behaviours import SuffixBehaviours
+from logitkit.automata.token_classes import classes_by_level
+from tests.json_schema.acceptance import nested
+from tests.json_schema.test_closing import MERGED
+
+SCHEMAS: dict[str, Any] = {
+    "any": True,
+    "strings": {"properties": {"a": {"type": "string", "maxLength": 40}, "b": {"maxLength": 30, "format": "email"}}},
+    "recursive": {
+        "properties": {
+            "v": {"type": "string", "pattern": "^[a-z]{3,20}$"},
+            "in": {"items": {"$ref": "#"}, "minItems": 1},
+        },
+        "required": ["v"],
+        "additionalProperties": False,
+        "type": "object",
+    },
+    "contained": {"type": "array", "contains": {"type": "object", "required": ["abc"]}, "maxItems": 20},
+    "unions": {
+        "anyOf": [{"type": "array", "maxItems": 9, "items": {}}, {"required": ["a"]}, {"items": {"type": "string"}}]
+    },
+}
+
+
+def behaviours(schema: Any) -> list[dict[int, Any]]:
+    """What each token does, by the state in which it begins."""
+    dfa = nested(schema)
+    assert dfa.frames
+    store = SuffixBehaviours(dfa, DEFAULT_LIMITS, 0)
+    classes = classes_by_level(store, dfa.byte_class, MERGED.reversed_trie)
+    known: dict[int, Any] = {}
+
+    def outcome(number: int) -> Any:
+        if number not in known:
+            state, pushed, rest, height = store.outcomes.outcome(number)
+            behind = tuple((frame, outcome(n)) for frame, n in store.outcomes.rests[rest].items())
+            known[number] = state, pushed, behind, height
+        return known[number]
+
+    found = []
+    for which in classes.class_of.tolist():
+        own = slice(classes.behaviours.start[which], classes.behaviours.start[which + 1])
+        source, target = classes.behaviours.source[own].tolist(), classes.behaviours.target[own].tolist()
+        assert source == sorted(source)
+        found.append({state: outcome(number) for state, number in zip(source, target, strict=True)})
+    return found
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_both_ways_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suffix_behaviours, "LONG", 10**9)
+    expected = behaviours(SCHEMAS[name])
+    for alike in (1, 16, 10**9):
+        monkeypatch.setattr(suffix_behaviours, "LONG", 0)
+        monkeypatch.setattr(suffix_behaviours, "ALIKE", alike)
+        assert behaviours(SCHEMAS[name]) == expected

@@ -96,12 +96,12 @@ class _Processing:
             if context is None or context.vocabulary_size != columns or context.device != device:
                 context = self._begin(columns, device)
             self._state, processed = process_checked(self._processor, self._state, logits[None], self._now(context))
-            logits = processed[0]
+            logits = processed
         if writer.seed is None:
             return writer.engine.greedy(logits)
         length = len(writer.prompt) + len(self._tokens)
         stream, position = (torch.tensor([n], device=logits.device) for n in (writer.stream, length))
-        return int(drawn_tokens(logits[None], writer.seed, stream, position))
+        return int(drawn_tokens(logits.reshape(1, -1), writer.seed, stream, position))
 
     def commit(self, tokens: list[int]) -> None:
         """Tell the processor of tokens that were chosen."""
@@ -115,7 +115,10 @@ class _Processing:
         assert self._processor is not None
         most = len(writer.prompt) + writer.max_new_tokens
         context = Context.of([writer.prompt], columns, device, max_length=most)
-        self._context = replace(context, stream_ids=torch.tensor([writer.stream], device=device))
+        # The first row has the first stream anyway.
+        self._context = (
+            replace(context, stream_ids=torch.tensor([writer.stream], device=device)) if writer.stream else context
+        )
         self._state = self._processor.init_state(self._context)
         self._advance(self._context, self._tokens)
         return self._context

@@ -61,10 +61,14 @@ def plan_reuse(old: Sequence[int], new: Sequence[int], rolling: bool = False) ->
 
 def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
     """Return how many tokens two sequences begin with alike."""
+    shorter = min(len(one), len(other))
+    # Mostly all of it is alike, as in a chat, which takes a comparison of the whole the shortest time to say.
+    if one[:shorter] == other[:shorter]:
+        return shorter
     for place, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return place
-    return min(len(one), len(other))
+    return shorter
 
 
 def _longest_run(text: list[int], pattern: list[int]) -> tuple[int, int]:

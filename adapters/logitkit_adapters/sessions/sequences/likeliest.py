@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["likeliest", "two_likeliest"]
@@ -12,22 +15,28 @@ KNOWN_TO_NUMPY = (torch.float32, torch.float64)
 
 
 def likeliest(logits: Tensor) -> int:
-    """Return the first of the largest logits, [V]."""
+    """Return the first of the largest logits, [V] or [1, V]."""
     if logits.device.type == "cpu" and logits.dtype in KNOWN_TO_NUMPY:
-        return int(logits.numpy().argmax())
+        return int(_values(logits).argmax())
     return int(logits.argmax())
 
 
 def two_likeliest(logits: Tensor) -> tuple[int, float, float]:
-    """Return the first of the largest logits, [V] of at least 2, its value, and the largest of the others.
+    """Return the first of the largest logits, [V] or [1, V], its value, and the largest of the others, at least one.
 
     Args:
         logits: On the CPU; they are as they were afterwards.
     """
-    values = (logits if logits.dtype in KNOWN_TO_NUMPY else logits.float()).numpy()
+    values = _values(logits if logits.dtype in KNOWN_TO_NUMPY else logits.float()).reshape(-1)
     place = int(values.argmax())
     first = values[place]
     values[place] = -float("inf")
     second = values.max()
     values[place] = first
     return place, float(first), float(second)
+
+
+def _values(logits: Tensor) -> NDArray[Any]:
+    # A processor may have parameters that are trained.
+    values: NDArray[Any] = (logits.detach() if logits.requires_grad else logits).numpy()
+    return values

@@ -132,7 +132,9 @@ class MlxLmEngine:
         # Rounding is monotonous: it makes two alike only that are no further apart than what it takes away.
         if first - second > torch.finfo(logits.dtype).eps * (ROUNDED + first - second):
             return place
-        scores = mx.array(logits.float().numpy()).astype(getattr(mx, str(logits.dtype).removeprefix("torch.")))
+        scores = mx.array(logits.float().numpy().reshape(-1)).astype(
+            getattr(mx, str(logits.dtype).removeprefix("torch."))
+        )
         found: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
         return int(found)
 

@@ -112,7 +112,7 @@ class SequenceEngine(Protocol):
         """
 
     def greedy(self, logits: Tensor) -> int:
-        """Return the token that the engine's own greedy search takes: of logits [V], which may be overwritten."""
+        """Return the token that the engine's own greedy search takes: of logits [V] or [1, V], which may be overwritten."""
 
     def forget(self) -> None:
         """Let go of what the engine itself would take for the cache of some tokens."""

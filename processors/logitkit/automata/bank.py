@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import weakref
 from collections.abc import Hashable
+from contextlib import nullcontext
 
 import torch
 
@@ -14,6 +14,7 @@ from logitkit.automata.bank_tables import BankTables
 from logitkit.automata.mask_cache import MaskCache
 from logitkit.automata.row_mask import RowMask
 from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.automata.tracing import prepare_trace, traced_as, tracing_waits
 from logitkit.errors import BankFull, StaleAutomaton
 
 __all__ = ["Bank", "Lease"]
@@ -67,8 +68,7 @@ class Bank:
         # Slots that are not yet on a device as they are here.
         self._changed: dict[torch.device, set[int]] = {}
         self._traced: set[torch.device] = set()
-        self.number = next(_numbers)
-        _banks[self.number] = self
+        self.number = traced_as(self)
 
     @property
     def mask_bytes(self) -> int:
@@ -85,7 +85,8 @@ class Bank:
         Raises:
             BankFull: There is no room for another automaton.
         """
-        with self._lock:
+        # Taken before the bank's own, as by a trace.
+        with tracing_waits() if self._traced else nullcontext(), self._lock:
             for slot in [*self._alike.get(automaton.sizes, ())]:
                 lease = self._leases.get(slot)
                 if lease is not None and lease.automaton.equals(automaton):
@@ -184,7 +185,7 @@ class Bank:
         Until a freed slot is leased again, a graph may so find the automaton that was there, which its own states alone name.
         """
         if torch.compiler.is_compiling():
-            _prepare_trace(self.number, str(device))
+            prepare_trace(self.number, str(device))
             return self._layouts[device].tables
         return self.build_tables(device)
 
@@ -239,16 +240,3 @@ class Bank:
         """Return the bytes that automata, cached masks and the tables on devices take now."""
         tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
         return self._automata_size + self._masks.nbytes + tables
-
-
-_numbers = itertools.count()
-_banks: weakref.WeakValueDictionary[int, Bank] = weakref.WeakValueDictionary()
-
-
-def _prepare_trace(number: int, device: str) -> None:
-    _banks[number].trace(torch.device(device))
-
-
-# Its result being constant, it is called when a graph is traced, and no more. The mark is what
-# `torch.compiler.assume_constant_result` sets; calling that would import the whole compiler, 2 s, with this module.
-_prepare_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001

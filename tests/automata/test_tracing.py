@@ -1,0 +1,46 @@
+"""Automata come while a graph is traced."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+import logitkit as lk
+from logitkit.automata.automaton_state import AutomatonState
+
+
+def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
+    # Of a content that no other test has, so that its bank is new.
+    vocabulary = lk.Vocabulary([b"a", b"b", None, b"traced"], eos_ids=[2])
+    regex = lk.Regex("ab*", vocabulary)
+    others: list[lk.Regex] = []
+    tables = regex.bank.tables
+
+    def come() -> None:
+        # More states than the tables have room for.
+        others.append(lk.Regex("a{400}b", vocabulary))
+        others[0].lease()
+
+    comer = threading.Thread(target=come)
+
+    def compiler(graph: Any, _: Any) -> Any:
+        comer.start()
+        comer.join(0.5)
+        return graph.forward
+
+    def step(state: AutomatonState, tokens: torch.Tensor) -> AutomatonState:
+        return regex.advance(state, tokens)
+
+    torch.compiler.reset()
+    try:
+        compiled = torch.compile(step, fullgraph=True, backend=compiler)
+        start = regex.init_state(lk.Context.of([[]], vocabulary_size=4))
+        after = compiled(start, torch.tensor([0]))
+        comer.join()
+    finally:
+        torch.compiler.reset()
+    assert torch.equal(after.state, regex.advance(start, torch.tensor([0])).state)
+    assert regex.bank.tables is not tables
+    assert not others[0].is_dead(others[0].init_state(lk.Context.of([[]], vocabulary_size=4)))

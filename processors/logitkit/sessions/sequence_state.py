@@ -32,7 +32,8 @@ class SequenceState:
 
     - `state[ids]` where B = S = 1, `state[sample, ids]` where B = 1, `state[batch, ids]` where S = 1, else
       `state[batch, sample, ids]`: the last key slices the *characters* of each row's text as Python does. `state.tokens[...]`
-      slices tokens. A step is an error.
+      slices tokens, and may cut through a character: what is left of its bytes stays a token, but is no text. A step is an
+      error.
     - A slice that begins at 0 keeps the cache of its tokens. One that begins later cannot, as its tokens move to other
       positions: it drops the cache with one warning, `CacheDropped`.
     - `state + state` joins row by row; `state + "text"` appends a text to every row.
@@ -123,7 +124,7 @@ class SequenceState:
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """The text of each row, prompt included, special tokens and an unfinished last character left out."""
+        """The text of each row, prompt included, without special tokens, and without bytes at its ends that are no character."""
         tokenizer = TextTokenizer(self.tokenizer)
         return tuple(tokenizer.text(row) for row in self.rows)
 

@@ -69,11 +69,12 @@ def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: Tex
 
 def _boundaries(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> Iterator[tuple[int, int]]:
     """Yield (tokens, characters) where the first tokens are a beginning of the text, longest first; a few at most."""
+    lost = tokenizer.cut_off(ids)
     most = bisect_right(range(len(ids) + 1), len(wanted), key=lambda n: len(tokenizer.decode(ids[:n])))
     most = min(most + MOST_TOKENS_OF_A_CHARACTER, len(ids))
     found = 0
     for count in range(most, -1, -1):
-        before = tokenizer.decode(ids[:count])
+        before = tokenizer.decode(ids[:count])[lost:]
         if wanted.startswith(before):
             yield count, len(before)
             found += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from logitkit.integers import as_integer
@@ -12,6 +12,9 @@ __all__ = ["TextTokenizer"]
 
 # Stands in decoded text for bytes that are no character.
 REPLACEMENT = "\ufffd"
+
+# A character has at most four bytes.
+MOST_LEFT = 3
 
 
 class TextTokenizer:
@@ -38,13 +41,34 @@ class TextTokenizer:
         return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens without a character whose last bytes are not there yet."""
-        text = self.decode(ids)
-        if not text.endswith(REPLACEMENT):
+        """Return the text of tokens, without what is left of a character at either end whose other bytes are elsewhere."""
+        text = self._without_end(ids)
+        if not text.startswith(REPLACEMENT) or self._is_written(ids[: self._size]):
             return text
-        spelled = self.encode(REPLACEMENT)
-        # Somebody may have written that very character.
-        return text if list(ids[-len(spelled) :]) == spelled else text.removesuffix(REPLACEMENT)
+        parts = (self._without_end(ids[n:]) for n in range(1, MOST_LEFT + 1))
+        return _longest(text, parts, str.startswith, str.removeprefix)
+
+    def cut_off(self, ids: Sequence[int]) -> int:
+        """Return how many characters `decode` begins with that `text` leaves out."""
+        decoded = self.decode(ids)
+        if not decoded.startswith(REPLACEMENT) or self.text(ids).startswith(REPLACEMENT):
+            return 0
+        return len(decoded) - len(decoded.lstrip(REPLACEMENT))
+
+    def _without_end(self, ids: Sequence[int]) -> str:
+        text = self.decode(ids)
+        if not text.endswith(REPLACEMENT) or self._is_written(ids[-self._size :]):
+            return text
+        parts = (self.decode(ids[:-n]) for n in range(1, MOST_LEFT + 1))
+        return _longest(text, parts, str.endswith, str.removesuffix)
+
+    def _is_written(self, ids: Sequence[int]) -> bool:
+        """Return whether tokens are those of the character that stands for bytes: somebody may have written it."""
+        return list(ids) == self.encode(REPLACEMENT)
+
+    @property
+    def _size(self) -> int:
+        return len(self.encode(REPLACEMENT))
 
     @property
     def bos_id(self) -> int | None:
@@ -57,6 +81,18 @@ class TextTokenizer:
         names = ("pad_token_id", "eos_token_id")
         found = (as_integer(getattr(self.tokenizer, name, None)) for name in names)
         return next((i for i in found if i is not None), 0)
+
+
+def _longest(
+    text: str, parts: Iterable[str], has: Callable[[str, str], bool], removed: Callable[[str, str], str]
+) -> str:
+    """Return the longest of what is left of a text without the bytes at an end, and of the texts of fewer tokens.
+
+    Some tokenizers give up a whole run of bytes for one that is missing, with the characters in it that are complete.
+    """
+    for _ in range(MOST_LEFT):
+        text = removed(text, REPLACEMENT)
+    return max((one for one in (text, *parts) if not has(one, REPLACEMENT)), key=len, default=text)
 
 
 def _call(function: Callable[..., Any], value: Any, **options: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import Any
 
 import pytest
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.sessions import Session
+from logitkit_adapters.sessions import Session, continuous
 from logitkit_adapters.vllm_session import Session as VllmSession
 
 
@@ -54,3 +55,11 @@ def test_sessions_have_the_same_properties() -> None:
 def test_what_vllm_decides_is_refused_by_name(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         VllmSession(object(), **options)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "mlx_lm", "llama_cpp"])
+def test_each_adapter_offers_sessions_and_generators(engine: str) -> None:
+    module = importlib.import_module(f"logitkit_adapters.{engine}")
+    assert module.Session is Session
+    assert module.continuous is continuous
+    assert {"Session", "continuous"} <= {*module.__all__}

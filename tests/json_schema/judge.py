@@ -33,7 +33,7 @@ for _name, _check in RULES.items():
 
 def judge(schema: Any) -> Validator:
     """Return the validator of a schema, in the dialect that it names (else 2020-12)."""
-    as_judged = exact(translated(schema))
+    as_judged = exact(translated(schema, nullable=not isinstance(schema, dict) or "$schema" not in schema))
     dialect = jsonschema.validators.validator_for(as_judged, default=jsonschema.Draft202012Validator)
     checker = dialect.TYPE_CHECKER.redefine("integer", _is_integer)
     found: Validator = jsonschema.validators.extend(dialect, {"multipleOf": _multiple_of}, type_checker=checker)(
@@ -61,8 +61,8 @@ def exact(value: Any) -> Any:
     return [exact(v) for v in value] if isinstance(value, list) else value
 
 
-def translated(schema: Any) -> Any:
-    """Return a schema whose patterns are Python's, and whose `nullable` is a type."""
+def translated(schema: Any, nullable: bool = True) -> Any:
+    """Return a schema whose patterns are Python's, and whose `nullable` is a type, if it is a keyword."""
     if not isinstance(schema, dict):
         return schema
     found: dict[str, Any] = {}
@@ -71,14 +71,14 @@ def translated(schema: Any) -> Any:
             found[keyword] = python_pattern(value)
         elif keyword in NAMED and isinstance(value, dict):
             pattern = python_pattern if keyword == "patternProperties" else str
-            found[keyword] = {pattern(k): translated(v) for k, v in value.items()}
+            found[keyword] = {pattern(k): translated(v, nullable) for k, v in value.items()}
         elif keyword in LISTS and isinstance(value, list):
-            found[keyword] = [translated(v) for v in value]
+            found[keyword] = [translated(v, nullable) for v in value]
         elif keyword in ONE:
-            found[keyword] = translated(value)
+            found[keyword] = translated(value, nullable)
         else:
             found[keyword] = value
-    if schema.get("nullable") is True and isinstance(schema.get("type"), str):
+    if nullable and schema.get("nullable") is True and isinstance(schema.get("type"), str):
         found["type"] = [schema["type"], "null"]
     return found
 

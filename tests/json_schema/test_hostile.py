@@ -69,6 +69,30 @@ COMPILED: dict[str, tuple[Any, str, str, int]] = {
     ),
     "arrays in arrays": (_nested(100), "[[]]", "[[1]]", 2000),
     "the same again": ({"allOf": [{"type": "string", "maxLength": 3}] * 300}, '"abc"', '"abcd"', 100),
+    "a string of 10,000 characters": (
+        {"type": "string", "maxLength": 10_000},
+        '"' + "é\\n" * 5000 + '"',
+        '"' + "é\\n" * 5000 + 'x"',
+        150_000,
+    ),
+    "a string of 2,000 characters among any others": (
+        {"properties": {"a": {"type": "string", "maxLength": 2000}}},
+        '{"a":"' + "\\u0000" * 2000 + '","b":[]}',
+        '{"a":"' + "x" * 2001 + '"}',
+        30_000,
+    ),
+    "an e-mail address of 254 characters": (
+        {"type": "string", "format": "email", "maxLength": 254},
+        '"' + "a" * 244 + '@[1.2.3.4]"',
+        '"' + "a" * 244 + '@[1.2.3.45]"',
+        5000,
+    ),
+    "a host name of 253 characters": (
+        {"type": "string", "format": "hostname", "maxLength": 253},
+        '"' + ("a" * 62 + ".") * 4 + 'b"',
+        '"' + ("a" * 62 + ".") * 4 + 'bc"',
+        25_000,
+    ),
     "many equal items": (
         {"type": "array", "items": {"type": "array", "items": {"type": "string"}}, "maxItems": 60},
         '[["a"],[]]',

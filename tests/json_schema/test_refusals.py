@@ -122,8 +122,8 @@ REFUSALS = {
         "1",
     ),
     "items that are looked at": Refusal(
-        {"contains": {"type": "string"}, "unevaluatedItems": False},
-        *("#", "unevaluatedItems", "depends on all of them", '["a",1]', "[1]"),
+        {"contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}},
+        *("#", "unevaluatedItems", "those that 'contains' has looked at", '["a",1]', "[1]"),
     ),
     "branches": Refusal({"type": "object", "allOf": _BRANCHES}, "#", "allOf", "multiply", "{}", "1"),
     "sets of names": Refusal(

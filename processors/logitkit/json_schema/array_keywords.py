@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from logitkit.json_schema import checked
 from logitkit.json_schema.arrays import Arrays, Contains
-from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.objects import Site
 from logitkit.json_schema.references import Here, Place
 from logitkit.json_schema.values import Values
@@ -63,7 +63,7 @@ def contains(reader: Reader, here: Here) -> Values:
     """Return the arrays of whose items so many satisfy a schema."""
     least = checked.count(here.place, "minContains") if "minContains" in here.place.value else 1
     most = checked.count(here.place, "maxContains") if "maxContains" in here.place.value else None
-    if least == 0 and most is None:
+    if least == 0 and most is None and not here.track:
         return reader.everything
     value = reader.conjunction(reader.inside(here.place, here.keyword))
     site = Site(here.place.pointer, here.keyword)
@@ -77,11 +77,20 @@ def unevaluated_items(reader: Reader, place: Place, found: Values) -> Values:
     def closed(arrays: Arrays) -> Arrays:
         if arrays.evaluated is None or value == ANYTHING:
             return replace(arrays, evaluated=None)
-        if arrays.contains:
+        # What a negation has found looks at nothing: only the keyword does.
+        looking = {some.value for some in arrays.contains if some.site.keyword == "contains"}
+        if looking and reader.references.dialect.name == "2019-09":
             raise Site(place.pointer, "unevaluatedItems").refuse(
-                "which items `contains` has looked at depends on all of them; say what they are by `items`"
+                "in draft 2019-09 it is not settled whether 'contains' looks at items; say what they are by 'items'"
             )
-        behind = Arrays((ANYTHING,) * arrays.evaluated, value)
+        if len(looking) > 1 or (looking and value != NOTHING):
+            raise Site(place.pointer, "unevaluatedItems").refuse(
+                "which items it is about depends on those that 'contains' has looked at, unless it is false and there is one "
+                "'contains'; say what they are by 'items'"
+            )
+        # Items that are looked at are those that are as it says.
+        rest = looking.pop() if looking else value
+        behind = Arrays((ANYTHING,) * arrays.evaluated, rest)
         return replace(arrays & behind, evaluated=None)
 
     changed = found.with_arrays(closed)

@@ -109,17 +109,18 @@ class Arrays:
         for index, item in enumerate(self.prefix):
             before = (ANYTHING,) * index
             found += [Arrays((*before, wrong), minimum=index + 1) for wrong in negations(item) if item]
-        for wrong in negations(self.items) if self.items else []:
-            if wrong == ANYTHING:
+        for item in negations(self.items) if self.items else []:
+            if item == ANYTHING:
                 found.append(Arrays(minimum=len(self.prefix) + 1))
             else:
                 site = Site("#", "not")
-                found.append(Arrays(contains=(Contains(wrong, 1, None, len(self.prefix), site),)))
+                found.append(Arrays(contains=(Contains(item, 1, None, len(self.prefix), site),)))
         for some in self.contains:
+            wrong = some._replace(site=Site("#", "not"))
             if some.minimum:
-                found.append(Arrays(contains=(some._replace(minimum=0, maximum=some.minimum - 1),)))
+                found.append(Arrays(contains=(wrong._replace(minimum=0, maximum=some.minimum - 1),)))
             if some.maximum is not None:
-                found.append(Arrays(contains=(some._replace(minimum=some.maximum + 1, maximum=None),)))
+                found.append(Arrays(contains=(wrong._replace(minimum=some.maximum + 1, maximum=None),)))
         return found
 
 

@@ -27,7 +27,9 @@ def types(reader: Reader, here: Here) -> Values:
     names = given if isinstance(given, list) else [given]
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         raise checked.wrong(here.place, here.keyword, f"one of {', '.join(_TYPES)}, or a list of them")
-    allowed = frozenset(names) | ({"null"} if here.place.value.get("nullable") is True else set())
+    # Of OpenAPI 3.0, where a type is one name: beside a list it is no keyword.
+    nullable = isinstance(given, str) and here.place.value.get("nullable") is True
+    allowed = frozenset(names) | ({"null"} if nullable else set())
     if "integer" not in allowed or "number" in allowed:
         return reader.everything.of_types(allowed, reader.nothing)
     found = reader.everything.of_types(allowed | {"number"}, reader.nothing)

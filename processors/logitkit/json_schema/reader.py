@@ -99,7 +99,7 @@ class Reader:
         pointer = below(place.pointer, *names)
         if not isinstance(value, dict | bool):
             raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
-        return Place(value, pointer, self.references.base_of(value, place.base))
+        return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
 
     def has(self, place: Place, keyword: str) -> bool:
         """Whether a schema has a keyword, and it is not dropped."""
@@ -261,7 +261,7 @@ class Reader:
 
     def _keywords(self, place: Place, track: bool) -> Values:
         schema = place.value
-        if self.references.ref_alone and "$ref" in schema:
+        if self.references.dialect.ref_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
         track = track or any(self.has(place, keyword) for keyword in _LAST)
         before = self._drops

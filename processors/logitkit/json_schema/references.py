@@ -7,11 +7,9 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.dialect import Dialect
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
 from logitkit.json_schema.pointer import below, names_of
-
-# Drafts in which nothing beside `$ref` counts.
-_REF_ALONE = ("draft-04", "draft-05", "draft-06", "draft-07")
 
 
 class Place(NamedTuple):
@@ -48,16 +46,14 @@ class References:
 
     Args:
         root: The whole document.
-        identifier: The keyword that identifies a schema.
-        ref_alone: Whether nothing beside `$ref` counts, as in old drafts.
+        dialect: What it is written in.
         resources: The schemas with an identifier.
         anchors: The schemas with an anchor, by their resource's identifier and the anchor's name.
         dynamic: The schemas with a dynamic anchor, by its name.
     """
 
     root: Place
-    identifier: str
-    ref_alone: bool
+    dialect: Dialect
     resources: dict[str, Place]
     anchors: dict[tuple[str, str], Place]
     dynamic: dict[str, list[Place]]
@@ -69,17 +65,9 @@ class References:
         Raises:
             UnsupportedSchema: It is written in a language of its own.
         """
-        dialect = document.get("$schema", "") if isinstance(document, dict) else ""
-        if not isinstance(dialect, str) or (dialect and "://json-schema.org/" not in dialect):
-            raise UnsupportedSchema(f"{dialect!r} is unknown; known are those of json-schema.org", "#", "$schema")
-        if "draft-03" in dialect:
-            raise UnsupportedSchema(
-                "draft 3 has other keywords, such as 'extends'; known are draft 4 and later", "#", "$schema"
-            )
-        old = any(draft in dialect for draft in _REF_ALONE)
-        root = Place(document, "#", "")
-        identifier = "id" if "draft-04" in dialect else "$id"
-        found = cls(root, identifier, old, {"": root}, {}, {})
+        dialect = Dialect.of(document)
+        root = Place(dialect.known(document), "#", "")
+        found = cls(root, dialect, {"": root}, {}, {})
         found._look_through()
         return found
 
@@ -121,8 +109,8 @@ class References:
 
     def base_of(self, value: object, base: str) -> str:
         """Return what references in a schema are relative to, given that of what it stands in."""
-        identity = value.get(self.identifier) if isinstance(value, dict) else None
-        if not isinstance(identity, str) or (self.ref_alone and "$ref" in value):  # type: ignore[operator]
+        identity = value.get(self.dialect.identifier) if isinstance(value, dict) else None
+        if not isinstance(identity, str) or (self.dialect.ref_alone and "$ref" in value):  # type: ignore[operator]
             return base
         return urldefrag(_joined(base, identity))[0]
 
@@ -137,14 +125,15 @@ class References:
                 raise UnsupportedSchema(f"{reference!r} leads nowhere: there is no {name!r}", place.pointer, keyword)
             pointer = below(pointer, name)
             base = self.base_of(value, base)
-        return Place(value, pointer, base)
+        return Place(self.dialect.known(value), pointer, base)
 
     def _look_through(self) -> None:
         todo = [self.root]
         seen = set()
         while todo:
-            place = todo.pop()
-            value, pointer, base = place
+            value, pointer, base = todo.pop()
+            value = self.dialect.known(value)
+            place = Place(value, pointer, base)
             if not isinstance(value, dict) or (id(value), base) in seen:
                 continue
             seen.add((id(value), base))
@@ -156,8 +145,8 @@ class References:
                 if pointer == "#":
                     # What is relative to no identifier is relative to the root's.
                     self.resources[""] = place
-            identity = value.get(self.identifier)
-            if isinstance(identity, str) and "#" in identity and not (self.ref_alone and "$ref" in value):
+            identity = value.get(self.dialect.identifier)
+            if isinstance(identity, str) and "#" in identity and not (self.dialect.ref_alone and "$ref" in value):
                 # The spelling of anchors before there was a keyword for them.
                 self.anchors.setdefault((base, urldefrag(identity)[1]), place)
             for keyword in ("$anchor", "$dynamicAnchor"):

@@ -1,0 +1,95 @@
+"""Which keywords the draft has that a document names: those that came later say nothing there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from logitkit.errors import UnsupportedSchema
+
+# The keywords that each draft has added, oldest first.
+_ADDED = {
+    "draft-04": frozenset[str](),
+    "draft-05": frozenset[str](),
+    "draft-06": frozenset({"const", "contains", "propertyNames"}),
+    "draft-07": frozenset({"if"}),
+    "2019-09": frozenset(
+        {
+            *("$anchor", "$recursiveRef", "dependentRequired", "dependentSchemas", "maxContains", "minContains"),
+            *("unevaluatedItems", "unevaluatedProperties"),
+        }
+    ),
+    "2020-12": frozenset({"$dynamicAnchor", "$dynamicRef", "prefixItems"}),
+}
+# What no draft has: it is of OpenAPI 3.0, whose documents name none.
+_OF_NONE = frozenset({"nullable"})
+# Up to this one, nothing beside `$ref` counts.
+_LAST_REF_ALONE = "draft-07"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dialect:
+    """The language that a document is written in.
+
+    Args:
+        name: The draft, as its identifier has it; empty where the document names none, which may then have all keywords.
+
+    Example:
+        >>> Dialect("draft-07").known({"prefixItems": [True], "minItems": 1})
+        {'minItems': 1}
+    """
+
+    name: str
+    _unknown: frozenset[str] = field(init=False)
+    _known: dict[int, tuple[Any, Any]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        drafts = [*_ADDED]
+        later = drafts[drafts.index(self.name) + 1 :] if self.name in _ADDED else []
+        unknown = frozenset(keyword for draft in later for keyword in _ADDED[draft])
+        if self.name:
+            unknown |= _OF_NONE
+        if self.name == "2020-12":
+            unknown |= {"$recursiveRef"}
+        object.__setattr__(self, "_unknown", unknown)
+
+    @classmethod
+    def of(cls, document: Any) -> Dialect:
+        """Return the dialect that a document names.
+
+        Raises:
+            UnsupportedSchema: It is not known.
+        """
+        named = document.get("$schema", "") if isinstance(document, dict) else ""
+        if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
+            raise UnsupportedSchema(f"{named!r} is unknown; known are those of json-schema.org", "#", "$schema")
+        if "draft-03" in named:
+            raise UnsupportedSchema(
+                "draft 3 has other keywords, such as 'extends'; known are draft 4 and later", "#", "$schema"
+            )
+        return cls(next((draft for draft in _ADDED if draft in named), "2020-12" if named else ""))
+
+    @property
+    def ref_alone(self) -> bool:
+        """Whether nothing beside `$ref` counts."""
+        return self.name in _ADDED and [*_ADDED].index(self.name) <= [*_ADDED].index(_LAST_REF_ALONE)
+
+    @property
+    def identifier(self) -> str:
+        """The keyword that identifies a schema."""
+        return "id" if self.name == "draft-04" else "$id"
+
+    def known(self, value: Any) -> Any:
+        """Return a schema without what its dialect does not know; always the same of one schema."""
+        if not isinstance(value, dict):
+            return value
+        without = self._unknown.intersection(value)
+        flags = [k for k in ("exclusiveMaximum", "exclusiveMinimum") if not isinstance(value.get(k, True), bool)]
+        if self.name in ("draft-04", "draft-05"):
+            without = without.union(flags)
+        if not without:
+            return value
+        if id(value) not in self._known:
+            # Kept with the schema itself, whose identity it goes by.
+            self._known[id(value)] = value, {k: v for k, v in value.items() if k not in without}
+        return self._known[id(value)][1]

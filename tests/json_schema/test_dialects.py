@@ -1,0 +1,106 @@
+"""A document that names its draft has the keywords of that draft: later ones say nothing there, as `jsonschema` has it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.json_schema.acceptance import acceptor
+from tests.json_schema.judge import judge
+
+DRAFTS = {
+    "4": "http://json-schema.org/draft-04/schema#",
+    "6": "http://json-schema.org/draft-06/schema#",
+    "7": "http://json-schema.org/draft-07/schema#",
+    "2019": "https://json-schema.org/draft/2019-09/schema",
+    "2020": "https://json-schema.org/draft/2020-12/schema",
+}
+ORDER = [*DRAFTS]
+
+# Each with the first draft that has its keyword, and a value that the keyword forbids.
+KEYWORDS: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "type": ("4", {"type": "string"}, 1),
+    "additionalProperties": ("4", {"additionalProperties": False}, {"a": 1}),
+    "minimum": ("4", {"minimum": 2}, 1),
+    "const": ("6", {"const": 2}, 1),
+    "contains": ("6", {"contains": {"type": "string"}}, [1]),
+    "propertyNames": ("6", {"propertyNames": {"maxLength": 1}}, {"ab": 1}),
+    "exclusiveMinimum": ("6", {"exclusiveMinimum": 2}, 2),
+    "exclusiveMaximum": ("6", {"minimum": 0, "exclusiveMaximum": 2}, 2),
+    "if": ("7", {"if": {"type": "string"}, "then": {"minLength": 2}}, "a"),
+    "else": ("7", {"if": {"type": "string"}, "else": False}, 1),
+    "dependentRequired": ("2019", {"dependentRequired": {"a": ["b"]}}, {"a": 1}),
+    "dependentSchemas": ("2019", {"dependentSchemas": {"a": {"required": ["b"]}}}, {"a": 1}),
+    "minContains": ("2019", {"contains": {"type": "string"}, "minContains": 2}, ["a"]),
+    "maxContains": ("2019", {"contains": {"type": "string"}, "maxContains": 1}, ["a", "b"]),
+    "unevaluatedProperties": ("2019", {"properties": {"a": {}}, "unevaluatedProperties": False}, {"b": 1}),
+    "unevaluatedItems": ("2019", {"unevaluatedItems": False}, [1]),
+    "beside $ref": ("2019", {"$ref": "#/definitions/s", "definitions": {"s": {"maxLength": 3}}, "minLength": 2}, "a"),
+    "prefixItems": ("2020", {"prefixItems": [{"type": "string"}]}, [1]),
+    "$dynamicRef": ("2020", {"$dynamicRef": "#n", "$defs": {"n": {"$dynamicAnchor": "n", "type": "string"}}}, 1),
+}
+
+
+def below(schema: dict[str, Any], where: str) -> tuple[dict[str, Any], Any]:
+    """Put a schema where it applies to the value itself, or to a part of it."""
+    return {
+        "whole": (schema, lambda value: value),
+        "member": ({"properties": {"m": schema}}, lambda value: {"m": value}),
+        "definition": ({"$ref": "#/definitions/d", "definitions": {"d": schema}}, lambda value: value),
+    }[where]
+
+
+# What is referred to is at the root.
+PLACES = [
+    (keyword, where)
+    for keyword, (_, schema, _) in KEYWORDS.items()
+    for where in ("whole", "member", "definition")
+    if where == "whole" or "#" not in json.dumps(schema)
+]
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize(("keyword", "where"), PLACES)
+def test_keywords_count_from_their_draft_on(keyword: str, draft: str, where: str) -> None:
+    since, inner, forbidden = KEYWORDS[keyword]
+    schema, around = below(inner, where)
+    schema = {"$schema": DRAFTS[draft], **schema}
+    value = around(forbidden)
+    accepted = acceptor(schema)(json.dumps(value, separators=(",", ":")))
+    assert accepted == judge(schema).is_valid(value)
+    assert accepted == (ORDER.index(draft) < ORDER.index(since))
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_without_a_draft_all_count(keyword: str) -> None:
+    _, schema, forbidden = KEYWORDS[keyword]
+    assert not acceptor(schema)(json.dumps(forbidden, separators=(",", ":")))
+
+
+@pytest.mark.parametrize(
+    ("schema", "nullable"),
+    [
+        ({"type": "string", "nullable": True}, True),
+        ({"type": "string", "nullable": False}, False),
+        # A list of types is nothing that OpenAPI 3.0 has.
+        ({"type": ["string"], "nullable": True}, False),
+        ({"type": ["string", "null"], "nullable": False}, True),
+        # Nothing but a type is widened.
+        ({"nullable": True, "enum": ["a"]}, False),
+        ({"type": "string", "nullable": True, "enum": ["a"]}, False),
+        ({"type": "string", "nullable": True, "enum": ["a", None]}, True),
+        ({"allOf": [{"type": "string"}], "nullable": True}, False),
+        ({"$ref": "#/$defs/s", "$defs": {"s": {"type": "string"}}, "nullable": True}, False),
+        # No draft has it.
+        ({"$schema": DRAFTS["2020"], "type": "string", "nullable": True}, False),
+        ({"$schema": DRAFTS["4"], "properties": {}, "type": "string", "nullable": True}, False),
+    ],
+    ids=str,
+)
+def test_nullable(schema: Any, nullable: bool) -> None:
+    accepts = acceptor(schema)
+    assert accepts("null") == nullable
+    assert accepts('"a"')
+    assert judge(schema).is_valid(None) == nullable

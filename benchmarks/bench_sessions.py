@@ -114,12 +114,10 @@ def report(result: dict[str, Any]) -> str:
 
 
 def summary(result: dict[str, Any]) -> list[str]:
-    """Return the table of the documentation: of the engine's own ways that with the soonest first token."""
-    lines = [
-        "| engine | chats | positions fed | | | first token, ms | | | all turns, s | | |",
-        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
-        "| | |" + " nothing kept | engine's own | session |" * 3,
-    ]
+    """Return the table of the documentation, of the engine's own ways that with the soonest first token, and where it is ahead."""
+    titles = [f"{what}: nothing kept | own | session" for what in ("positions fed", "first token, ms", "all turns, s")]
+    lines = [f"| engine | chats | {' | '.join(titles)} |", "|---|---|" + "---:|" * 9]
+    behind: dict[str, list[str]] = {"the first token": [], "all turns": []}
     for engine, measured in result.items():
         for case, found in measured["cases"].items():
             own = min(
@@ -131,7 +129,13 @@ def summary(result: dict[str, Any]) -> list[str]:
             totals = " | ".join(f"{row['total_s']:.2f}" for row in rows)
             chats = "one" if CASES[case] == 1 else "three in turns"
             lines.append(f"| {engine} | {chats} | {positions} | {firsts} | {totals} |")
-    return [*lines, "", *(f"{measured['conditions']}" for measured in result.values())]
+            for what, key in (("the first token", "median_first_token_s"), ("all turns", "total_s")):
+                over = found[OURS][key] / found[own][key] - 1
+                if over > 0:
+                    behind[what].append(f"{engine}, {chats} ({over:.0%})")
+    losses = "; ".join(f"{what}: {', '.join(cases) or 'nowhere'}" for what, cases in behind.items())
+    conditions = [f"- {measured['conditions']}" for measured in result.values()]
+    return [*lines, "", f"Where a session takes longer than the engine's own way: {losses}.", "", *conditions]
 
 
 def main() -> None:

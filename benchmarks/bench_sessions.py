@@ -114,7 +114,7 @@ def report(result: dict[str, Any]) -> str:
 
 
 def summary(result: dict[str, Any]) -> list[str]:
-    """Return the table of the documentation, of the engine's own ways that with the soonest first token, and where it is ahead."""
+    """Return the table of the documentation, with the soonest of the engine's own ways, and where that is ahead."""
     titles = [f"{what}: nothing kept | own | session" for what in ("positions fed", "first token, ms", "all turns, s")]
     lines = [f"| engine | chats | {' | '.join(titles)} |", "|---|---|" + "---:|" * 9]
     behind: dict[str, list[str]] = {"the first token": [], "all turns": []}

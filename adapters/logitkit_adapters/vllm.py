@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.automata.budget import one_budget
 from logitkit.errors import BankFull, ConfigurationError
 from logitkit_adapters.vllm_beam_search import beam_search
 from logitkit_adapters.vllm_compiled import share_compiled
@@ -106,7 +107,9 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
         if config is None:
             return
         try:
-            _configurations_of(engine_of_caller()).processor(config)
+            # While one request is admitted, all others wait: its processors together may cost what a pattern may.
+            with one_budget():
+                _configurations_of(engine_of_caller()).processor(config)
         except BankFull as error:
             raise ConfigurationError(str(error)) from None
 

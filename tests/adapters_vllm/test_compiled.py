@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.automata.shared import shared_by
+from tests.adapters_vllm import engine
 
 TOKENS = [b"a", b"b", b"ab", b"cd", None]
 
@@ -30,10 +32,10 @@ def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[lk.V
     shared_by(made).files = None
 
 
-def share(vocabulary: lk.Vocabulary, engine: str) -> Any:
+def share(vocabulary: lk.Vocabulary, name: str) -> Any:
     from logitkit_adapters.vllm_compiled import share_compiled
 
-    share_compiled(vocabulary, SimpleNamespace(instance_id=engine))
+    share_compiled(vocabulary, SimpleNamespace(instance_id=name))
     return shared_by(vocabulary).files
 
 
@@ -66,3 +68,13 @@ def test_the_folder_goes_with_the_process_that_knew_it(
 
 def test_an_engine_without_a_name_shares_nothing(vocabulary: lk.Vocabulary) -> None:
     assert share(vocabulary, "") is None
+
+
+def test_the_worker_of_an_engine_finds_what_the_front_end_compiled(tmp_path: Path) -> None:
+    patterns = ["[a-z]{3}", r"[0-9](,[0-9]){2}", "x|yz"]
+    processes = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+    found = engine.run_script("tests.adapters_vllm.compiling", {"patterns": patterns}, tmp_path / "out.json", processes)
+    assert found["here"] == ["compiles"] * 3
+    assert found["elsewhere"] == ["finds"] * 3
+    for pattern, text in zip(patterns, found["texts"], strict=True):
+        assert re.fullmatch(pattern, text)

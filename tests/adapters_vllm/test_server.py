@@ -88,6 +88,13 @@ def test_many_requests_at_once(client: Any) -> None:
         ('{"regex": "(a|b)*a(a|b){40}"}', "more than 50000 states"),
         ('{"top_k": "5"}', "allowed is an integer from 0"),
         ('{"ban_tokens": [99999]}', "config['ban_tokens'][0] is 99999; allowed is an integer from 0 to"),
+        (json.dumps({"banned_strings": ["ab" * 50_000]}), "takes more than 7000000 steps"),
+        (json.dumps({"stop_strings": ["x" * 1_000_000]}), "more than 50000 states"),
+        (json.dumps({"regex": "x" * 1_000_000}), "more than 50000 states"),
+        (json.dumps({"top_k": "9" * 1_000_000}), "allowed is an integer"),
+        (json.dumps({"y" * 1_000_000: 1}), "unknown key"),
+        ("[" * 1_000_000, "JSON that cannot be read"),
+        (" " * 1_100_000, "allowed are up to"),
         ("{", "no JSON"),
         ("[1]", "give an object"),
         (5, "logitkit is a int"),
@@ -97,6 +104,7 @@ def test_many_requests_at_once(client: Any) -> None:
         ('{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}', "closing is 2, but a whole text"),
         ({"regex": "a"}, ""),  # vLLM itself takes no objects here
     ],
+    ids=lambda value: repr(value)[:40],
 )
 def test_bad_parameters_are_bad_requests(client: Any, config: Any, message: str) -> None:
     import openai

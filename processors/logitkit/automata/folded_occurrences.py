@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from logitkit.automata.limits import Limits
-from logitkit.automata.occurrences import Occurrences, linked
+from logitkit.automata.occurrences import STEPS_OF_LEVEL, Occurrences, linked
 from logitkit.patterns.case_folding import case_table
 
 
@@ -24,8 +24,9 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
         limits: Bound on the number of states.
 
     Raises:
-        PatternTooLarge: There are more states than allowed.
+        PatternTooLarge: There are more states than allowed, or a text is too long.
     """
+    limits.check_length(max(map(len, texts), default=0), STEPS_OF_LEVEL)
     variants = _variants(texts)
     tree = _Tree(limits)
     ends: dict[int, int] = {}

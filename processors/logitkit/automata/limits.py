@@ -52,6 +52,11 @@ limits=Limits(states=...) with a larger number
                 "limits=Limits(states=...) with a larger number"
             )
 
+    def check_length(self, longest: int, steps: int) -> None:
+        """Raise `PatternTooLarge` if a text is too long to be read byte by byte, at so many steps for each."""
+        self.check_states(longest + 1)
+        self.spend(longest * steps)
+
     def check_work(self, steps: int) -> None:
         """Raise `PatternTooLarge` if more steps were taken than allowed, with those that were spent before."""
         if steps + spent() > self.work:

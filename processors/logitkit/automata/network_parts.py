@@ -77,17 +77,24 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
 
 
 def has_calls(tree: Node) -> bool:
-    """Whether a tree calls anything."""
+    """Whether a tree calls anything; what stands in it many times is looked at once."""
+    return _has_calls(tree, set())
+
+
+def _has_calls(tree: Node, seen: set[int]) -> bool:
+    if id(tree) in seen:
+        return False
+    seen.add(id(tree))
     match tree:
         case Call():
             return True
         case Concat(inside) | Alternate(inside):
-            return any(has_calls(node) for node in inside if type(node) is not Characters)
+            return any(_has_calls(node, seen) for node in inside if type(node) is not Characters)
         case Repeat(node):
-            return has_calls(node)
+            return _has_calls(node, seen)
         case _:
             return hasattr(tree, "moves") and any(
-                has_calls(label) for row in tree.moves for label, _ in row if not isinstance(label, CharSet)
+                _has_calls(label, seen) for row in tree.moves for label, _ in row if not isinstance(label, CharSet)
             )
 
 

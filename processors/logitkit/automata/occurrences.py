@@ -17,6 +17,9 @@ from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa, F
 from logitkit.automata.limits import Limits
 from logitkit.automata.trie import Trie
 
+# What a byte of the longest text costs, however few texts there are.
+STEPS_OF_LEVEL = 200
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Occurrences:
@@ -41,8 +44,9 @@ class Occurrences:
         """Build the automaton of any number of texts, none of them empty; equal texts count as the first.
 
         Raises:
-            PatternTooLarge: There are more states than allowed.
+            PatternTooLarge: There are more states than allowed, or a text is too long.
         """
+        limits.check_length(max(map(len, texts), default=0), STEPS_OF_LEVEL)
         trie = Trie.of(texts)
         longest = np.full(len(trie), -1, np.int64)
         # In reverse, so that of equal texts the first is written last.

@@ -64,16 +64,27 @@ def positions_of(tree: Node, limits: Limits) -> Positions:
 
 
 def count_positions(tree: Node) -> int:
-    """Count the characters of a tree with all counted repetitions written out."""
+    """Count the characters of a tree with all counted repetitions written out; what stands in it many times is counted once."""
+    return _count(tree, {})
+
+
+def _count(tree: Node, known: dict[int, int]) -> int:
+    found = known.get(id(tree))
+    if found is None:
+        found = known[id(tree)] = _count_of(tree, known)
+    return found
+
+
+def _count_of(tree: Node, known: dict[int, int]) -> int:
     match tree:
         case Characters() | Call():
             return 1
         case Concat(parts) | Alternate(parts):
-            return sum([1 if type(part) is Characters else count_positions(part) for part in parts])
+            return sum([1 if type(part) is Characters else _count(part, known) for part in parts])
         case Repeat(node, minimum, maximum):
-            return count_positions(node) * _copies(minimum, maximum)
+            return _count(node, known) * _copies(minimum, maximum)
         case Graph(moves):
-            return sum(count_positions(node) for row in moves for node, _ in row)
+            return sum([_count(node, known) for row in moves for node, _ in row])
         case Machine(moves):
             return sum(map(len, moves))
         case _:

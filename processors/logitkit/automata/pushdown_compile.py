@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.automata.behaviours import Behaviours, Ints
+from logitkit.automata.budget import spend
 from logitkit.automata.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.automata.closing_cost import UNREACHABLE, closing_costs
 from logitkit.automata.compile import token_automaton
@@ -18,7 +19,7 @@ from logitkit.automata.outcome_table import OutcomeTable
 from logitkit.automata.pushdown_automaton import Nesting, PushdownAutomaton
 from logitkit.automata.suffix_behaviours import SuffixBehaviours
 from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.automata.token_classes import classes_by_level
+from logitkit.automata.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary import Vocabulary
 
@@ -103,6 +104,7 @@ def pushdown_automaton(
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
+    spend(store.work + len(class_of) // IDS_A_STEP)
     accepting = np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)])
     made = TokenAutomaton.of(class_of, table.behaviours, accepting, dfa.start, vocabulary.eos_ids, vocabulary.pad_id)
     nesting = Nesting(

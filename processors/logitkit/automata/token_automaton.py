@@ -169,9 +169,10 @@ class TokenAutomaton:
         return digest.hexdigest()
 
     @cached_property
-    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview]:
+    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview, memoryview]:
         # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
-        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target)
+        fallback = np.zeros(0, np.int64) if self.fallback is None else self.fallback
+        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, fallback)
         return tuple(memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
 
     def next(self, state: int, token: int) -> int:
@@ -185,13 +186,20 @@ class TokenAutomaton:
 
     def target(self, state: int, symbol: int) -> int:
         """Return where a class leads from a live state."""
-        _, default, row_start, row_class, row_target = self._scalars
-        for at in (state,) if self.fallback is None else self.chain(state):
+        _, default, row_start, row_class, row_target, fallback = self._scalars
+        at = state
+        while True:
             end = row_start[at + 1]
             place = bisect_left(row_class, symbol, row_start[at], end)
             if place < end and row_class[place] == symbol:
-                return state if row_target[place] == STAY else int(row_target[place])
-        return state if default[symbol] == STAY else int(default[symbol])
+                found: int = row_target[place]
+                break
+            below = fallback[at] if fallback else at
+            if below == at:
+                found = default[symbol]
+                break
+            at = below
+        return state if found == STAY else found
 
     def chain(self, state: int) -> list[int]:
         """Return a state and all that it falls back to, one after another."""

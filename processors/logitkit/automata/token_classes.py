@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from logitkit.automata.behaviour_store import BehaviourStore
 from logitkit.automata.behaviours import Behaviours, Ints, Moves
+from logitkit.automata.budget import spend
 from logitkit.automata.byte_dfa import ByteDfa
 from logitkit.automata.limits import Limits
 from logitkit.automata.ranges import expand
@@ -28,6 +29,8 @@ from logitkit.automata.trie import GROUP_OF_BYTE, Trie
 SMALL_LEVEL = 3000
 DEAR = 12
 UNKNOWN = -1
+# So many ids of the vocabulary take as long as one other step.
+IDS_A_STEP = 8
 ALL_GROUPS = np.uint32(2**32 - 1)
 
 
@@ -55,7 +58,10 @@ def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     """
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    return classes_by_level(BehaviourStore(Moves.of(dfa), limits, work), dfa.byte_class, trie)
+    store = BehaviourStore(Moves.of(dfa), limits, work)
+    found = classes_by_level(store, dfa.byte_class, trie)
+    spend(store.work + len(found.class_of) // IDS_A_STEP)
+    return found
 
 
 class Store(Protocol):

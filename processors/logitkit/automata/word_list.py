@@ -14,6 +14,9 @@ from logitkit.automata.ranges import expand
 from logitkit.automata.trie import Trie
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Node
 
+# What a byte of the longest text costs, however few texts there are.
+STEPS_OF_LEVEL = 300
+
 
 def texts_of(tree: Node) -> list[bytes] | None:
     """Return the texts that a syntax tree is a choice of, in UTF-8, or None if it is anything else."""
@@ -49,8 +52,9 @@ def word_list_dfa(texts: Sequence[bytes], limits: Limits) -> ByteDfa:
     Their trie is merged from the leaves up: nodes of equal height are one state if they accept alike and have equal states below.
 
     Raises:
-        PatternTooLarge: There are more states than allowed.
+        PatternTooLarge: There are more states than allowed, or a text is too long.
     """
+    limits.check_length(max(map(len, texts), default=0), STEPS_OF_LEVEL)
     # The trie has no place for the empty text, which is the root's.
     trie = Trie.of([t or None for t in texts])
     count = len(trie)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from logitkit.automata.behaviours import Behaviours, merge, starts
 from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.dead_ends import without_dead_ends
 from logitkit.automata.token_automaton import TokenAutomaton
 from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
 from logitkit.errors import ConfigurationError
@@ -64,22 +63,25 @@ class Dfa(AutomatonConstraint):
 
     def _compile(self) -> TokenAutomaton:
         number: dict[Hashable, int] = {self.start: FIRST_STATE}
-        moves: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        sources: dict[Hashable, list[Hashable]] = defaultdict(list)
         for (source, token), target in self.transitions.items():
             self._check_id(source, token)
             for state in (source, target):
                 number.setdefault(state, FIRST_STATE + len(number))
-            moves[token].append((number[source], number[target]))
-        states = FIRST_STATE + len(number)
-        accepting = np.zeros(states, bool)
+            sources[target].append(source)
+        accepting = np.zeros(FIRST_STATE + len(number), bool)
         accepting[[number[state] for state in self.accepting if state in number]] = True
+        alive = _with_sources([state for state in self.accepting if state in number], sources)
+        if self.start not in alive:
+            raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
+        moves: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for (source, token), target in self.transitions.items():
+            if target in alive:
+                moves[token].append((number[source], number[target]))
         pairs = np.array([pair for run in moves.values() for pair in sorted(run)], np.int64).reshape(-1, 2)
         table = Behaviours(
             np.zeros(len(moves), np.int64), starts(np.array([len(run) for run in moves.values()], np.int64)), *pairs.T
         )
-        table, alive = without_dead_ends(table, accepting)
-        if not alive[FIRST_STATE]:
-            raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
         table, class_of_move = merge(table)
         class_of = np.zeros(self.vocabulary.size, np.int64)
         class_of[list(moves)] = class_of_move
@@ -97,6 +99,16 @@ class Dfa(AutomatonConstraint):
                 f"the transition from {source!r} reads the EOS id {token}; EOS is legal in accepting states by itself, so list "
                 "the state in accepting instead"
             )
+
+
+def _with_sources(states: Sequence[Hashable], sources: Mapping[Hashable, Sequence[Hashable]]) -> set[Hashable]:
+    """Return some states and all from which one of them is reached."""
+    found, todo = set(states), list(states)
+    while todo:
+        fresh = [source for source in sources.get(todo.pop(), ()) if source not in found]
+        found.update(fresh)
+        todo += fresh
+    return found
 
 
 def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:

@@ -57,7 +57,8 @@ class Intersection(AutomatonConstraint):
         if any(part.vocabulary != vocabulary for part in self.parts[1:]):
             raise ConfigurationError("the constraints of a chain have different vocabularies; make them with one")
         object.__setattr__(self, "vocabulary", vocabulary)
-        automata = [part.automaton for part in self.parts]
+        # What is asked for twice is so once.
+        automata = [*{part.automaton.content_key: part.automaton for part in self.parts}.values()]
         key = (Intersection, tuple(a.content_key for a in automata), self.limits)
         object.__setattr__(self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata)))
 

@@ -1,72 +1,27 @@
-"""The command `logitkit`: what the demo prints holds, and whatever goes wrong is one message and a status."""
+"""The command `logitkit`: what the demo prints holds."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import resource
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import logitkit
 import logitkit_adapters.cli
 import logitkit_adapters.demo.cases
-from logitkit.errors import PatternSyntaxError
 from logitkit_adapters.cli import main
 from logitkit_adapters.demo.cases import own_case, shipped_cases
 from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.contact import Contact
 from logitkit_adapters.demo.run import run_demo
-from logitkit_adapters.demo.table import Cell, columns, quoted, visible, width
+from logitkit_adapters.demo.table import width
 from logitkit_adapters.demo.transformers_engine import TransformersEngine
-
-ROOTS = [str(Path(module.__file__).parents[1]) for module in (logitkit, logitkit_adapters.cli) if module.__file__]
-# A test runner in the background ignores Ctrl-C, and would hand that down.
-ANSWER_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-NO_NETWORK = """
-import socket
-def refuse(*_): raise AssertionError("the demo asked for the network")
-socket.socket.connect = socket.getaddrinfo = refuse
-"""
-MAIN = "import sys; from logitkit_adapters.cli import main; sys.exit(main())"
-
-
-def start(*arguments: str, before: str = "", **environment: str) -> subprocess.Popen[str]:
-    """Start the command in a Python of its own, with code that runs before."""
-    return subprocess.Popen(
-        [sys.executable, "-W", "error::UserWarning", "-c", f"{before}\n{MAIN}", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(ROOTS), "PYTHONIOENCODING": "utf-8", **environment},
-    )
-
-
-class Screen(io.StringIO):
-    """A terminal, or none, in some encoding."""
-
-    encoding = "utf-8"
-
-    def __init__(self, terminal: bool, encoding: str = "utf-8") -> None:
-        super().__init__()
-        self.terminal, self.encoding = terminal, encoding
-
-    def isatty(self) -> bool:
-        return self.terminal
+from tests.adapters.cli_process import NO_NETWORK, Screen, start
 
 
 @pytest.fixture(scope="module")
@@ -258,193 +213,3 @@ def test_invalid_text_is_found_without_logitkit() -> None:
         torch.set_num_threads(1)
     assert asked == [("aaa", 1)]
     assert "✗ 'aaa'" in screen.getvalue()
-
-
-@pytest.mark.parametrize("pattern", ["(", "ab)c", r"(a)\2", "[z-a]", "x{3,1}", "a\n(b"])
-def test_bad_pattern_shows_where(pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(PatternSyntaxError) as found:
-        logitkit.Regex(pattern, logitkit.Vocabulary([b"a", None], eos_ids=[1]))
-    assert main(["demo", "--regex", pattern, "--prompt", "x"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    progress, message = err.split("\n", 1)
-    assert progress.endswith(" ...")
-    assert message == f"logitkit: {found.value}\n"
-    _, shown, caret = message.splitlines()
-    assert re.fullmatch(r" +\^", caret)
-    assert len(caret) <= len(shown) + 1
-
-
-def own(*arguments: str, regex: str = "a", prompt: str = "x") -> list[str]:
-    return ["demo", f"--regex={regex}", f"--prompt={prompt}", *arguments]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "name a command, such as `logitkit demo`"),
-        (["dmeo"], "invalid choice: 'dmeo'"),
-        (["demo", "--verbose"], "unrecognized arguments: --verbose"),
-        (["demo", "--regex", "a"], "give --regex and --prompt together"),
-        (["demo", "--prompt", "a"], "give --regex and --prompt together"),
-        (["demo", "--beams", "2"], "--beams and --max-new-tokens go with --regex and --prompt"),
-        (own("--beams", "0"), "'0' is not a whole number from 1 to 64"),
-        (own("--beams", "many"), "'many' is not a whole number from 1 to 64"),
-        (own("--max-new-tokens", "1e3"), "'1e3' is not a whole number from 1 to 1024"),
-        (own(prompt="very " * 3000), "positions; give a shorter prompt, or ask for fewer new tokens"),
-        (own(prompt="caf\udce9"), "not valid UTF-8 at position 3"),
-        (own(regex="[01]*1[01]{40}"), "limits"),
-        (own(regex="a(?!a)a"), "no text"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    arguments: Sequence[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.endswith(" ...")]
-    assert len(lines) == 1
-    assert lines[0].startswith("logitkit")
-    assert message in lines[0]
-
-
-def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"logitkit {logitkit.__version__}\n"
-    assert main(["--help"]) == 0
-    assert "demo" in capsys.readouterr().out
-    assert main(["demo", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert all(option in out for option in ("--regex", "--prompt", "--max-new-tokens", "--beams"))
-
-
-def test_arguments_are_read_before_anything_is_loaded() -> None:
-    process = start("demo", "--help", before="import sys; sys.modules['torch'] = sys.modules['transformers'] = None")
-    out, err = process.communicate()
-    assert (process.returncode, err) == (0, "")
-    assert "--regex" in out
-
-
-MISSING = {
-    "transformers": "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'",
-    "mlx_lm": "logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'",
-    "llama_cpp": "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'",
-}
-
-
-@pytest.mark.parametrize("arguments", [[], own("--beams", "2")])
-def test_missing_engines_are_named_with_what_installs_them(arguments: list[str]) -> None:
-    before = f"import sys; sys.modules.update(dict.fromkeys({list(MISSING)}))"
-    process = start(*(arguments or ["demo"]), before=before)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
-    able = ["transformers"] if arguments else list(MISSING)
-    assert err.splitlines()[1:] == [f"logitkit: {'; or '.join(MISSING[name] for name in able)}"]
-
-
-@pytest.mark.parametrize(
-    ("name", "left"),
-    [
-        ("transformers", ["llama-cpp-python"]),  # which mlx-lm needs itself
-        ("mlx_lm", ["transformers", "llama-cpp-python"]),
-        ("llama_cpp", ["transformers", "mlx-lm"]),
-    ],
-)
-def test_an_engine_may_be_missing(name: str, left: list[str]) -> None:
-    process = start(*own(regex="a{3}"), before=f"import sys; sys.modules[{name!r}] = None")
-    out, err = process.communicate()
-    assert process.returncode == 0, err
-    assert re.findall(r"^logitkit \S+ in (\S+)", out, re.MULTILINE) == left
-    assert out.count("✓ 'aaa'") == len(left)
-
-
-@pytest.mark.parametrize("arguments", [["--version"], own()])
-def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
-    with start(*arguments) as process:
-        assert process.stdout
-        assert process.stderr
-        process.stdout.close()
-        err = process.stderr.read()
-    assert process.returncode == 141
-    assert all(line.endswith(" ...") for line in err.splitlines())
-
-
-@pytest.mark.parametrize(
-    ("moment", "seconds"),
-    [
-        ("importing torch and transformers", 0.0),
-        ("importing torch and transformers", 0.3),
-        ("1 of 6: date", 0.0),
-    ],
-)
-def test_ctrl_c_ends_quietly(moment: str, seconds: float) -> None:
-    process = start("demo", before=ANSWER_CTRL_C)
-    assert process.stderr
-    while process.stderr.readline() != f"{moment} ...\n":
-        assert process.poll() is None
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate()
-    assert process.returncode == 130
-    assert err == ""
-
-
-@pytest.mark.parametrize(
-    ("terminal", "environment", "coloured"),
-    [
-        (True, {}, True),
-        (True, {"NO_COLOR": ""}, True),
-        (True, {"NO_COLOR": "1"}, False),
-        (True, {"TERM": "dumb"}, False),
-        (False, {}, False),
-    ],
-)
-def test_colour_is_for_terminals_that_want_it(
-    terminal: bool, environment: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("NO_COLOR", "TERM"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    out = Screen(terminal)
-    monkeypatch.setattr(sys, "stdout", out)
-    monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
-    assert main(own(regex="a{3}", prompt="\x1b[5m")) == 0
-    printed = out.getvalue()
-    assert ("\x1b[32m✓ 'aaa'\x1b[0m" in printed) == coloured
-    assert ("\x1b" in printed) == coloured
-    # What the user or the model writes reaches no terminal as an order.
-    assert "\x1b[5m" not in printed
-    assert r"'\x1b[5m'" in printed
-
-
-def test_progress_on_a_terminal_leaves_nothing_behind() -> None:
-    out, err = Screen(terminal=False), Screen(terminal=True)
-    console = Console(out, err, {})
-    console.progress("loading")
-    console.step("measuring")
-    console.results(["done"])
-    erase = "\r\x1b[K"
-    assert err.getvalue() == f"{erase}loading ...{erase}measuring ...{erase}"
-    assert out.getvalue() == "done\n"
-
-
-def test_encoding_without_ticks() -> None:
-    out = Screen(terminal=False, encoding="ascii")
-    console = Console(out, out, {})
-    console.results([f"{console.good} {console.bad} café"])
-    assert out.getvalue() == "ok no caf\\xe9\n"
-
-
-@given(cells=st.lists(st.tuples(st.text(max_size=60), st.integers(2, 20), st.booleans()), min_size=1, max_size=4))
-def test_columns_keep_every_character_in_its_width(cells: list[tuple[str, int, bool]]) -> None:
-    shown = [Cell(visible(text), "", right) for text, _, right in cells]
-    sizes = [size for _, size, _ in cells]
-    lines = columns(shown, sizes, lambda text, style: text)
-    assert max(map(width, lines)) <= sum(sizes) + 2 * (len(sizes) - 1)
-    everything = sorted("".join(cell.text for cell in shown).replace(" ", ""))
-    assert sorted("".join(lines).replace(" ", "")) == everything
-
-
-@given(st.text())
-def test_quoted_text_is_one_printable_line(text: str) -> None:
-    assert quoted(text).isprintable()

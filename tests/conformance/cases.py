@@ -14,6 +14,9 @@ from tests.registry import ROWS
 PROMPTS = 20
 STEPS = 64
 
+# Random prompts to choose from: few are such that a loose language is left at once.
+POOL = 1100
+
 RECORD = (
     r'\{"name": "[A-Z][a-z]{1,9}( [A-Z][a-z]{1,9})?", "age": [1-9][0-9]?'
     r'(, "tags": \[("[a-z]{1,7}"(, "[a-z]{1,7}"){0,3})?\])?\}'
@@ -59,13 +62,14 @@ def _pool() -> tuple[list[list[int]], torch.Tensor]:
     """Random prompts, and the model's own logits behind each."""
     chance = torch.Generator().manual_seed(17)
     first_text_id = max(tokenizer().all_special_ids) + 1
-    prompts = [
-        torch.randint(first_text_id, len(tokenizer()), (int(length),), generator=chance).tolist()
-        for length in torch.randint(3, 14, (6 * PROMPTS,), generator=chance)
-    ]
-    with torch.no_grad():
-        logits = torch.cat([model()(torch.tensor([p])).logits[:, -1] for p in prompts])
-    return prompts, logits
+    prompts, logits = [], []
+    for length in range(3, 14):
+        ids = torch.randint(first_text_id, len(tokenizer()), (POOL // 11, length), generator=chance)
+        prompts += ids.tolist()
+        with torch.no_grad():
+            logits.append(model()(ids).logits[:, -1])
+    order = torch.randperm(len(prompts), generator=chance).tolist()
+    return [prompts[i] for i in order], torch.cat(logits)[order]
 
 
 @cache

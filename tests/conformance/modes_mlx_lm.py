@@ -7,6 +7,7 @@ from typing import Any
 import mlx.core as mx
 import torch
 from mlx_lm.generate import stream_generate
+from mlx_lm.models.cache import trim_prompt_cache
 from mlx_lm.sample_utils import make_sampler
 
 import logitkit as lk
@@ -53,12 +54,19 @@ def streamed(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
 
 
 def resumed(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
-    first = plain(prompt, [logits_processor(processor)], max_tokens=9)
+    def told() -> Any:
+        return [logits_processor(processor, prompt=prompt)]
+
+    layers = cached(prompt[:-1])
+    first = plain(prompt[-1:], told(), max_tokens=9, prompt_cache=layers)
+    # mlx-lm has looked a token ahead: what it did not return is no part of the text.
+    trim_prompt_cache(layers, layers[0].offset - len(prompt) + 1)
+    again = plain(prompt[-1:], told(), max_tokens=STEPS, prompt_cache=layers)
+    assert again[: len(first)] == first
     if len(first) < 9:
         return first
-    # All but the last token are in a cache, which hides them from the hook.
-    ids = [*prompt, *first]
-    hook = logits_processor(processor, prompt=prompt)
-    rest = plain(ids, [hook], max_tokens=STEPS - 9)
-    assert plain(ids[-1:], [logits_processor(processor, prompt=ids)], prompt_cache=cached(ids[:-1]), max_tokens=1)
-    return [*first, *rest]
+    # The same text from its middle on: all of it shown, from wherever the output begins.
+    for length in (1, 9):
+        rest = plain([*prompt, *first[:length]], told(), max_tokens=STEPS - length)
+        assert [*first[:length], *rest] == again
+    return again

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-import pytest
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
 
+import llama_cpp
+import pytest
+from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
+
+from logitkit.errors import ConfigurationError
+from logitkit_adapters.llama_cpp import logits_processor
 from tests.adapters.demo import tokenizer
-from tests.conformance import matrix, modes_transformers
+from tests.adapters.demo_llama_cpp import llama, loaded
+from tests.conformance import matrix, modes_llama_cpp, modes_mlx_lm, modes_transformers
 from tests.conformance.cases import processors, prompts
 from tests.conformance.families import FAMILIES, family
 
+# vLLM has an environment of its own, and there its tests: tests/adapters_vllm/test_conformance.py.
+ENGINES: dict[str, ModuleType] = {
+    "transformers": modes_transformers,
+    "mlx-lm": modes_mlx_lm,
+    "llama.cpp": modes_llama_cpp,
+}
+
 PROMPTS = prompts("record, told not to repeat itself")[0][:3]
 
+Claim = Callable[[str, object], None]
 
-@pytest.mark.parametrize(("engine", "mode", "kind"), matrix.cases())
-def test_a_mode_changes_nothing(engine: str, mode: str, kind: str) -> None:
+
+@pytest.mark.parametrize(("engine", "mode", "kind"), matrix.cases(ENGINES))
+def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_property: Claim) -> None:
+    matrix.claim(record_property, engine, mode, kind)
     processor = family(kind)
     for prompt in PROMPTS:
-        found = getattr(matrix.ENGINES[engine][1], mode)(prompt, processor)
+        found = getattr(ENGINES[engine], mode)(prompt, processor)
         if found is None:
             continue  # compared call by call
         wanted = modes_transformers.greedy(prompt, processor)
@@ -27,8 +47,33 @@ def test_a_mode_changes_nothing(engine: str, mode: str, kind: str) -> None:
             assert found == wanted
 
 
-def test_the_table_in_the_documentation_is_the_one_that_is_tested() -> None:
-    assert matrix.PAGE.read_text() == matrix.page(), "write it anew: python -m tests.conformance.matrix"
+class TestWhatAnEngineHasNot:
+    """If one of these fails, there is a new mode to test."""
+
+    @pytest.mark.parametrize(("engine", "module"), [("mlx-lm", "mlx_lm.generate"), ("llama.cpp", "llama_cpp.llama")])
+    def test_beams(self, engine: str, module: str, record_property: Claim) -> None:
+        matrix.claim(record_property, engine, "beams", "")
+        source = inspect.getsource(import_module(module))
+        assert "def generate" in source
+        assert "beam" not in source
+
+    def test_batches(self, record_property: Claim) -> None:
+        matrix.claim(record_property, "llama.cpp", "batched", "")
+        assert "Union[str, List[int]]" in str(inspect.signature(llama_cpp.Llama.create_completion).parameters["prompt"])
+        with pytest.raises((TypeError, ValueError)):
+            next(llama().generate(PROMPTS))
+
+    def test_drafts(self, record_property: Claim) -> None:
+        matrix.claim(record_property, "llama.cpp", "speculative", "")
+        engine = loaded(draft_model=LlamaPromptLookupDecoding())
+        for kind in FAMILIES:
+            hooks = logits_processor(family(kind))
+            with pytest.raises(ConfigurationError, match="draft_model"):
+                next(engine.generate(PROMPTS[0], logits_processor=hooks))
+
+
+def test_the_documentation_says_what_is_tested() -> None:
+    assert matrix.published(ENGINES) == matrix.expected(ENGINES), "write it anew: python -m tests.conformance.matrix"
 
 
 def test_the_processors_of_the_modes_matter() -> None:

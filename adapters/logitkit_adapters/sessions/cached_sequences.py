@@ -11,6 +11,9 @@ from logitkit_adapters.sessions.sequences import CachedSequence, SavedSequence, 
 
 __all__ = ["Begun", "CachedSequences"]
 
+# Tokens of sequences, besides the last one, that are kept ready to go on from without a copy.
+READY = 4096
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -53,8 +56,8 @@ class CachedSequences:
         self._tree: PrefixTree[Kept] = PrefixTree(max_tokens)
         self._rolling = rolling
         self._last: tuple[int, ...] = ()
-        # The one that was kept last, which need not be copied to go on.
-        self._live: CachedSequence | None = None
+        # Those that need not be copied to go on, by their tokens; the one that was kept last is the last.
+        self._live: dict[tuple[int, ...], CachedSequence] = {}
 
     @property
     def tokens(self) -> int:
@@ -86,7 +89,7 @@ class CachedSequences:
     def keep(self, sequence: CachedSequence, approximate: bool) -> None:
         """Keep a sequence as the last one, in place of those that it goes on from."""
         saved, tokens = sequence.save(), sequence.tokens
-        self._live = None
+        self._live.pop(tokens, None)
         if saved is None:
             return
         if saved.is_cuttable:
@@ -95,7 +98,7 @@ class CachedSequences:
                     self._tree.discard(entry.tokens)
         self._tree.put(tokens, Kept(saved, approximate))
         self._last = tokens
-        self._live = None if self._tree.get(tokens) is None else sequence
+        self._hold_ready(sequence)
 
     def rewind(self, length: int) -> None:
         """Keep the first tokens only of the sequence that was kept last; none if its cache cannot be cut."""
@@ -106,7 +109,8 @@ class CachedSequences:
         sequence = self._engine.restore(kept.saved, length)
         saved = None if sequence is None else sequence.save()
         self._tree.discard(self._last)
-        self._last, self._live = self._last[:length], None
+        self._live.pop(self._last, None)
+        self._last = self._last[:length]
         if saved is not None:
             self._tree.put(self._last, Kept(saved, kept.approximate))
 
@@ -115,16 +119,28 @@ class CachedSequences:
         if any(entry.value.approximate for entry in self._tree.entries()):
             self._engine.forget()
         self._tree.clear()
-        self._last, self._live = (), None
+        self._last = ()
+        self._live.clear()
+
+    def _hold_ready(self, sequence: CachedSequence) -> None:
+        """Keep a sequence to go on from, and of those before it, the last ones, as many as there is room for."""
+        if self._engine.resumes:
+            self._live[sequence.tokens] = sequence
+        room = READY
+        for tokens in reversed([*self._live]):
+            if tokens != self._last:
+                room -= len(tokens)
+            if room < 0 or self._tree.get(tokens) is None:
+                del self._live[tokens]
 
     def _resumed(self, entry: Entry[Kept], length: int) -> CachedSequence | None:
-        """Return the first tokens of the sequence that was kept last, if that is the entry: nothing is copied then."""
-        sequence = self._live
-        if sequence is None or entry is not self._tree.get(self._last):
+        """Return the first tokens of a sequence that is ready: nothing is copied then."""
+        if length < len(entry.tokens) and entry.tokens != self._last:
+            # Another conversation that begins alike: its own may go on yet.
             return None
         # What it will have become if something is raised, nobody knows.
-        self._live = None
-        return self._engine.resume(sequence, length)
+        sequence = self._live.pop(entry.tokens, None)
+        return None if sequence is None else self._engine.resume(sequence, length)
 
     def _roll(self, prompt: list[int]) -> Begun | None:
         """Return a beginning whose positions were shifted, if that is more than the common prefix."""

@@ -44,7 +44,8 @@ class Session:
         processor: What is applied to the logits of every call that names none of its own.
         max_length: Most tokens of a prompt and its output; None: as many as the model or its context has positions.
         max_cached_tokens: Most tokens that are kept cached between calls, those that conversations share counted once; the
-            least recently used go first. None: 32,768, or `max_length` where that is given and more.
+            least recently used go first. None: 32,768, or `max_length` where that is given and more. In transformers and
+            mlx-lm the last sequence and up to 4,096 tokens of others are held a second time, to go on without a copy.
         rolling: Whether a prompt may reuse cached tokens whose head it has dropped, by shifting their positions. What deeper
             layers saw of the head stays in them: a model of more than one layer may say something else then, and the result
             is flagged `approximate`.

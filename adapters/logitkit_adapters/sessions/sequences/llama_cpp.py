@@ -35,6 +35,8 @@ class LlamaCppEngine:
         ConfigurationError: A way to make caches is given.
     """
 
+    resumes = False
+
     def __init__(self, llama: llama_cpp.Llama, make_cache: Callable[[], Any] | None = None) -> None:
         if make_cache is not None:
             raise ConfigurationError(

@@ -73,6 +73,8 @@ class MlxLmEngine:
         make_cache: Makes the empty caches of the layers; the default is mlx-lm's own.
     """
 
+    resumes = True
+
     def __init__(self, model: Any, tokenizer: Any = None, make_cache: Callable[[], list[Any]] | None = None) -> None:
         self.model = model
         self.tokenizer = tokenizer

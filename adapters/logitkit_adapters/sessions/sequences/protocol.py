@@ -90,6 +90,7 @@ class SequenceEngine(Protocol):
         eos_ids: The ids with which the engine's own `generate` ends.
         max_length: Most positions that the engine or the model has, if it says.
         layers: Number of layers.
+        resumes: Whether `resume` takes less time than `restore`.
     """
 
     vocabulary_size: int
@@ -98,6 +99,7 @@ class SequenceEngine(Protocol):
     eos_ids: frozenset[int]
     max_length: int | None
     layers: int
+    resumes: bool
 
     def new(self) -> CachedSequence:
         """Return a sequence without tokens."""

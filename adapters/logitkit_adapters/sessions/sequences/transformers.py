@@ -69,6 +69,8 @@ class TransformersEngine:
         ConfigurationError: The model has an encoder, or no cache of positions.
     """
 
+    resumes = True
+
     def __init__(self, model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] | None = None) -> None:
         if getattr(model.config, "is_encoder_decoder", False):
             raise ConfigurationError(

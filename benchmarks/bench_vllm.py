@@ -34,12 +34,13 @@ from benchmarks.circumstances import commit, processor
 from benchmarks.forks import Work, in_fork
 from benchmarks.vllm_admission import CLOCK, admission, worker
 from benchmarks.vllm_config import SIZE, engine_config
-from benchmarks.vllm_report import report
+from benchmarks.vllm_report import publish, report
 from benchmarks.vllm_serving import serving
 from benchmarks.vllm_subjects import BACKENDS, Plugin, PluginV2, Running, StructuredOutput, Subject
 from tests.vocabularies import tekken
 
 RESULTS = Path(__file__).parent / "results" / "vllm.json"
+PAGE = Path(__file__).parents[1] / "docs" / "vllm.md"
 REQUESTS = (1, 64, 256)
 Record = dict[str, Any]
 
@@ -214,10 +215,12 @@ def main() -> None:
         result[part] = {"conditions": _conditions(load, seconds), "cases": found}
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         arguments.out.with_suffix(".md").write_text(report(result))
+        if part == "serving" and arguments.out == RESULTS:
+            publish(result, PAGE)
     print(report(result))
 
 
-# Serving comes first: what other parts leave in this process would weigh on its engines.
+# Serving comes first: what other parts leave in this process would weigh on its clients.
 PARTS: dict[str, Callable[[int], Record]] = {
     "serving": lambda count: serving(),
     "worker": lambda count: worker({"dates": ONE, **{name: p.replace("%d", "7") for name, p in RECORDS.items()}}),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 OURS = "logitkit"
 Record = dict[str, Any]
+
+BEGIN, END = "<!-- serving -->", "<!-- end of serving -->"
 
 
 def report(result: dict[str, Record]) -> str:
@@ -73,16 +76,30 @@ def _serving(found: dict[str, Record]) -> Iterator[str]:
 
     yield "## Serving"
     yield ""
-    yield f"The small model that ships, {REQUESTS} requests of {TOKENS} tokens at once, medians of {ROUNDS} rounds in turns; no"
-    yield "prompt is cached, and the pattern has been compiled before. Time of the clock on the wall."
+    yield f"The small model that ships, over HTTP on one machine: {REQUESTS} clients at once, to each of which {TOKENS} tokens"
+    yield f"are streamed; {ROUNDS} rounds in turns. No prompt is cached, and the pattern has been compiled before. Time of the"
+    yield "clock on the wall; servers and clients share the machine."
     yield ""
-    yield "| | tokens a second | requests a second | between tokens, ms | tokens a second, of no plugin's |"
-    yield "|---|---:|---:|---:|---:|"
+    yield from serving_lines(found)
+
+
+def serving_lines(found: dict[str, Record]) -> Iterator[str]:
+    """Write the table of serving."""
+    yield "| | tokens a second | requests a second | between tokens, median ms | p99, ms | tokens a second, of no plugin's |"
+    yield "|---|---:|---:|---:|---:|---:|"
     plain = found["no plugin"]["tokens_per_s"]
     for name, row in found.items():
         share = f"{row['tokens_per_s'] / plain:.0%}"
         rates = f"{row['tokens_per_s']:,.0f} | {row['requests_per_s']:.1f}"
-        yield f"| {name} | {rates} | {_ms(row['between_tokens_s'])} | {share} |"
+        between = f"{_ms(row['between_tokens_s'])} | {_ms(row['between_tokens_p99_s'])}"
+        yield f"| {name} | {rates} | {between} | {share} |"
+
+
+def publish(result: dict[str, Record], page: Path) -> None:
+    """Write the table of serving into the page."""
+    before, rest = page.read_text("utf-8").split(BEGIN)
+    lines = [BEGIN, "", *serving_lines(result["serving"]["cases"]), "", END]
+    page.write_text(before + "\n".join(lines) + rest.split(END)[1], "utf-8")
 
 
 def _losses(result: Record) -> Iterator[str]:

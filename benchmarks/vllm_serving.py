@@ -1,18 +1,28 @@
-"""Serving the small model that ships: throughput and the time between tokens, with and without the plugin, and beside vLLM's own.
+"""Serving the small model that ships over HTTP, with the plugin, without it, and with vLLM's own structured output.
 
-Three engines are up at once, each with its core in a process of its own, and the ways take turns in generating the same number of
-tokens for the same requests.
+Throughput and the time between tokens: three servers are up at once, and the ways take turns in sending the same number of
+requests at once, to each of which the same number of tokens is streamed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from logitkit_adapters.demo import model_dir
 from tests.adapters_vllm.engine import PLUGIN, prompt
+from tests.adapters_vllm.server import PATIENCE, free_port, is_up
 
 REQUESTS = 64
 TOKENS = 60
@@ -20,84 +30,135 @@ ROUNDS = 5
 # No text is so short that it ends within the tokens.
 PATTERN = r"[A-Za-z0-9 ,.:\n]{400}"
 
+WITHOUT_PLUGIN = Path(__file__).with_name("without_plugin")
+SETTINGS = ["--max-model-len", "256", "--max-num-seqs", str(REQUESTS), "--enforce-eager", "--no-enable-prefix-caching"]
+SETTINGS += ["--dtype", "float32", "--seed", "0", "--host", "127.0.0.1", "--served-model-name", "demo"]
+# By name: what a server is started with, and whether it has the plugin.
+SERVERS: dict[str, tuple[list[str], bool]] = {
+    "plugin": (["--logits-processors", PLUGIN], True),
+    "xgrammar": (["--structured-outputs-config", '{"backend": "xgrammar"}'], False),
+    "guidance": (["--structured-outputs-config", '{"backend": "guidance"}'], False),
+}
+
 
 class Way(NamedTuple):
     """How requests are served.
 
     Args:
         name: What it is called.
-        engine: The settings of its engine.
-        params: What its requests ask for.
+        server: Which of the servers.
+        body: What requests ask for.
     """
 
     name: str
-    engine: dict[str, Any]
-    params: dict[str, Any]
+    server: str
+    body: dict[str, Any]
 
 
-def ways() -> list[Way]:
-    """Return all ways."""
-    from vllm.sampling_params import StructuredOutputsParams
+OWN = {"structured_outputs": {"regex": PATTERN}}
+WAYS = (
+    Way("no plugin", "xgrammar", {}),
+    Way("plugin, nothing asked for", "plugin", {}),
+    Way("plugin, a regex", "plugin", {"vllm_xargs": {"logitkit": json.dumps({"regex": PATTERN})}}),
+    Way("vLLM, the regex, XGrammar", "xgrammar", OWN),
+    Way("vLLM, the regex, LLGuidance", "guidance", OWN),
+)
 
-    plugin = {"logits_processors": [PLUGIN]}
-    xgrammar, guidance = ({"structured_outputs_config": {"backend": name}} for name in ("xgrammar", "guidance"))
-    return [
-        Way("no plugin", xgrammar, {}),
-        Way("plugin, nothing asked for", plugin, {}),
-        Way("plugin, a regex", plugin, {"extra_args": {"logitkit": {"regex": PATTERN}}}),
-        Way("vLLM, the regex, XGrammar", xgrammar, {"structured_outputs": StructuredOutputsParams(regex=PATTERN)}),
-        Way("vLLM, the regex, LLGuidance", guidance, {"structured_outputs": StructuredOutputsParams(regex=PATTERN)}),
-    ]
+
+class Round(NamedTuple):
+    """What a round took: all requests together, and the times between the parts of each stream, in seconds."""
+
+    total: float
+    gaps: list[float]
+
+
+@contextmanager
+def serving_at(name: str, folder: Path) -> Iterator[str]:
+    """Start a server while the block runs; yields where it is, and it may not be up yet."""
+    settings, plugin = SERVERS[name]
+    port = free_port()
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir())]
+    environment = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1", **os.environ}
+    if not plugin:
+        environment["PYTHONPATH"] = str(WITHOUT_PLUGIN)
+    with (folder / name).open("w") as log:
+        server = subprocess.Popen(
+            [*command, *SETTINGS, *settings, "--port", str(port)], stdout=log, stderr=log, env=environment
+        )
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(60)
 
 
 def serving() -> dict[str, dict[str, float]]:
-    """Return the tokens and requests a second of each way, and the time between tokens."""
-    from vllm import LLM
-    from vllm.v1.sample import logits_processor
+    """Return the tokens and requests a second of each way, and the time between tokens: its median and its 99th percentile."""
+    taken: dict[str, list[Round]] = {way.name: [] for way in WAYS}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        urls = {name: stack.enter_context(serving_at(name, folder)) for name in SERVERS}
+        end = time.monotonic() + PATIENCE
+        for name, url in urls.items():
+            while not is_up(url):
+                assert time.monotonic() < end, (folder / name).read_text()[-3000:]
+                time.sleep(0.5)
+        # What is told apart is so: without the plugin nobody looks at what is asked of it.
+        refused = [asyncio.run(_status(url, {"vllm_xargs": {"logitkit": "{"}})) for url in urls.values()]
+        assert refused == [400, 200, 200], refused
+        for turn in range(ROUNDS + 1):
+            for way in WAYS:
+                found = asyncio.run(_round(urls[way.server], way.body))
+                if turn:  # the first one compiles
+                    taken[way.name].append(found)
+    return {name: _summary(rounds) for name, rounds in taken.items()}
 
-    # Each engine has the plugin only if it names it; cores are forks of this process.
-    logits_processor._load_logitsprocs_plugins = list
-    os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    common: dict[str, Any] = {
-        "max_num_seqs": REQUESTS,
-        "max_model_len": 256,
-        "enforce_eager": True,
-        "enable_prefix_caching": False,
-        "disable_log_stats": False,
-        "dtype": "float32",
-        "seed": 0,
-    }
-    engines: dict[str, Any] = {}
-    for way in ways():
-        if str(way.engine) not in engines:
-            engines[str(way.engine)] = LLM(str(model_dir()), **common, **way.engine)
-    taken: dict[str, list[tuple[float, float]]] = {way.name: [] for way in ways()}
-    for turn in range(ROUNDS + 1):
-        for way in ways():
-            found = _round(engines[str(way.engine)], way.params)
-            if turn:  # the first one compiles
-                taken[way.name].append(found)
-    for engine in engines.values():
-        engine.llm_engine.engine_core.shutdown()
+
+def _summary(rounds: list[Round]) -> dict[str, float]:
+    total = statistics.median(found.total for found in rounds)
+    gaps = sorted(gap for found in rounds for gap in found.gaps)
     return {
-        name: {
-            "tokens_per_s": REQUESTS * TOKENS / statistics.median(total for total, _ in times),
-            "requests_per_s": REQUESTS / statistics.median(total for total, _ in times),
-            "between_tokens_s": statistics.median(between for _, between in times),
-        }
-        for name, times in taken.items()
+        "tokens_per_s": REQUESTS * TOKENS / total,
+        "requests_per_s": REQUESTS / total,
+        "between_tokens_s": statistics.median(gaps),
+        "between_tokens_p99_s": gaps[len(gaps) * 99 // 100],
     }
 
 
-def _round(engine: Any, params: dict[str, Any]) -> tuple[float, float]:
-    """Return how long the requests take together, and the median time between two tokens of one."""
-    from vllm import SamplingParams
+def _body(number: int, more: dict[str, Any]) -> dict[str, Any]:
+    fixed = {"model": "demo", "temperature": 0.0, "ignore_eos": True, "stream": True}
+    return {**fixed, "prompt": prompt(number), "max_tokens": TOKENS, **more}
 
-    asked = SamplingParams(temperature=0.0, max_tokens=TOKENS, ignore_eos=True, **params)
-    begin = time.perf_counter()
-    outputs = engine.generate([prompt(number) for number in range(REQUESTS)], asked, use_tqdm=False)
-    total = time.perf_counter() - begin
-    assert all(len(output.outputs[0].token_ids) == TOKENS for output in outputs)
-    metrics = [output.metrics for output in outputs]
-    return total, statistics.median((m.last_token_ts - m.first_token_ts) / (TOKENS - 1) for m in metrics)
+
+async def _status(url: str, more: dict[str, Any]) -> int:
+    import httpx
+
+    async with httpx.AsyncClient(timeout=60) as client:
+        answer = await client.post(f"{url}/v1/completions", json={**_body(0, more), "stream": False})
+    return int(answer.status_code)
+
+
+async def _round(url: str, more: dict[str, Any]) -> Round:
+    """Stream all requests at once."""
+    import httpx
+
+    limits = httpx.Limits(max_connections=REQUESTS)
+    async with httpx.AsyncClient(timeout=120, limits=limits) as client:
+        begin = time.perf_counter()
+        arrivals = await asyncio.gather(*(_stream(client, url, _body(n, more)) for n in range(REQUESTS)))
+        total = time.perf_counter() - begin
+    return Round(total, [later - sooner for times in arrivals for sooner, later in pairwise(times)])
+
+
+async def _stream(client: Any, url: str, body: dict[str, Any]) -> list[float]:
+    """Return when the parts of a stream came, the last of which says that it has all of its tokens."""
+    times, last = [], ""
+    async with client.stream("POST", f"{url}/v1/completions", json=body) as answer:
+        assert answer.status_code == 200, await answer.aread()
+        async for line in answer.aiter_lines():
+            if line.startswith("data: {"):
+                times.append(time.perf_counter())
+                last = line
+    assert json.loads(last[6:])["choices"][0]["finish_reason"] == "length", last
+    assert len(times) > TOKENS // 2
+    return times

@@ -74,7 +74,7 @@ def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
             )
         if draw(st.integers(0, 5)) == 0:
             found["dependentSchemas"] = draw(st.dictionaries(names, inner, min_size=1, max_size=1))
-        if draw(st.integers(0, 5)) == 0:
+        if draw(st.integers(0, 2)) == 0:
             found |= draw(_bounds("minProperties", "maxProperties"))
         return found
 
@@ -89,8 +89,9 @@ def _arrays(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
             found["items"] = draw(st.just(False) | inner)
         if draw(st.integers(0, 2)) == 0:
             found["prefixItems"] = draw(st.lists(inner, min_size=1, max_size=2))
-        if draw(st.integers(0, 5)) == 0:
+        if draw(st.integers(0, 2)) == 0:
             found["contains"] = draw(inner)
+            found |= draw(_bounds("minContains", "maxContains"))
         if draw(st.integers(0, 7)) == 0:
             found["uniqueItems"] = True
         return found
@@ -108,7 +109,10 @@ def _combined(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]
         ),
         st.builds(lambda schema: {"not": schema}, inner),
         st.builds(lambda one, two: {**one, "not": two} if isinstance(one, dict) else {"not": two}, inner, inner),
-        st.fixed_dictionaries({"if": inner}, optional={"then": inner, "else": inner}),
+        st.fixed_dictionaries({"if": inner, "then": inner}),
+        st.fixed_dictionaries({"if": inner, "else": inner}),
+        st.fixed_dictionaries({"if": inner, "then": inner, "else": inner}),
+        st.lists(inner, min_size=2, max_size=3).map(lambda branches: {"oneOf": branches}),
     )
 
 
@@ -140,7 +144,29 @@ def recursive(draw: st.DrawFn) -> Any:
     return {**root, "$defs": {"x": draw(_objects(inner)), "y": draw(_arrays(inner) | _leaves)}}
 
 
-schemas = flat | recursive()
+_bounded = st.one_of(_strings(), _numbers())
+_parts = st.one_of(_arrays(_bounded), _objects(_leaves))
+leaves = st.one_of(_bounded, _parts, _combined(_numbers()), _combined(_strings()), _combined(_parts))
+"""Schemas of one level or two, with values at whose bounds something may be off by one."""
+
+# Draft 4 has no schemas that are true or false.
+DRAFTS = (
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    "https://json-schema.org/draft/2020-12/schema",
+)
+
+
+@st.composite
+def _dated(draw: st.DrawFn) -> Any:
+    schema = draw(flat | recursive())
+    if isinstance(schema, dict) and draw(st.integers(0, 3)) == 0:
+        return {"$schema": draw(st.sampled_from(DRAFTS)), **schema}
+    return schema
+
+
+schemas = _dated()
 
 
 def instances(schema: Any, root: Any = None, depth: int = 0) -> st.SearchStrategy[Any]:
@@ -201,4 +227,5 @@ def _array_of(draw: st.DrawFn, schema: dict[str, Any], root: Any, depth: int) ->
     prefix = schema.get("prefixItems", [])
     count = draw(st.integers(max(0, schema.get("minItems", 0) - 1), 4))
     items = [*prefix, *[schema.get("items", True)] * count][:count]
-    return [draw(instances(item, root, depth + 1)) for item in items]
+    kind = schema.get("contains", True)
+    return [draw(instances(draw(st.sampled_from([item, kind])), root, depth + 1)) for item in items]

@@ -28,6 +28,18 @@ def fresh(input_ids: Any, scores: Any) -> Any:
     return scores.copy()
 
 
+def dropping(hook: Any) -> Any:
+    """A function of the caller's that hides what goes wrong in a hook."""
+
+    def call(input_ids: Any, scores: Any) -> Any:
+        try:
+            return hook(input_ids, scores)
+        except Exception:  # noqa: BLE001
+            return scores
+
+    return call
+
+
 class Around:
     """An object of the caller's that calls a hook."""
 
@@ -51,6 +63,7 @@ LISTS: dict[str, Callable[[Any], list[Any]]] = {
     "in an object": lambda hook: [Around(hook), fresh],
     "in a method": lambda hook: [fresh, Around(hook).method],
     "in a partial": lambda hook: [partial(Around.method, Around(hook))],
+    "in what drops errors": lambda hook: [same, dropping(hook)],
     "in a list": lambda hook: [llama_cpp.LogitsProcessorList([same, hook])],
 }
 

@@ -131,7 +131,7 @@ def _body(number: int, more: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _status(url: str, more: dict[str, Any]) -> int:
-    import httpx
+    import httpx  # type: ignore[import-not-found]
 
     async with httpx.AsyncClient(timeout=60) as client:
         answer = await client.post(f"{url}/v1/completions", json={**_body(0, more), "stream": False})
@@ -140,7 +140,7 @@ async def _status(url: str, more: dict[str, Any]) -> int:
 
 async def _round(url: str, more: dict[str, Any]) -> Round:
     """Stream all requests at once."""
-    import httpx
+    import httpx  # type: ignore[import-not-found]
 
     limits = httpx.Limits(max_connections=REQUESTS)
     async with httpx.AsyncClient(timeout=120, limits=limits) as client:

@@ -140,7 +140,7 @@ async def _status(url: str, more: dict[str, Any]) -> int:
 
 async def _round(url: str, more: dict[str, Any]) -> Round:
     """Stream all requests at once."""
-    import httpx  # type: ignore[import-not-found]
+    import httpx
 
     limits = httpx.Limits(max_connections=REQUESTS)
     async with httpx.AsyncClient(timeout=120, limits=limits) as client:

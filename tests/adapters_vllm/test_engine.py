@@ -73,3 +73,12 @@ def test_a_refused_request_harms_no_other(llm: Any) -> None:
     with pytest.raises(VLLMValidationError, match=rf"config\['ban_tokens'\]\[0\] is {size}"):
         engine.generate(llm, [("a", {"extra_args": {"logitkit": {"ban_tokens": [size]}}})])
     assert engine.generate(llm, [REQUESTS[2]])[0].text in {"yes", "no", "perhaps not"}
+
+
+def test_languages_that_share_no_text_end_one_request_and_no_other(llm: Any) -> None:
+    """What a grammar of vLLM allows no more, not even EOS, is taken for an error of the request."""
+    apart = {"structured_outputs": {"regex": "[a-f]{4,9}"}, "extra_args": {"logitkit": {"regex": "[x-z]+"}}}
+    asked = [("a", {"temperature": 0.0, **apart}), REQUESTS[2]]
+    ended, other = engine.generate(llm, asked)
+    assert ended.text == ""
+    assert other.text in {"yes", "no", "perhaps not"}

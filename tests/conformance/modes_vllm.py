@@ -97,19 +97,27 @@ def streamed(llm: Any, cases: Sequence[Case]) -> Found:
     for name, prompt in cases:
         params = SamplingParams(**_params(name), output_kind=RequestOutputKind.DELTA)
         llm.llm_engine.add_request(str(len(found)), {"prompt_token_ids": prompt}, params)
-        text = ""
+        # Not its text, in which vLLM repeats a prompt that ends or goes on with half a character.
+        tokens: list[int] = []
         while llm.llm_engine.has_unfinished_requests():
-            text += "".join(output.outputs[0].text for output in llm.llm_engine.step())
-        found.append(text)
+            for output in llm.llm_engine.step():
+                tokens += output.outputs[0].token_ids
+        found.append(tokens)
     return found
 
 
 def resumed(llm: Any, cases: Sequence[Case]) -> Found:
-    # Together they are more than the cache holds, so that some must wait in their midst.
+    from vllm import SamplingParams
+
+    # With longer ones, which came first, they are more than the cache holds, so that some must wait in their midst.
     before = engine.counted(llm, "num_preemptions")
-    found = _tokens(llm, cases)
-    assert engine.counted(llm, "num_preemptions") > before
-    return list(found)
+    longer = [{"prompt_token_ids": (prompt * 99)[:92]} for _, prompt in cases]
+    free = [SamplingParams(max_tokens=64, temperature=0.0, ignore_eos=True)] * len(cases)
+    prompts = [{"prompt_token_ids": prompt} for _, prompt in cases]
+    params = [SamplingParams(**_params(name)) for name, _ in cases]
+    outputs = llm.generate([*longer, *prompts], [*free, *params], use_tqdm=False)[len(cases) :]
+    assert engine.counted(llm, "num_preemptions") > before + 8
+    return [list(output.outputs[0].token_ids) for output in outputs]
 
 
 def speculative(llm: Any, cases: Sequence[Case]) -> Found:
@@ -118,19 +126,21 @@ def speculative(llm: Any, cases: Sequence[Case]) -> Found:
     return list(found)
 
 
-def registry(llm: Any, names: Sequence[str], count: int) -> dict[str, list[list[int]]]:
-    """Return what processors of the registry make of some of their prompts, all at once."""
+def registry(llm: Any, names: Sequence[str]) -> dict[str, list[list[int]]]:
+    """Return what processors of the registry make of their prompts, all at once."""
     from vllm import SamplingParams
 
     from tests.conformance.cases import STEPS as LONGER
     from tests.conformance.cases import processors, prompts
 
-    asked = [(name, prompt) for name in names for prompt in prompts(name)[0][:count]]
+    asked = [(name, prompt) for name in names for prompt in prompts(name)[0]]
     extra = {name: {"logitkit": lk.to_config(processors()[name])} for name in names}
     params = [SamplingParams(max_tokens=LONGER, temperature=0.0, extra_args=extra[name]) for name, _ in asked]
     outputs = llm.generate([{"prompt_token_ids": prompt} for _, prompt in asked], params, use_tqdm=False)
-    tokens = [list(output.outputs[0].token_ids) for output in outputs]
-    return {name: tokens[number * count :][:count] for number, name in enumerate(names)}
+    found: dict[str, list[list[int]]] = {name: [] for name in names}
+    for (name, _), output in zip(asked, outputs, strict=True):
+        found[name].append(list(output.outputs[0].token_ids))
+    return found
 
 
 MODES: dict[str, Callable[[Any, Sequence[Case]], Found]] = {
@@ -152,7 +162,7 @@ def main() -> None:
     cases = [(name, prompt) for name, prompt in task["cases"]]
     result: dict[str, Any] = {mode: MODES[mode](llm, cases) for mode in task["modes"]}
     if task["registry"]:
-        result["registry"] = registry(llm, task["registry"], task["count"])
+        result["registry"] = registry(llm, task["registry"])
     Path(sys.argv[2]).write_text(json.dumps(result))
 
 

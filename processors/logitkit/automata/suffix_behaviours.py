@@ -26,7 +26,7 @@ __all__ = ["SuffixBehaviours"]
 EXCEPTION_STEPS = 4
 # Behaviours of more exceptions are worked out one by one, for all states at once: so many take as long as one other step.
 LONG = 256
-EXCEPTIONS_A_STEP, STATES_A_STEP = 16, 64
+EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
 # Two classes of bytes are alike if no more than one state in so many tells them apart.
 ALIKE = 16
 

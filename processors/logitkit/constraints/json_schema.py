@@ -31,7 +31,7 @@ MOST_DEPTH = 1024
 
 # Each character of a counted string takes a dozen states, for its bytes and its escapes. What all parts of a schema take together
 # is counted, so that it is over in two seconds.
-SCHEMA_LIMITS = Limits(states=200_000, work=8_000_000)
+SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
 
 
 @dataclass(frozen=True)

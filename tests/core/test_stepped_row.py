@@ -81,6 +81,24 @@ def test_a_row_starts_once_with_ids_that_a_resolver_takes() -> None:
     assert stepped.start(prompt.tobytes(), 8, 4) is None
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_ids_may_become_wider(begun: bool) -> None:
+    regex, stepped = PROCESSORS["Regex"], SteppedRow(PROCESSORS["Regex"])
+    prompt, after = np.array([2, 1], np.int32), np.array([2, 1, 0], np.int64)
+    if begun:
+        stepped.begin(prompt.tobytes(), 4, 4, regex.init_state(lk.Context.of([[2, 1]], vocabulary_size=4)))
+    else:
+        stepped.start(prompt.tobytes(), 4, 4)
+    row = stepped.step(after.tobytes(), 8, 4)
+    assert row is not None
+    wanted, _ = HistoryResolver(regex, prompt=torch.tensor([[2, 1]])).resolve(
+        torch.from_numpy(after)[None], vocabulary_size=4
+    )
+    assert torch.equal(row.state.state, wanted.state)
+    assert stepped.step(np.array([2, 0, 0]).tobytes(), 8, 4) is None
+    assert [shown.tolist() for shown in stepped.missed()] == [[[2, 1]], [[2, 1, 0]]][begun:]
+
+
 def test_what_does_more_than_mask_is_not_stepped() -> None:
     class Louder(lk.Regex):
         def process_logits(self, state: Any, logits: torch.Tensor, context: lk.Context) -> Any:

@@ -60,8 +60,13 @@ class SteppedRow(Generic[S]):
             width: Bytes of an id.
             columns: Of the logits.
         """
-        row, known = self._row, self._known
-        if row is None or width != self._width or columns != self._columns or not ids.startswith(known):
+        row = self._row
+        if row is None or columns != self._columns:
+            return None
+        if width != self._width:
+            self._widen(width)
+        known = self._known
+        if width != self._width or not ids.startswith(known):
             return None
         more = len(ids) - len(known)
         if more:
@@ -71,6 +76,13 @@ class SteppedRow(Generic[S]):
             row.advance(token)
             self._known = ids
         return row
+
+    def _widen(self, width: int) -> None:
+        """Note what is known in ids of so many bytes: mlx-lm shows a prompt of 32 bits, and from its first token on 64."""
+        if width in WIDTHS and self._width in WIDTHS:
+            self._known = np.frombuffer(self._known, f"i{self._width}").astype(f"i{width}").tobytes()
+            self._untold = self._untold // self._width * width
+            self._width = width
 
     def start(self, ids: bytes, width: int, columns: int) -> LoneRow | None:
         """Return the row that a prompt begins, or None if that takes a resolver; it does from the second time on.

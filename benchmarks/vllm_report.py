@@ -85,7 +85,10 @@ def _serving(found: dict[str, Record]) -> Iterator[str]:
 
 def serving_lines(found: dict[str, Record]) -> Iterator[str]:
     """Write the table of serving."""
-    yield "| | tokens a second | requests a second | between tokens, median ms | p99, ms | tokens a second, of no plugin's |"
+    yield (
+        "| | tokens a second | requests a second | between tokens, median ms | between parts of a stream, p99 ms "
+        "| tokens a second, of no plugin's |"
+    )
     yield "|---|---:|---:|---:|---:|---:|"
     plain = found["no plugin"]["tokens_per_s"]
     for name, row in found.items():

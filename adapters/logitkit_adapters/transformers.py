@@ -89,7 +89,6 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
         self._columns: int | None = None
         # All ids of the first call are prompt, and none of them is known to be a pad.
         self._plain = prompt is None and not left_pads.told
-        self._begun = False
         self._stepped = SteppedRow(processor) if can_step(processor) else None
 
     @property
@@ -128,11 +127,11 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
             array, columns = alone
             ids, width = array.tobytes(), array.itemsize
             row = stepped.step(ids, width, columns)
-            if row is None and self._plain and not self._begun:
+            # No call of this generation has told how many columns there are.
+            if row is None and self._plain and self._columns is None:
                 row = stepped.start(ids, width, columns)
                 self._columns = None if row is None else columns
             if row is not None:
-                self._begun = True
                 processed, masked, never, zero = _copied(scores)
                 row.process(masked[0], never, zero)
                 return processed
@@ -144,7 +143,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
         # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
         # overwrite.
         after, processed = process_checked(self.processor, state, scores.clone(), context)
-        self._state, self._columns, self._begun = after, scores.shape[1], True
+        self._state, self._columns = after, scores.shape[1]
         if stepped is not None and alone is not None:
             stepped.begin(ids, width, columns, after)
         return processed
@@ -152,7 +151,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
     def new_generation(self) -> None:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
-        self._columns, self._begun = None, False
+        self._columns = None
         self._stepped = SteppedRow(self.processor) if can_step(self.processor) else None
 
     def _check(self, input_ids: Tensor, scores: Tensor) -> None:

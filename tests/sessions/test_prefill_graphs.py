@@ -11,8 +11,8 @@ from logitkit_adapters.transformers import fixed_cache, prefill
 from tests.sessions.prefill_models import SLOTS, assert_same, empty, expected, ids, model, tensors
 
 
-@pytest.mark.parametrize("kind", ["demo-sdpa", "gqa-eager"])
-def test_one_graph_for_each_length_of_chunk(kind: str) -> None:
+def counted() -> tuple[Any, list[int]]:
+    """Return `prefill` as it is compiled, and a list that has as many entries as there are graphs."""
     torch._dynamo.reset()
     graphs: list[int] = []
 
@@ -20,7 +20,12 @@ def test_one_graph_for_each_length_of_chunk(kind: str) -> None:
         graphs.append(1)
         return graph.forward
 
-    compiled = torch.compile(prefill, backend=backend, fullgraph=True, dynamic=False)
+    return torch.compile(prefill, backend=backend, fullgraph=True, dynamic=False), graphs
+
+
+@pytest.mark.parametrize("kind", ["demo-sdpa", "gqa-eager"])
+def test_one_graph_for_each_length_of_chunk(kind: str) -> None:
+    compiled, graphs = counted()
     counts = []
     held = empty(kind)
     for length in (3, 3, 1, 1, 1, 3):
@@ -81,14 +86,7 @@ def test_masks_trace_too_and_an_overflow_in_a_graph_changes_nothing(mode: Any) -
 
 
 def test_lengths_of_a_prefix_that_are_numbers_share_a_graph() -> None:
-    torch._dynamo.reset()
-    graphs: list[int] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append(1)
-        return graph.forward
-
-    compiled = torch.compile(prefill, backend=backend, fullgraph=True, dynamic=False)
+    compiled, graphs = counted()
     held = empty()
     for length in (2, 6, 0, 3, 1):
         found = compiled(model(), ids(), held, mode="prefix", prefix_lengths=length)

@@ -19,7 +19,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ import torch
 from torch import Tensor
 
 import logitkit
+from logitkit.automata.lone_row import LoneRow
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history.sequences import SequenceResolver
 from logitkit.history.stepped_row import SteppedRow
@@ -62,9 +64,11 @@ class MlxLmLogitsProcessor:
         self._stepped = SteppedRow(processor) if can_step(processor) else None
         self._left_pads = left_pads
         self._told = prompt is not None
+        self._fresh = True  # no call of the generation has been answered
         self._longest: int | None = None  # the most tokens of a prompt that was told, while no sequence has begun
+        self._beginning = _Beginning(processor, left_pads)
         if prompt is None:
-            self._resolver = SequenceResolver(processor, skip=_Beginning(processor, left_pads))
+            self._resolver = SequenceResolver(processor, skip=self._beginning)
         else:
             lengths = (left_pads.without(prompt) >= 0).sum(1).tolist()
             rows = prompt.tolist() if isinstance(prompt, Tensor) else prompt
@@ -93,7 +97,7 @@ class MlxLmLogitsProcessor:
         # Sequences of a batch may be told apart by more than ids.
         if stepped is not None and name is None and is_row(tokens, logits):
             shown, width = memory_of(tokens)
-            row = stepped.step(shown, width, logits.shape[-1])
+            row = stepped.step(shown, width, logits.shape[-1]) or self._start(stepped, shown, width, logits.shape[-1])
             if row is not None:
                 row.check_width(logits.shape[-1])
                 return masked(row.mask, logits)
@@ -108,22 +112,33 @@ class MlxLmLogitsProcessor:
         elif self._longest is not None:
             _check_cache(ids.tensor.shape[1], self._longest)
         if stepped is not None:
-            for missed in stepped.missed():
-                self._resolver.resolve(missed, vocabulary_size=stepped.columns)
+            with self._beginning.checked():
+                for missed in stepped.missed():
+                    self._resolver.resolve(missed, vocabulary_size=stepped.columns)
         columns, device = taken.tensor.shape[1], taken.tensor.device
         hidden = hidden_tokens(ids.tensor.shape[1]) if self._told else 0
         state, context = self._resolver.resolve(
             ids.tensor, vocabulary_size=columns, device=device, sequence=name, begins=begins, hidden=hidden
         )
-        self._longest = None
+        self._longest, self._fresh = None, False
         self._state, processed = process_checked(self.processor, state, taken.tensor, context)
         if stepped is not None and width:
             stepped.begin(shown, width, columns, self._state)
         return taken.back(processed).array
 
+    def _start(self, stepped: SteppedRow[Any], shown: bytes, width: int, columns: int) -> LoneRow | None:
+        """Return the row of which this is the first call, or None if that takes the resolver."""
+        if not self._fresh or self._told or self._left_pads.told:
+            return None
+        self._beginning.check(len(shown) // width)
+        row = stepped.start(shown, width, columns)
+        self._fresh = row is None
+        return row
+
     def new_generation(self) -> None:
         """Take the next call for the first of a new generation, whatever its tokens are."""
         self._resolver.new_generation()
+        self._fresh = True
         self._longest = max(self._lengths) if self._told else None
         self._stepped = SteppedRow(self.processor) if can_step(self.processor) else None
 
@@ -150,13 +165,30 @@ class _Beginning:
     def __init__(self, processor: Processor[Any], left_pads: LeftPads) -> None:
         self._watched = name_of(processor) if reads_prompt(processor) else None
         self._left_pads = left_pads
+        self._checked = False
 
     def __call__(self, ids: Tensor) -> Tensor:
+        if not self._checked:
+            self.check(ids.shape[1])
+        skip = self._left_pads.skip
+        return skip(ids) if callable(skip) else skip
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Count the pads only: what begins is told late, and mlx-lm does something else now."""
+        self._checked = True
+        try:
+            yield
+        finally:
+            self._checked = False
+
+    def check(self, shown: int) -> None:
+        """Look at what mlx-lm hides of a sequence that begins with so many tokens."""
         reason = why_tokens_are_missing()
         if reason is not None:
             raise ConfigurationError(f"the hook misses tokens of the output: mlx-lm {reason}")
         if self._watched is not None:
-            shown, cached = ids.shape[1], cached_tokens()
+            cached = cached_tokens()
             if cached is not None and cached > shown:
                 warnings.warn(
                     f"{self._watched} reads the prompt, of which mlx-lm shows the last {shown} of {cached} tokens only; the "
@@ -164,8 +196,6 @@ class _Beginning:
                     stacklevel=2,
                 )
                 self._watched = None
-        skip = self._left_pads.skip
-        return skip(ids) if callable(skip) else skip
 
 
 def logits_processor(

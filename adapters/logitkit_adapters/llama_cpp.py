@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit
-from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.errors import VocabularyError
 from logitkit.history import HistoryResolver
 from logitkit.history.growing_row import GrowingRow
 from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
-from logitkit.processor import Processor, process_checked
+from logitkit.processor import Processor, check_processor, process_checked
 from logitkit.stepping import can_step
 from logitkit_adapters.arrays import call_to_torch
 
@@ -190,9 +190,7 @@ def logits_processor(
         >>> re.fullmatch(r" \d{4}-\d\d-\d\d", answer["choices"][0]["text"]) is not None
         True
     """
-    if isinstance(processor, type) or not isinstance(processor, Processor):
-        given = f"the class {processor.__name__}" if isinstance(processor, type) else repr(processor)
-        raise ConfigurationError(f"processor is {given}; give a processor, such as logitkit.Regex(...)")
+    check_processor(processor)
     install(_bias)
     left_pads = LeftPads(processor, attention_mask, pad_id)
     told = None if prompt is None else left_pads.without(_rows(prompt))

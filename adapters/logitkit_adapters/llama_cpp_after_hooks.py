@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.llama_cpp_candidates import CANDIDATE
 
 __all__ = ["check_grammar", "check_penalties", "grammar_of"]
-
-_CANDIDATE = np.dtype([("id", np.int32), ("logit", np.float32), ("p", np.float32)])
 
 
 def check_penalties(arguments: Mapping[str, Any]) -> None:
@@ -57,7 +56,7 @@ def check_grammar(grammar: Any, scores: NDArray[np.float32]) -> None:
         ConfigurationError: The grammar masks all that are not masked.
     """
     ids = np.flatnonzero(scores > -np.inf)
-    left = np.zeros(len(ids), _CANDIDATE)
+    left = np.zeros(len(ids), CANDIDATE)
     left["id"], left["logit"] = ids, scores[ids]
     data = left.ctypes.data_as(ctypes.POINTER(llama_cpp.llama_token_data))
     if len(ids):

@@ -110,7 +110,8 @@ def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[A
             except StopIteration:
                 return
             # A `Llama` whose `sample` is another one's leaves this to be raised here.
-            guarded.raise_errors(runs)
+            if guarded.errors or guarded.runs == runs:
+                guarded.raise_errors(runs)
             sampler, length = llama._sampler, llama.n_tokens
             sent = yield token
             if guarded.ours and sent is not None:
@@ -147,9 +148,12 @@ def _sample(original: Any) -> Any:
         given = args[place] if len(args) > place else options.get("logits_processor")
         idx = args[place_of_idx] if len(args) > place_of_idx else options.get("idx")
         if isinstance(given, GuardedList):
-            runs = _turn(self, given, idx)
+            # At every token of a generation: what a model has thrown out of the caches makes each call here a dear one.
+            runs = given.runs
+            _turn(self, given, idx)
             token = original(self, *args, **options)
-            given.raise_errors(runs)
+            if given.errors or given.runs == runs:
+                given.raise_errors(runs)
             return token
         sampler = self._sampler
         turn: GuardedList | None = None if sampler is None else getattr(sampler, _LIST, None)
@@ -175,9 +179,9 @@ def _sample(original: Any) -> Any:
             options["logits_processor"] = guarded
         self._sampler = None
         try:
-            runs = _turn(self, guarded, idx)
+            _turn(self, guarded, idx)
             token = original(self, *args, **options)
-            guarded.raise_errors(runs)
+            guarded.raise_errors(0)
             return token
         finally:
             self._sampler = sampler
@@ -185,14 +189,13 @@ def _sample(original: Any) -> Any:
     return sample
 
 
-def _turn(llama: Any, guarded: GuardedList, idx: Any) -> int:
-    """Give a list its turn, and return how many calls it had before: `raise_errors` needs that after the turn."""
+def _turn(llama: Any, guarded: GuardedList, idx: Any) -> None:
+    """Give a list its turn."""
     if llama._sampler is not None:
         setattr(llama._sampler, _LIST, guarded)
     if idx is not None and idx != llama.n_tokens - 1:
         _check_place(llama, idx)
     guarded.idx = idx
-    return guarded.runs
 
 
 def _check_place(llama: Any, idx: Any) -> None:

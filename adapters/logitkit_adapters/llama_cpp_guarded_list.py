@@ -15,6 +15,7 @@ import numpy as np
 
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit_adapters.llama_cpp_after_hooks import check_grammar, grammar_of
+from logitkit_adapters.llama_cpp_candidates import Candidates, call_instead
 
 __all__ = ["Call", "GuardedHook", "GuardedList", "collect", "flat", "has_hook", "own_of_generation", "report"]
 
@@ -47,6 +48,8 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             caller's, by its call; until then all goes on as if there were no guard.
         generation: Whether the calls are those of one generation.
         alone: Whether all calls are hooks of logitkit, by themselves.
+
+    `runs` is how many calls of llama.cpp there were, and `errors` is what was raised in them and is yet to be raised.
     """
 
     def __init__(
@@ -65,7 +68,8 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         self._exact, self._generation, self._alone = ours, generation, alone
         self._own: dict[int, tuple[GuardedHook, Any]] = {}
         self._grammar: Any = None
-        self._errors: list[BaseException] = []
+        self._candidates = Candidates()
+        self.errors: list[BaseException] = []
         self.runs = 0
         self.ours = ours
         self.idx: int | None = None
@@ -95,7 +99,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         Args:
             runs: How many calls there had been before.
         """
-        errors, self._errors = self._errors, []
+        errors, self.errors = self.errors, []
         if errors:
             raise errors[0]
         if self.ours and self.runs == runs:
@@ -108,13 +112,13 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         if not self.runs:
             self._grammar = grammar_of(self._llama()._sampler)
             if self._alone and self._grammar is None:
-                self[0] = self._run_alone
+                call_instead(self._llama()._sampler, self._run_alone)
         self.runs += 1
         before = None if self._grammar is None else scores.copy()
         if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):
             input_ids = input_ids[: self.idx + 1]
         outer = getattr(_thread, "running", None), getattr(_thread, "errors", None)
-        _thread.running, _thread.errors = self, self._errors
+        _thread.running, _thread.errors = self, self.errors
         try:
             for call in self._calls:
                 processed = call(input_ids, scores)
@@ -128,27 +132,27 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         except BaseException as error:
             if not self.ours:
                 raise
-            self._errors.append(error)
+            self.errors.append(error)
         finally:
             _thread.running, _thread.errors = outer
-        if before is not None and self._errors:
+        if before is not None and self.errors:
             # llama.cpp chooses a token all the same, and ends the process if its grammar forbids that.
             np.copyto(scores, before)
         return scores
 
-    def _run_alone(self, input_ids: Any, scores: Any) -> Any:
+    def _run_alone(self, given: Any) -> None:
         """Do what `_run` does where nothing of the caller's or the engine's has a say: every token pays for each line."""
         self.runs += 1
-        if self.idx is not None and self.idx + 1 != len(input_ids):
-            input_ids = input_ids[: self.idx + 1]
         try:
+            llama, idx = self._llama(), self.idx
+            input_ids = llama.input_ids[: llama.n_tokens if idx is None else idx + 1]
+            scores = self._candidates.logits(given)
             for call in self._calls:
                 processed = call(input_ids, scores)
                 if processed is not scores:
                     np.copyto(scores, processed, casting="same_kind")
         except BaseException as error:  # noqa: BLE001 - ctypes would drop it
-            self._errors.append(error)
-        return scores
+            self.errors.append(error)
 
 
 def collect(errors: list[BaseException] | None) -> list[BaseException] | None:

@@ -33,7 +33,7 @@ from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history.sequences import SequenceResolver
 from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
-from logitkit.processor import Processor, name_of, process_checked, reads_prompt
+from logitkit.processor import Processor, check_processor, name_of, process_checked, reads_prompt
 from logitkit.stepping import can_step
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.array_kinds.mlx_masks import is_row, masked, memory_of
@@ -233,9 +233,7 @@ def logits_processor(
         >>> bool(re.fullmatch(r"\d{4}-\d\d-\d\d", text))  # mlx-lm takes off the space
         True
     """
-    if isinstance(processor, type) or not isinstance(processor, Processor):
-        given = f"the class {processor.__name__}" if isinstance(processor, type) else repr(processor)
-        raise ConfigurationError(f"processor is {given}; give a processor, such as logitkit.Regex(...)")
+    check_processor(processor)
     mask = attention_mask
     if mask is not None:
         mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))

@@ -35,7 +35,7 @@ from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.history import HistoryResolver
 from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
-from logitkit.processor import Processor, process_checked
+from logitkit.processor import Processor, check_processor, process_checked
 from logitkit.stepping import can_step
 from logitkit_adapters.tokenizer_bytes import vocabulary
 
@@ -243,7 +243,5 @@ def logits_processor(
         >>> bool(re.fullmatch(r" \d{4}-\d\d-\d\d", text))
         True
     """
-    if isinstance(processor, type) or not isinstance(processor, Processor):
-        given = f"the class {processor.__name__}" if isinstance(processor, type) else repr(processor)
-        raise ConfigurationError(f"processor is {given}; give a processor, such as logitkit.Regex(...)")
+    check_processor(processor)
     return TransformersLogitsProcessor(processor, prompt, LeftPads(processor, attention_mask, pad_id))

@@ -23,6 +23,7 @@ from logitkit.processor import (
     Role,
     batch_size_of,
     check_same_structure,
+    is_processor,
     name_of,
     own_rows,
     process_checked,
@@ -175,7 +176,7 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
         if isinstance(processor, Chain):
             flat.extend(processor.processors)
             ends = ends or processor.eos_ids
-        elif isinstance(processor, type) or not isinstance(processor, Processor):
+        elif not is_processor(processor):
             given = (
                 f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
             )

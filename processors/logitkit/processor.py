@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -100,6 +100,31 @@ class Stateless:
     def process_logits(self, state: tuple[()], logits: Tensor, context: Context) -> tuple[tuple[()], Tensor]:
         """Return the function's result."""
         return state, self.fn(logits, context)
+
+
+# What the protocol asks for. `isinstance` would find it out of the protocol's annotations, anew at every call.
+METHODS = ("init_state", "advance", "process_logits")
+
+
+def is_processor(value: object) -> TypeGuard[Processor[Any]]:
+    """Whether a value is a processor, and no class of them.
+
+    Example:
+        >>> is_processor(Stateless(lambda logits, context: logits)), is_processor(Stateless), is_processor(len)
+        (True, False, False)
+    """
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in METHODS)
+
+
+def check_processor(value: object) -> None:
+    """Refuse what is no processor.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if not is_processor(value):
+        given = f"the class {value.__name__}" if isinstance(value, type) else repr(value)
+        raise ConfigurationError(f"processor is {given}; give a processor, such as logitkit.Regex(...)")
 
 
 def own_rows(name: str, rows: int, logits: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from logitkit.chain import Chain
 from logitkit.context import Context
 from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError
 from logitkit.portable import Checked, Portable
-from logitkit.processor import Processor, batch_size_of, name_of
+from logitkit.processor import Processor, batch_size_of, is_processor, name_of
 from logitkit.state import rebuild, rows_of, to
 from logitkit.state_format import Contents, decode, encode
 
@@ -104,7 +104,7 @@ def kind_of(processor: Processor[Any]) -> str:
 
 def template(processor: Processor[Any]) -> Any:
     """Return a state of the processor, of which only the structure counts."""
-    if isinstance(processor, type) or not isinstance(processor, Processor):
+    if not is_processor(processor):
         raise ConfigurationError(f"processor is {processor!r}; give the processor that the state belongs to")
     rows = batch_size_of(processor)
     return processor.init_state(Context.of([[]] * (1 if rows is None else rows), vocabulary_size=COLUMNS))

@@ -238,6 +238,16 @@ def test_hooks_stand_beside_processors_of_mlx_lm() -> None:
     check(r" 2.*", new)
 
 
+def test_a_hook_may_be_shown_the_prompt_again_in_the_midst_of_a_generation() -> None:
+    ids, hook = prompts(DATE)[0], logits_processor(regex(DATE))
+
+    def twice(tokens: Any, logits: Any) -> Any:
+        hook(tokens[: len(ids)], logits)
+        return hook(tokens, logits)
+
+    assert plain(ids, [twice]) == plain(ids, [logits_processor(regex(DATE))])
+
+
 def test_output_that_mlx_lm_does_not_show_is_refused() -> None:
     ids, hook = prompts(DATE)[0], logits_processor(regex(DATE))
     embeddings = model().model.embed_tokens(mx.array(ids))

@@ -44,6 +44,15 @@ def test_logits_keep_their_dtype_and_shape(dtype: Any, shape: tuple[int, ...]) -
     assert given.tolist() == mx.zeros(shape).tolist()
 
 
+def test_a_generation_begins_once_whatever_shape_its_logits_have() -> None:
+    hook = logits_processor(AB)
+    assert legal(hook(mx.array([1]), mx.zeros(5))) == [0]
+    assert legal(hook(mx.array([1, 0]), mx.zeros((1, 5)))) == [1, 3]
+    hook.new_generation()
+    assert legal(hook(mx.array([1, 0]), mx.zeros((1, 5)))) == [0]
+    assert legal(hook(mx.array([1, 0, 0]), mx.zeros(5))) == [1, 3]
+
+
 def test_what_mlx_has_yet_to_compute_stays_as_it_is() -> None:
     given = mx.array([[1.0, 2.0, 3.0, 4.0, 5.0]]) * 2
     later, part = given + 1, given[:, 1:]

@@ -12,7 +12,7 @@ import torch
 from logitkit.chain import Chain
 from logitkit.errors import ConfigurationError, SampleMismatch
 from logitkit.integers import checked_integer
-from logitkit.processor import Processor, name_of
+from logitkit.processor import Processor, check_processor, name_of
 from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.sequence_parts import Piece, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
@@ -42,8 +42,8 @@ class Continuous:
     carry_state: bool
 
     def __post_init__(self) -> None:
-        if isinstance(self.processor, type) or not isinstance(self.processor, Processor | None):
-            raise ConfigurationError(f"processor is {self.processor!r}; give a processor, such as logitkit.Regex(...)")
+        if self.processor is not None:
+            check_processor(self.processor)
         for name, given, least in (
             ("num_samples", self.num_samples, 1),
             ("num_beams", self.num_beams, 1),

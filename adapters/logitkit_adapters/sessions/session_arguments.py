@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.integers import checked_integer
-from logitkit.processor import Processor
+from logitkit.processor import is_processor
 
 __all__ = ["MOST", "check_open", "checked_new_tokens", "checked_position", "checked_processor", "checked_seed"]
 
@@ -33,10 +32,7 @@ def checked_processor(processor: P, note: str = "") -> P:
     Raises:
         ConfigurationError: It is something else.
     """
-    kind: Any = type(processor)
-    if processor is None or _is_processor(kind):
-        return processor
-    if isinstance(processor, type) or not isinstance(processor, Processor):
+    if processor is not None and not is_processor(processor):
         raise ConfigurationError(
             f"processor is {processor!r}; give a processor, such as logitkit.Regex(...){note and f', {note}'}"
         )
@@ -89,9 +85,3 @@ def checked_new_tokens(
             "tokens"
         )
     return count
-
-
-@lru_cache(maxsize=256)
-def _is_processor(kind: type) -> bool:
-    """Whether objects of a class are processors; to ask each of them takes longer."""
-    return not issubclass(kind, type) and issubclass(kind, Processor)

@@ -189,7 +189,7 @@ def call_to_torch(ids: Any, logits: Any) -> tuple[Ids, Logits]:
         shown, taken = ids_to_torch(ids), logits_to_torch(logits)
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} (the call has {_both(ids, logits)})") from error
-    if len(shown.tensor) != len(taken.tensor):
+    if shown.tensor.shape[0] != taken.tensor.shape[0]:
         raise BatchMismatch(f"the call has {_both(ids, logits)}; give as many rows of ids as of logits")
     return shown, taken
 

@@ -102,7 +102,7 @@ class MlxLmLogitsProcessor:
                 row.check_width(logits.shape[-1])
                 return masked(row.mask, logits)
         ids, taken = call_to_torch(tokens, logits)
-        if len(ids.tensor) != 1:
+        if ids.tensor.shape[0] != 1:
             raise BatchMismatch(
                 f"the hook was called with tokens {list(ids.tensor.shape)} and logits {list(taken.tensor.shape)}; mlx-lm "
                 "gives the tokens [L] and the logits [1, V] of one sequence. Call it once for each"

@@ -162,7 +162,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
                 "batching, which gives the last token of each row only, use "
                 "logitkit_adapters.transformers.continuous_batching"
             )
-        if len(input_ids) != len(scores):
+        if input_ids.shape[0] != scores.shape[0]:
             raise BatchMismatch(
                 f"the hook was called with {len(input_ids)} rows of ids and {len(scores)} rows of scores"
             )

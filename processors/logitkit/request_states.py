@@ -79,7 +79,7 @@ class RequestStates:
             check_same_structure(self._processor, "advance", state, after)
             state = after
         lengths = torch.tensor([len(r.prompt) + len(r.output) for r in requests], dtype=torch.int64).to(where)
-        context = replace(context, lengths=lengths)
+        context = context.at(lengths)
         # The engine goes on to write in its own lists: what was read is kept apart. Nothing is kept of a step
         # that failed.
         self._requests = [Request(r.key, tuple(r.prompt), tuple(r.output)) for r in requests]

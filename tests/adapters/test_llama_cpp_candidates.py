@@ -34,7 +34,8 @@ def test_candidates_are_written_where_they_lie() -> None:
         logits = candidates.logits(pointer(data))
         assert logits.tolist() == [i + 0.5 for i in range(len(data))]
         logits[1] = -np.inf
-        assert [(one.id, one.logit, one.p) for one in data[:3]] == [(0, 0.5, -1.0), (1, -np.inf, -1.0), (2, 2.5, -1.0)]
+        found: list[Any] = [(one.id, one.logit, one.p) for one in data[:3]]
+        assert found == [(0, 0.5, -1.0), (1, -np.inf, -1.0), (2, 2.5, -1.0)]
     assert candidates.logits(pointer(short)) is candidates.logits(pointer(short))
     assert len(candidates.logits(pointer(long))) == 5
 

@@ -133,4 +133,4 @@ class _Processing:
 
     def _now(self, context: Context) -> Context:
         """Return the context with the length of the row as it is now."""
-        return replace(context, lengths=context.prompt_lengths + len(self._tokens)) if self._tokens else context
+        return context.at(context.prompt_lengths + len(self._tokens)) if self._tokens else context

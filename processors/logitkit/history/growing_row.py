@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -62,9 +61,9 @@ class GrowingRow(Generic[S]):
             and (ids[:count] == self._known[:count]).all()
         ):
             state, context = last
-            new = torch.from_numpy(ids[count:].astype(np.int64))
-            after = self._processor.advance(state, new if len(new) == 1 else new[None])
-            found = after, replace(context, lengths=context.lengths + len(new))
+            new, more = torch.from_numpy(ids[count:].astype(np.int64)), len(ids) - count
+            after = self._processor.advance(state, new if more == 1 else new[None])
+            found = after, context.at(context.lengths + more)
         else:
             found, count = self._resolver.resolve(torch.from_numpy(ids)[None], vocabulary_size=vocabulary_size), 0
         # Only now, when no processor can fail any more, does anything change.

@@ -183,12 +183,4 @@ class Lineage:
             store(self._contexts, port, known)
         base, offset, host = known
         lengths = torch.from_numpy(host + length) if offset is None else offset + length
-        return Context(
-            prompt=base.prompt,
-            prompt_lengths=base.prompt_lengths,
-            lengths=lengths,
-            vocabulary_size=base.vocabulary_size,
-            device=base.device,
-            max_length=base.max_length,
-            stream_ids=base.stream_ids,
-        )
+        return base.at(lengths)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -158,7 +157,7 @@ def _by_trying(processor: Processor[Any], state: Any, context: Context) -> Itera
             return
         yield token
         state = processor.advance(state, torch.tensor([token], device=context.device))
-        context = replace(context, lengths=context.lengths + 1)
+        context = context.at(context.lengths + 1)
 
 
 def _left_of(processor: Processor[Any], state: Any, logits: Tensor, context: Context) -> int | None:

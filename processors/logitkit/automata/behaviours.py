@@ -18,6 +18,9 @@ Ints: TypeAlias = NDArray[Any]
 # Where behaviours have more exceptions than this, they are copied one by one.
 MANY = 64
 
+# Tables of so many moves are looked at as a whole.
+SMALL = 2**14
+
 # States of an automaton that are looked at to find their commonest target.
 SEEN = 512
 
@@ -97,18 +100,21 @@ def of_bytes(moves: Moves) -> Behaviours:
         listed = columns != DEAD
         # Death is the commonest by far; where it may not be, look.
         states = columns.shape[1] - FIRST_STATE
-        for c, row in enumerate(listed):
-            live = np.count_nonzero(row)
-            if 2 * live >= states:
-                common = np.bincount(columns[c, FIRST_STATE :: 1 + states // SEEN]).argmax()
-                if np.count_nonzero(columns[c] == common) > states - live:
-                    default[c] = common
-                    np.not_equal(columns[c], common, out=row)
+        live = np.count_nonzero(listed, axis=1)
+        for c in np.flatnonzero(2 * live >= states).tolist():
+            common = np.bincount(columns[c, FIRST_STATE :: 1 + states // SEEN]).argmax()
+            if np.count_nonzero(columns[c] == common) > states - live[c]:
+                default[c] = common
+                np.not_equal(columns[c], common, out=listed[c])
     else:
         columns = moves.goes_on
         default = moves.step[:, moves.start]
         listed = (columns != NOT_LISTED) & (columns != default[:, None])
     listed[:, :FIRST_STATE] = False
+    if listed.size <= SMALL:
+        which, source = np.nonzero(listed)
+        count = np.bincount(which, minlength=len(columns))
+        return Behaviours(default, starts(count), source.astype(columns.dtype), columns[which, source])
     # Row by row: arrays of all exceptions at once would be memory new from the system, whose pages cost more than the calls.
     sources = [np.flatnonzero(row).astype(columns.dtype) for row in listed]
     targets = [row.take(source) for row, source in zip(columns, sources, strict=True)]

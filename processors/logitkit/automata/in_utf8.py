@@ -21,6 +21,9 @@ FEW_SYMBOLS = 16
 MANY_ROOTS = 16
 MANY_CLASSES = 32
 
+# Numbers up to here, or of twice as many as there are, are told apart by a table rather than by sorting.
+MANY_VALUES = 2**12
+
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:
     """Write the symbols of a minimal automaton out as UTF-8; the result is minimal too.
@@ -126,16 +129,18 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
     target = targets.max(axis=1)
     if classes > 2 and not np.array_equal(targets, live * target[:, None]):
         return None
-    read, read_by = np.unique(live @ (1 << np.arange(classes)), return_inverse=True)
+    read, read_by = _distinct(live @ (1 << np.arange(classes)))
     if len(read) > MANY_ROOTS:
         return None
     tree = Utf8Tree.of(beyond, tuple([tuple([r >> c & 1 for c in range(classes)]) for r in read.tolist()]))
-    behind, which = np.unique(target, return_inverse=True)
+    behind, which = _distinct(target)
     nodes = len(tree.heights)
     limits.check_work(len(behind) * nodes // 4)
     met = np.zeros((len(behind), nodes), bool)
     for root in range(len(read)):
-        met[np.unique(which[read_by == root])[:, None], tree.below[root]] = True
+        reached = np.zeros(len(behind), bool)
+        reached[which[read_by == root]] = True
+        met[np.flatnonzero(reached)[:, None], tree.below[root]] = True
     where, node = np.nonzero(met)
     limits.check_states(len(targets) + len(node))
     limits.check_work(len(node) * tree.continuations)
@@ -145,6 +150,17 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
     number[:, nodes] = behind
     shown = np.where((tree.heights[:, None] == 1) & (tree.shown != 0), nodes, tree.shown)
     return tree, number[which[:, None], tree.leads[read_by]], number[where[:, None], shown[node]]
+
+
+def _distinct(values: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
+    """Return the distinct ones of some numbers from 0 on, ascending, and which of them each is."""
+    most = int(values.max())
+    if most > max(MANY_VALUES, 2 * len(values)):
+        return np.unique(values, return_inverse=True)
+    # Without sorting, and in fewer calls.
+    met = np.zeros(most + 1, np.intp)
+    met[values] = 1
+    return np.flatnonzero(met), (np.cumsum(met) - 1).take(values)
 
 
 def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from logitkit.automata.alphabet import Alphabet
+from logitkit.automata.endless_calls import endless_calls
 from logitkit.automata.limits import Limits
 from logitkit.automata.minimise import minimise
 from logitkit.automata.network import Network
@@ -62,6 +63,7 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
+    endless = endless_calls(network)
     parts: dict[Called, Part] = {}
     todo: list[Called] = [()]
     states = 0
@@ -69,7 +71,7 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
         called = todo.pop()
         if called in parts:
             continue
-        part = parts[called] = _part(_tree(called, network), network, limits)
+        part = parts[called] = _part(_tree(called, network), network, endless, limits)
         states += len(part.ends)
         limits.check_states(states)
         todo.extend(bracket.called for row in part.brackets for bracket in row.values())
@@ -105,7 +107,7 @@ def _tree(called: Called, network: Network) -> Node:
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
-def _part(tree: Node, network: Network, limits: Limits) -> Part:
+def _part(tree: Node, network: Network, endless: frozenset[int], limits: Limits) -> Part:
     positions = positions_of(tree, limits)
     special: dict[CharSet, int] = {}
     for charset in positions.charsets:
@@ -113,6 +115,7 @@ def _part(tree: Node, network: Network, limits: Limits) -> Part:
             special.setdefault(charset, len(special))
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
+    mask_of |= {c: 0 for c in special if c.ranges[0][0] - CALLS in endless}
     dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits))
     if dfa is None:
         return Part(None, alphabet)

@@ -11,7 +11,7 @@ __all__ = ["endless_calls"]
 
 
 def endless_calls(network: Network) -> frozenset[int]:
-    """Return the definitions that have no text.
+    r"""Return the definitions that have no text.
 
     What calls one of them cannot be said either. A bracket that begins one of several calls would otherwise be followed by what
     leads nowhere, which shows only at its end.
@@ -19,8 +19,8 @@ def endless_calls(network: Network) -> frozenset[int]:
     Example:
         >>> from logitkit.automata.network import Definition
         >>> from logitkit.patterns.parser import parse
-        >>> endings = Definition("[", Alternate((Call(0), parse(r"\\]"))))
-        >>> endless_calls(Network(Call(0), (endings, Definition("[", Concat((Call(1), parse(r"\\]")))))))
+        >>> endings = Definition("[", Alternate((Call(0), parse(r"\]"))))
+        >>> endless_calls(Network(Call(0), (endings, Definition("[", Concat((Call(1), parse(r"\]")))))))
         frozenset({1})
     """
     waiting, ended = list(range(len(network.definitions))), set[int]()

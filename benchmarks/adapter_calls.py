@@ -110,10 +110,10 @@ class Numpy(Adapter):
         def call(ids: Any, logits: Any) -> Any:
             nonlocal known
             shown, taken = call_to_torch(ids, logits)
-            new = shown.tensor[:, known:]
-            if new.shape[1]:
-                core.state = processor.advance(core.state, new if new.shape[1] > 1 else new[:, 0])
-                known += new.shape[1]
+            length = shown.tensor.shape[1]
+            if length > known:
+                new = shown.tensor[:, known:] if length > known + 1 else shown.tensor[:, known]
+                core.state, known = processor.advance(core.state, new), length
             return taken.back(processor.process_logits(core.state, taken.tensor, core.context)[1]).array
 
         return call

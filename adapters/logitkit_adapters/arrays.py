@@ -90,6 +90,8 @@ class Logits:
             ConfigurationError: The shape, the dtype or the device is another.
         """
         tensor = self.tensor
+        if processed is tensor and self.own is not None:
+            return Returned(self.own, False)
         if not isinstance(processed, Tensor):
             raise ConfigurationError(f"the processed logits are {_described(processed)}; return a torch.Tensor")
         if processed.device != tensor.device:
@@ -102,7 +104,7 @@ class Logits:
                 f"the processed logits are {list(processed.shape)} of {processed.dtype}, but those given are "
                 f"{list(tensor.shape)} of {tensor.dtype}; return the same shape and dtype"
             )
-        if self.own is not None and (processed is tensor or _same_memory(processed, tensor)):
+        if self.own is not None and _same_memory(processed, tensor):
             return Returned(self.own, False)
         return Returned(*_kind("logits", self.given).from_torch(processed, self.given))
 

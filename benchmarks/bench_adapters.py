@@ -2,7 +2,8 @@
 
 The cost of a step is that of the engine's whole call, less that of the core's `advance` and `process_logits` on a tensor with the
 same memory, or on a copy of it where the engine forces one, timed in turns in one run. Logits are float32 on the CPU, 131,072
-columns. Every step shows one token more, in memory written right before it, as engines do. 8 columns show what does not depend on
+columns. Every step shows one token more, in memory written right before it, as engines do; malloc keeps its pages, or some of the
+copies would pay for new ones. 8 columns show what does not depend on
 the width.
 
 Tokens per second are those of the shipped demo model, which has a vocabulary of 1,280 tokens, beside the peers' hooks that run.
@@ -25,6 +26,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import logitkit as lk
 from benchmarks.adapter_calls import ADAPTERS, Adapter, Core, Floats, Integers
+from benchmarks.allocator import keep_pages
 from benchmarks.engine_hooks import EngineRun, LlamaCppRun, Make, MlxLmRun, TransformersRun
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
@@ -82,6 +84,7 @@ def measured(
     adapter: Adapter, rows: int, length: int, columns: int, processor: lk.Processor[Any]
 ) -> tuple[dict[str, float], Callable[[], object]]:
     """Return the medians of the call and of the bare step, in us, and the call for another turn."""
+    keep_pages()
     rounds, calls = (200, 3) if rows == 1 else (60, 1)
     ids = history(rows, length, (calls + 1) * (WARMUP + rounds) + SPARE, columns)
     logits = adapter.logits(random_logits(rows, columns))

@@ -18,9 +18,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,16 +27,17 @@ from torch import Tensor
 
 import logitkit
 from logitkit.automata.lone_row import LoneRow
-from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.errors import BatchMismatch
 from logitkit.history.sequences import SequenceResolver
 from logitkit.history.stepped_row import SteppedRow
 from logitkit.left_pads import LeftPads
-from logitkit.processor import Processor, check_processor, name_of, process_checked, reads_prompt
+from logitkit.processor import Processor, check_processor, process_checked
 from logitkit.stepping import can_step
 from logitkit_adapters import tokenizer_bytes
 from logitkit_adapters.array_kinds.mlx_masks import is_row, masked, memory_of
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
-from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens, hidden_tokens, why_tokens_are_missing
+from logitkit_adapters.mlx_lm_beginning import Beginning, check_cache
+from logitkit_adapters.mlx_lm_caller import batch_sequence, hidden_tokens
 from logitkit_adapters.sessions import Session, continuous
 
 try:
@@ -66,7 +65,7 @@ class MlxLmLogitsProcessor:
         self._told = prompt is not None
         self._fresh = True  # no call of the generation has been answered
         self._longest: int | None = None  # the most tokens of a prompt that was told, while no sequence has begun
-        self._beginning = _Beginning(processor, left_pads)
+        self._beginning = Beginning(processor, left_pads)
         if prompt is None:
             self._resolver = SequenceResolver(processor, skip=self._beginning)
         else:
@@ -110,7 +109,7 @@ class MlxLmLogitsProcessor:
         if not self._told:
             self._left_pads.check(ids.tensor)
         elif self._longest is not None:
-            _check_cache(ids.tensor.shape[1], self._longest)
+            check_cache(ids.tensor.shape[1], self._longest)
         if stepped is not None:
             with self._beginning.checked():
                 for missed in stepped.missed():
@@ -147,55 +146,6 @@ class MlxLmLogitsProcessor:
         """The state of the sequence of the last call, [1] row."""
         stepped = None if self._stepped is None else self._stepped.state
         return self._state if stepped is None else stepped
-
-
-def _check_cache(shown: int, longest: int) -> None:
-    """Refuse a sequence that begins with output in the cache, which ids alone would not tell from the prompt."""
-    cached = cached_tokens()
-    if shown < longest and cached is not None and cached > longest:
-        raise ConfigurationError(
-            f"mlx-lm shows the last {shown} of {cached} tokens, and the prompt that was told has {longest}: it hides "
-            f"{cached - longest} tokens of the output; give mlx-lm all tokens and an empty prompt cache"
-        )
-
-
-class _Beginning:
-    """Count the left pads of a sequence that begins, refuse it if mlx-lm hides its output, and warn if its prompt, once."""
-
-    def __init__(self, processor: Processor[Any], left_pads: LeftPads) -> None:
-        self._watched = name_of(processor) if reads_prompt(processor) else None
-        self._left_pads = left_pads
-        self._checked = False
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        if not self._checked:
-            self.check(ids.shape[1])
-        skip = self._left_pads.skip
-        return skip(ids) if callable(skip) else skip
-
-    @contextmanager
-    def checked(self) -> Iterator[None]:
-        """Count the pads only: what begins is told late, and mlx-lm does something else now."""
-        self._checked = True
-        try:
-            yield
-        finally:
-            self._checked = False
-
-    def check(self, shown: int) -> None:
-        """Look at what mlx-lm hides of a sequence that begins with so many tokens."""
-        reason = why_tokens_are_missing()
-        if reason is not None:
-            raise ConfigurationError(f"the hook misses tokens of the output: mlx-lm {reason}")
-        if self._watched is not None:
-            cached = cached_tokens()
-            if cached is not None and cached > shown:
-                warnings.warn(
-                    f"{self._watched} reads the prompt, of which mlx-lm shows the last {shown} of {cached} tokens only; the "
-                    "others do not count unless prompt=... tells them",
-                    stacklevel=2,
-                )
-                self._watched = None
 
 
 def logits_processor(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
-from tests.processors.test_stop_strings import expected
+from tests.processors.stops import expected
 from tests.registry import EOS, TOKENS, ids, vocabulary
 
 E = "é".encode()

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, cast
 from unittest import mock
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError, PatternTooLarge, StaleAutomaton, StateFileError, VocabularyError
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import stop_bank
-from logitkit.stopping.stop_state import StopState
-from tests.processors import four_logits
 from tests.processors.four_logits import NEVER
-from tests.registry import EOS, PAD, TOKENS, vocabulary
-
-# Ids:                      0     1     2      3 = EOS
-AB = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
-LOGITS = [0.5, -1.0, 2.0, 3.0]
-ENDED = [NEVER, NEVER, NEVER, 3.0]
-
-
-def after(
-    processor: lk.Processor[Any], tokens: Sequence[int], logits: Sequence[float], prompt: Sequence[int] = ()
-) -> list[float]:
-    """Return what becomes of the logits, on either path."""
-    by_rows = four_logits.after(processor, tokens, logits, prompt)
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        assert four_logits.after(processor, tokens, logits, prompt) == by_rows
-    return by_rows
+from tests.processors.stops import AB, ENDED, LOGITS, after, asked, begun
+from tests.registry import EOS, PAD, vocabulary
 
 
 def test_nothing_changes_before_a_stop() -> None:
@@ -107,19 +84,6 @@ def test_pad_after_eos_and_not_before() -> None:
     assert after(lk.StopStrings([3], pads), [1, 3], LOGITS) == [NEVER, NEVER, 2.0, 3.0]
 
 
-def begun(processor: lk.StopStrings, tokens: Sequence[int], prompt: Sequence[int] = ()) -> StopState:
-    context = lk.Context.of([prompt], processor.vocabulary.size)
-    return processor.advance(processor.init_state(context), torch.tensor([[*tokens, -1]]))
-
-
-def asked(processor: lk.StopStrings, tokens: Sequence[int], prompt: Sequence[int] = ()) -> tuple[int, ...]:
-    """Which stop fired, bytes before and up to its end, and the index of the token."""
-    state = begun(processor, tokens, prompt)
-    which, place = processor.which(state), processor.place(state)
-    assert processor.fired(state).tolist() == [int(which[0]) >= 0]
-    return tuple(int(t[0]) for t in (which, *place))
-
-
 def test_which_stop_and_where() -> None:
     stops = lk.StopStrings(["ba", "aab", 1], AB)
     assert asked(stops, [0, 0]) == (-1, -1, -1, -1)
@@ -169,98 +133,6 @@ def test_a_stop_overrides_a_constraint() -> None:
     context = lk.Context.of([[]], 4)
     state = both.advance(both.init_state(context), torch.tensor([[0, 0]]))
     assert both.conflicts(state).tolist() == [False]
-
-
-# The plain meaning of stops, over decoded bytes.
-
-
-def expected(
-    stops: Sequence[bytes | int], prompt: Sequence[int], output: Sequence[int], tokens: Sequence[bytes | None]
-) -> tuple[int, ...]:
-    """Try all stops after each token; ids count at the end of their token."""
-
-    def text(ids: Sequence[int]) -> bytes:
-        return b"".join(tokens[i] or b"" for i in ids)
-
-    before = len(text(prompt))
-    ids = [*prompt, *output]
-    for n, token in enumerate(ids):
-        if token == EOS and n >= len(prompt) and EOS not in stops:
-            break
-        start, so_far = len(text(ids[:n])), text(ids[: n + 1])
-        found = []
-        for which, stop in enumerate(stops):
-            if isinstance(stop, int):
-                if stop == token:
-                    found.append((len(so_far), start, which))
-            elif stop in so_far:
-                begin = so_far.find(stop)
-                found.append((begin + len(stop), begin, which))
-        if found:
-            end, begin, which = min(found)
-            return which, begin - before, end - before, n - len(prompt)
-    return -1, -1, -1, -1
-
-
-PIECES = ["a", "b", "ab", "1", "10", "é", "€", "cat", "dog", "og", " ", "\n", "c"]
-_text = st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map("".join)
-_bytes = st.lists(st.sampled_from([t for t in TOKENS if t]), min_size=1, max_size=3).map(b"".join)
-_ids = st.integers(0, len(TOKENS) - 1)
-_some = st.lists(_ids | st.sampled_from([i for i, t in enumerate(TOKENS) if t and t in b"abaabcat\xc3\xa9\xc3"]))
-
-
-@settings(max_examples=300)
-@given(st.lists(_text | _bytes | _ids, min_size=1, max_size=5), _some, _some, st.booleans())
-def test_against_searching_the_decoded_bytes(
-    stops: list[str | bytes | int], prompt: list[int], output: list[int], include_prompt: bool
-) -> None:
-    processor = lk.StopStrings(stops, vocabulary(), include_prompt)
-    plain = [s.encode() if isinstance(s, str) else s for s in stops]
-    wanted = expected(plain, prompt if include_prompt else [], output, TOKENS)
-    assert asked(processor, output, prompt) == wanted
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        assert asked(processor, output, prompt) == wanted
-
-
-@settings(max_examples=30)
-@given(st.data())
-def test_against_searching_in_a_real_vocabulary(tekken: lk.Vocabulary, data: st.DataObject) -> None:
-    """The stops are cut out of what is said, somewhere within tokens."""
-    output = data.draw(st.lists(st.integers(1000, 50_000), min_size=1, max_size=30))
-    text = tekken.decode(output)
-    stops = []
-    for _ in range(data.draw(st.integers(1, 8))):
-        begin = data.draw(st.integers(0, len(text) - 1))
-        stops.append(text[begin : begin + data.draw(st.integers(1, 12))])
-    processor = lk.StopStrings(stops, tekken)
-    wanted = expected(stops, [], output, tekken.tokens)
-    assert wanted[0] >= 0
-    assert asked(processor, output) == wanted
-
-
-def test_every_tokenisation_of_a_stop(sentencepiece_32k: lk.Vocabulary) -> None:
-    """Both by bytes and by the table over tokens, which is made of one stop among a thousand."""
-    ids = {t: i for i, t in reversed([*enumerate(sentencepiece_32k.tokens)]) if t}
-    stop = b"Observation:"
-    stops = lk.StopStrings([*(f"stop number {n}" for n in range(999)), stop], sentencepiece_32k)
-    ways: list[tuple[int, ...]] = [()]
-    for _ in range(5):
-        ways = [
-            (*way, ids[stop[at:end]])
-            for way in ways
-            for at in [len(sentencepiece_32k.decode(way))]
-            for end in range(at + 1, len(stop) + 1)
-            if stop[at:end] in ids
-        ] + [way for way in ways if sentencepiece_32k.decode(way) == stop]
-    ways = [way for way in ways if sentencepiece_32k.decode(way) == stop]
-    assert len(ways) > 5
-    table = stops.automaton.table
-    for way in ways:
-        state = stops.automaton.start
-        for token in way[:-1]:
-            assert stops.automaton.next(state, token) == table.next(state, token)
-            state = table.next(state, token)
-        assert stops.automaton.next(state, way[-1]) == table.next(state, way[-1]) == 0
 
 
 def test_a_table_over_tokens_is_made_only_for_tensors() -> None:
@@ -315,79 +187,6 @@ def test_a_neutral_row_is_left_as_it_is() -> None:
             logits = torch.tensor([[torch.inf, NEVER, -0.0, 2.0, 7.0]])
             out = stops.process_logits(later, logits.clone(), lk.Context.of([[]], 4))[1]
             assert torch.equal(out, logits)
-
-
-def test_what_is_no_stop() -> None:
-    with pytest.raises(ConfigurationError, match="stops is the single text 'a'; give a list"):
-        lk.StopStrings("a", AB)
-    with pytest.raises(ConfigurationError, match="stops is 3; give a list"):
-        lk.StopStrings(3, AB)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="stops is empty; give at least one"):
-        lk.StopStrings([], AB)
-    with pytest.raises(ConfigurationError, match=r"stops\[1\] is empty; give at least one character"):
-        lk.StopStrings(["a", ""], AB)
-    with pytest.raises(ConfigurationError, match=r"stops\[0\] is True of type bool; allowed are str, bytes and"):
-        lk.StopStrings([True], AB)
-    with pytest.raises(ConfigurationError, match=r"stops\[0\] is 1\.5 of type float"):
-        lk.StopStrings([1.5], AB)  # type: ignore[list-item]
-    with pytest.raises(ConfigurationError, match=r"stops\[0\] is the token id 4; allowed are ids from 0 to 3"):
-        lk.StopStrings([4], AB)
-    with pytest.raises(ConfigurationError, match=r"stops\[0\] is the token id -1"):
-        lk.StopStrings([-1], AB)
-    with pytest.raises(ConfigurationError, match="lone surrogate at position 1"):
-        lk.StopStrings(["a\ud800"], AB)
-
-
-def test_other_arguments_of_the_wrong_type() -> None:
-    with pytest.raises(ConfigurationError, match="include_prompt is 1; allowed are True and False"):
-        lk.StopStrings(["a"], AB, include_prompt=1)  # type: ignore[arg-type]
-    with pytest.raises(VocabularyError, match=r"vocabulary is a list; give a logitkit\.Vocabulary"):
-        lk.StopStrings(["a"], [b"a"])  # type: ignore[arg-type]
-    with pytest.raises(VocabularyError, match="no EOS id"):
-        lk.StopStrings(["a"], lk.Vocabulary([b"a"], eos_ids=[]))
-    with pytest.raises(PatternTooLarge, match="more than 4 states"):
-        lk.StopStrings(["abab"], AB, limits=lk.Limits(states=4))
-
-
-def test_ids_and_logits_of_another_model() -> None:
-    stops = lk.StopStrings(["a"], AB)
-    with pytest.raises(VocabularyError, match="has the token 4, but the vocabulary has ids from 0 to 3"):
-        begun(stops, [4])
-    for tensors in (False, True):
-        with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):
-            with pytest.raises(VocabularyError, match="the logits have 3 columns"):
-                after(stops, [], LOGITS[:3])
-            # Columns behind the vocabulary are left, as all others are, until there is a stop.
-            assert after(stops, [], [*LOGITS, 5.0]) == [*LOGITS, 5.0]
-            assert after(stops, [0], [*LOGITS, 5.0]) == [*ENDED, NEVER]
-
-
-def test_stops_outlive_neither_their_processor_nor_a_copy() -> None:
-    stops = lk.StopStrings(["abbb"], AB)
-    state = begun(stops, [0])
-    for copied in (copy.deepcopy(stops), pickle.loads(pickle.dumps(stops))):
-        assert copied == stops
-        assert asked(copied, [0, 1, 1, 1]) == (0, 0, 4, 3)
-    del stops, copied
-    other = lk.StopStrings(["b"], AB)
-    with pytest.raises(StaleAutomaton, match="no longer in the bank"):
-        other.advance(state, torch.tensor([0]))
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        out = other.process_logits(state, torch.tensor([LOGITS]), lk.Context.of([[]], 4))[1]
-    assert out[0].tolist() == ENDED
-
-
-def test_a_state_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    stops = lk.StopStrings(["ab"], AB)
-    state = begun(stops, [0, 1])
-    for token, before in ((0, 3), (9, 3), (-1, 3), (1, 99), (1, 0)):
-        wrong = state._replace(token=torch.tensor([token]), before=torch.tensor([before]))
-        lk.save_state(tmp_path / "state", wrong, stops)
-        with pytest.raises(StateFileError, match="completes no stop"):
-            lk.load_state(tmp_path / "state", stops)
-    lk.save_state(tmp_path / "state", state, stops)
-    with pytest.raises(StateFileError, match="automaton"):
-        lk.load_state(tmp_path / "state", lk.StopStrings(["ba"], AB))
 
 
 def test_the_table_follows_the_bytes() -> None:

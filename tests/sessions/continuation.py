@@ -13,6 +13,7 @@ from logitkit.sessions.sequence_state import SequenceState
 
 # Of 20 tokens with the tokenizer of the shipped model.
 PROMPT = "Name: Emma Brown\nAge: 125\nEmail: emma.brown@"
+QUESTION = "Question: Is Paris in France?\nAnswer:"
 PROMPTS = [PROMPT, "Item: pen\nPrice:", "The meeting is on"]
 
 

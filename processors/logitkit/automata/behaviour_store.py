@@ -111,7 +111,11 @@ class BehaviourStore:
             keep = target != default
             if goes_on is not None:
                 keep &= target != NOT_LISTED
-            source, target = table.source[a:b][keep], target[keep]
+            source, kept = table.source[a:b], np.count_nonzero(keep)
+            if not kept:
+                source, target = source[:0], target[:0]
+            elif kept < len(keep):
+                source, target = source[keep], target[keep]
             self.charge(1, len(target))
             known = len(self._number)
             number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)

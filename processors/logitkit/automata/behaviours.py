@@ -100,7 +100,7 @@ def of_bytes(moves: Moves) -> Behaviours:
         listed = columns != DEAD
         # Death is the commonest by far; where it may not be, look.
         states = columns.shape[1] - FIRST_STATE
-        live = np.count_nonzero(listed, axis=1)
+        live = listed.sum(axis=1) if listed.size <= SMALL else np.array([*map(np.count_nonzero, listed)])
         for c in np.flatnonzero(2 * live >= states).tolist():
             common = np.bincount(columns[c, FIRST_STATE :: 1 + states // SEEN]).argmax()
             if np.count_nonzero(columns[c] == common) > states - live[c]:

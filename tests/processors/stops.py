@@ -3,36 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-from unittest import mock
-
-import torch
 
 import logitkit as lk
-from logitkit.stopping.stop_state import StopState
-from tests.processors import four_logits
-from tests.processors.four_logits import NEVER
+from tests.processors.four_logits import NEVER, begun
 from tests.registry import EOS
 
-# Ids:                      0     1     2      3 = EOS
-AB = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
-LOGITS = [0.5, -1.0, 2.0, 3.0]
 ENDED = [NEVER, NEVER, NEVER, 3.0]
-
-
-def after(
-    processor: lk.Processor[Any], tokens: Sequence[int], logits: Sequence[float], prompt: Sequence[int] = ()
-) -> list[float]:
-    """Return what becomes of the logits, on either path."""
-    by_rows = four_logits.after(processor, tokens, logits, prompt)
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        assert four_logits.after(processor, tokens, logits, prompt) == by_rows
-    return by_rows
-
-
-def begun(processor: lk.StopStrings, tokens: Sequence[int], prompt: Sequence[int] = ()) -> StopState:
-    context = lk.Context.of([prompt], processor.vocabulary.size)
-    return processor.advance(processor.init_state(context), torch.tensor([[*tokens, -1]]))
 
 
 def asked(processor: lk.StopStrings, tokens: Sequence[int], prompt: Sequence[int] = ()) -> tuple[int, ...]:

@@ -11,8 +11,9 @@ import torch
 import logitkit as lk
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import stop_bank
-from tests.processors.four_logits import NEVER
-from tests.processors.stops import AB, ENDED, LOGITS, after, asked, begun
+from tests.processors.four_logits import AB, LOGITS, NEVER, begun
+from tests.processors.four_logits import on_either_path as after
+from tests.processors.stops import ENDED, asked
 from tests.registry import EOS, PAD, vocabulary
 
 

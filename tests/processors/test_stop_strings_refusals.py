@@ -12,8 +12,9 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, StaleAutomaton, StateFileError, VocabularyError
-from tests.processors.four_logits import NEVER
-from tests.processors.stops import AB, ENDED, LOGITS, after, asked, begun
+from tests.processors.four_logits import AB, LOGITS, NEVER, begun
+from tests.processors.four_logits import on_either_path as after
+from tests.processors.stops import ENDED, asked
 
 
 def test_what_is_no_stop() -> None:

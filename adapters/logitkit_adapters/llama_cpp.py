@@ -125,7 +125,9 @@ class LlamaCppLogitsProcessor(GuardedHook):
                 if found is not None:
                     found.process(scores, -np.inf, 0.0)
                     return scores
-            missed = [] if stepped is None else list(stepped.missed())
+            missed: list[Tensor] = []
+            if stepped is not None:
+                self._state, missed = self.state, [*stepped.missed()]
             if row is None:
                 shown = missed[0] if missed else torch.from_numpy(input_ids)[None]
                 self._left_pads.check(shown)

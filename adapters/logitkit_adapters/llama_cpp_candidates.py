@@ -41,11 +41,20 @@ class Candidates:
         return self._logits
 
 
-def call_instead(sampler: Any, apply: Callable[[Any], None]) -> None:
-    """Have a `LlamaSampler` call a function with its candidates where it calls its processors, from the next token on.
+def call_instead(sampler: Any, processors: list[Any], apply: Callable[[Any], None]) -> None:
+    """Have a `LlamaSampler` call a function with its candidates where it calls a list of processors, from the next token on.
 
-    Where a version of llama-cpp-python keeps these elsewhere, all stays as it is.
+    Where it does anything else there, as a `Llama` of the caller's may make it do, all stays as it is.
+
+    Args:
+        sampler: Of the generation.
+        processors: The list that it was given.
+        apply: What to call in place of all of them.
     """
-    custom = [one for _, one in getattr(sampler, "custom_samplers", ())]
-    if len(custom) == 1 and hasattr(custom[0], "apply_func"):
-        custom[0].apply_func = apply
+    match getattr(sampler, "custom_samplers", None):
+        case [(_, one)]:
+            function = getattr(one, "apply_func", None)
+            cells = getattr(function, "__closure__", None) or ()
+            own = getattr(function, "__module__", None) == llama_cpp.Llama.__module__
+            if own and any(cell.cell_contents is processors for cell in cells):
+                one.apply_func = apply

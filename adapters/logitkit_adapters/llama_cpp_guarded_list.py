@@ -112,7 +112,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         if not self.runs:
             self._grammar = grammar_of(self._llama()._sampler)
             if self._alone and self._grammar is None:
-                call_instead(self._llama()._sampler, self._run_alone)
+                call_instead(self._llama()._sampler, self, self._run_alone)
         self.runs += 1
         before = None if self._grammar is None else scores.copy()
         if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):

@@ -111,6 +111,7 @@ class MlxLmLogitsProcessor:
         elif self._longest is not None:
             check_cache(ids.tensor.shape[1], self._longest)
         if stepped is not None:
+            self._state = self.state
             with self._beginning.checked():
                 for missed in stepped.missed():
                     self._resolver.resolve(missed, vocabulary_size=stepped.columns)

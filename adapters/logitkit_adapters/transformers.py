@@ -137,6 +137,7 @@ class TransformersLogitsProcessor(transformers.LogitsProcessor):
                 return processed
         self._check(input_ids, scores)
         if stepped is not None:
+            self._state = self.state
             for shown in stepped.missed():
                 self._resolver.resolve(shown, vocabulary_size=stepped.columns, device="cpu")
         state, context = self._resolver.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)

@@ -15,7 +15,7 @@ import logitkit as lk
 from logitkit_adapters.llama_cpp import logits_processor
 from logitkit_adapters.llama_cpp_candidates import Candidates, call_instead
 from tests.adapters.demo import vocabulary
-from tests.adapters.demo_llama_cpp import llama
+from tests.adapters.demo_llama_cpp import llama, loaded
 
 PRICE = lk.Regex(r" [0-9]{2,3} francs", vocabulary())
 
@@ -40,11 +40,35 @@ def test_candidates_are_written_where_they_lie() -> None:
     assert len(candidates.logits(pointer(long))) == 5
 
 
-def test_samplers_that_are_made_otherwise_are_left_alone() -> None:
-    for sampler in (SimpleNamespace(), SimpleNamespace(custom_samplers=[]), SimpleNamespace(custom_samplers=[(0, 1)])):
-        before = dict(vars(sampler))
-        call_instead(sampler, print)
-        assert vars(sampler) == before
+@pytest.mark.parametrize(
+    "custom", [None, [], [1], [(0, 1)], [(0, SimpleNamespace(apply_func=print))], [(0, 1), (1, 2)]]
+)
+def test_samplers_that_are_made_otherwise_are_left_alone(custom: Any) -> None:
+    sampler = SimpleNamespace(custom_samplers=custom)
+    before = repr(sampler)
+    call_instead(sampler, [], lambda given: None)
+    assert repr(sampler) == before
+
+
+def test_what_a_llama_adds_to_the_processors_goes_on() -> None:
+    lengths: list[int] = []
+
+    class Watching(llama_cpp.Llama):
+        def _init_sampler(self, *args: Any, **options: Any) -> Any:
+            def watch(ids: Any, scores: Any) -> Any:
+                lengths.append(len(ids))
+                return scores
+
+            given = options.pop("logits_processor", None) or ()
+            return super()._init_sampler(
+                *args, **options, logits_processor=llama_cpp.LogitsProcessorList([*given, watch])
+            )
+
+    own = loaded(kind=Watching)
+    ids = own.tokenize(b"The price of the lamp is")
+    tokens = [*islice(own.generate(ids, temp=0, logits_processor=logits_processor(PRICE)), 5)]
+    assert lengths == [len(ids) + n for n in range(5)]
+    assert tokens == [*islice(llama().generate(ids, temp=0, logits_processor=logits_processor(PRICE)), 5)]
 
 
 @pytest.mark.parametrize("beside", [False, True])

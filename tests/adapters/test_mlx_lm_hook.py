@@ -53,6 +53,22 @@ def test_a_generation_begins_once_whatever_shape_its_logits_have() -> None:
     assert legal(hook(mx.array([1, 0, 0]), mx.zeros(5))) == [1, 3]
 
 
+def test_a_call_that_fails_leaves_the_state_of_the_one_before() -> None:
+    hook = logits_processor(AB)
+    for _ in range(2):
+        hook(mx.array([1]), mx.zeros((1, 5)))
+        hook(mx.array([1, 2]), mx.zeros((1, 5)))
+        with pytest.raises(VocabularyError):
+            hook(mx.array([1, 2, 0]), mx.zeros((1, 4)))
+        assert AB.is_dead(hook.state).tolist() == [True]
+        hook.new_generation()
+        hook(mx.array([1]), mx.zeros((1, 5)))
+        with pytest.raises(VocabularyError):
+            hook(mx.array([1, 0]), mx.zeros((1, 4)))
+        assert AB.is_dead(hook.state).tolist() == [False]
+        hook.new_generation()
+
+
 def test_what_mlx_has_yet_to_compute_stays_as_it_is() -> None:
     given = mx.array([[1.0, 2.0, 3.0, 4.0, 5.0]]) * 2
     later, part = given + 1, given[:, 1:]

@@ -99,6 +99,24 @@ def test_ids_may_become_wider(begun: bool) -> None:
     assert [shown.tolist() for shown in stepped.missed()] == [[[2, 1]], [[2, 1, 0]]][begun:]
 
 
+def test_what_was_missed_is_told_again_after_an_interruption() -> None:
+    regex, stepped = PROCESSORS["Regex"], SteppedRow(PROCESSORS["Regex"])
+    ids = np.array([2, 1, 0, 1])
+    stepped.start(ids[:2].tobytes(), 8, 4)
+    assert stepped.step(ids[:3].tobytes(), 8, 4) is not None
+    telling = stepped.missed()
+    assert next(telling).tolist() == [[2, 1]]
+    telling.close()
+    row = stepped.step(ids.tobytes(), 8, 4)
+    assert row is not None
+    wanted, _ = HistoryResolver(regex, prompt=torch.tensor([[2, 1]])).resolve(
+        torch.from_numpy(ids)[None], vocabulary_size=4
+    )
+    assert torch.equal(row.state.state, wanted.state)
+    assert [shown.tolist() for shown in stepped.missed()] == [[ids[:n].tolist()] for n in (2, 3, 4)]
+    assert stepped.state is None
+
+
 def test_what_does_more_than_mask_is_not_stepped() -> None:
     class Louder(lk.Regex):
         def process_logits(self, state: Any, logits: torch.Tensor, context: lk.Context) -> Any:

@@ -124,8 +124,9 @@ class SteppedRow(Generic[S]):
 
     def missed(self) -> Iterator[Tensor]:
         """Yield all ids of the row, [1, L], at each call that the resolver was not asked about; after that there is no row."""
-        row, self._row = self._row, None
-        if row is not None and self._untold <= len(self._known):
+        if self._row is not None and self._untold <= len(self._known):
             ids = torch.from_numpy(np.frombuffer(self._known, np.dtype(f"i{self._width}")).copy())[None]
             for length in range(self._untold // self._width, ids.shape[1] + 1):
                 yield ids[:, :length]
+        # Not before all are told: whoever tells them may be interrupted.
+        self._row = None

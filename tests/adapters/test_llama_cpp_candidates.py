@@ -59,10 +59,8 @@ def test_what_a_llama_adds_to_the_processors_goes_on() -> None:
                 lengths.append(len(ids))
                 return scores
 
-            given = options.pop("logits_processor", None) or ()
-            return super()._init_sampler(
-                *args, **options, logits_processor=llama_cpp.LogitsProcessorList([*given, watch])
-            )
+            options["logits_processor"] = llama_cpp.LogitsProcessorList([*(options["logits_processor"] or ()), watch])
+            return super()._init_sampler(*args, **options)
 
     own = loaded(kind=Watching)
     ids = own.tokenize(b"The price of the lamp is")

@@ -106,7 +106,7 @@ def test_what_was_missed_is_told_again_after_an_interruption() -> None:
     assert stepped.step(ids[:3].tobytes(), 8, 4) is not None
     telling = stepped.missed()
     assert next(telling).tolist() == [[2, 1]]
-    telling.close()
+    del telling
     row = stepped.step(ids.tobytes(), 8, 4)
     assert row is not None
     wanted, _ = HistoryResolver(regex, prompt=torch.tensor([[2, 1]])).resolve(

@@ -169,11 +169,10 @@ class TokenAutomaton:
         return digest.hexdigest()
 
     @cached_property
-    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview, memoryview]:
+    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview, memoryview | None]:
         # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
-        fallback = np.zeros(0, np.int64) if self.fallback is None else self.fallback
-        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, fallback)
-        return tuple(memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
+        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.fallback)
+        return tuple(None if t is None else memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
 
     def next(self, state: int, token: int) -> int:
         """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
@@ -186,17 +185,19 @@ class TokenAutomaton:
 
     def target(self, state: int, symbol: int) -> int:
         """Return where a class leads from a live state."""
-        _, default, row_start, row_class, row_target, fallback = self._scalars
+        # In a batch of many automata each table that is looked at has to come from far away: most are not.
+        scalars = self._scalars
+        row_start, row_class, fallback = scalars[2], scalars[3], scalars[5]
         at = state
         while True:
             end = row_start[at + 1]
             place = bisect_left(row_class, symbol, row_start[at], end)
             if place < end and row_class[place] == symbol:
-                found: int = row_target[place]
+                found: int = scalars[4][place]
                 break
-            below = fallback[at] if fallback else at
+            below = at if fallback is None else fallback[at]
             if below == at:
-                found = default[symbol]
+                found = scalars[1][symbol]
                 break
             at = below
         return state if found == STAY else found

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from logitkit.automata.factoring import factor
 from logitkit.automata.limits import Limits
-from logitkit.automata.positions import factor
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Look, Node, Repeat
 

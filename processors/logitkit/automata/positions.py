@@ -8,6 +8,7 @@ from operator import lt
 from typing import NamedTuple
 
 from logitkit.automata.budget import spend
+from logitkit.automata.factoring import factor
 from logitkit.automata.limits import Limits
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
@@ -98,6 +99,8 @@ def _copies(minimum: int, maximum: int | None) -> int:
 def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
     if len(chunks) == 1:
         (chunk,) = chunks
+        if len(chunk) == 1:
+            return chunk
         # Most are in order: a new tuple for each would set off the garbage collection.
         return chunk if all(map(lt, chunk, islice(chunk, 1, None))) else tuple(sorted(chunk))
     return tuple(sorted({p for chunk in chunks for p in chunk}))
@@ -172,6 +175,8 @@ class _Builder:
         copies = _copies(minimum, maximum)
         if copies == 0:
             return EMPTY
+        if isinstance(node, Characters):
+            return self.run(node.charset, minimum, maximum, copies)
         body = self.part(node)
         if body.nullable:
             minimum = 0
@@ -186,6 +191,19 @@ class _Builder:
         if maximum is None:
             self.join(body.last, body.first)
         return Part(minimum == 0, first, tuple(last))
+
+    def run(self, charset: CharSet, minimum: int, maximum: int | None, copies: int) -> Part:
+        """Write out the copies of a single character, as most counted patterns have, all at once."""
+        begin = len(self.charsets)
+        each = [(position,) for position in range(begin, begin + copies)]
+        self.charsets.extend([charset] * copies)
+        self.follow.extend([[following] for following in each[1:]])
+        self.follow.append([])
+        self.work += 2 * copies
+        self.limits.check_work(self.work)
+        if maximum is None:
+            self.join(each[-1], each[-1])
+        return Part(minimum == 0, each[0], tuple(range(begin + max(minimum, 1) - 1, begin + copies)))
 
     def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
         parts = [[(self.part(node), target) for node, target in row] for row in moves]
@@ -230,42 +248,3 @@ def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
         reached.update(dict.fromkeys(fresh))
         todo.extend(fresh)
     return list(reached)
-
-
-def factor(options: tuple[Node, ...]) -> list[Node]:
-    """Join options that begin alike: `abc|abd|x` becomes `ab(c|d)|x`, so that a choice of words is a tree from the start.
-
-    Without it, every word of a long choice would be a thread of its own in the subset construction.
-    """
-    groups: dict[Node | None, list[tuple[Node, ...]]] = {}
-    for option in options:
-        parts = option.parts if isinstance(option, Concat) else () if isinstance(option, Empty) else (option,)
-        groups.setdefault(parts[0] if parts else None, []).append(parts)
-    if len(groups) == len(options):
-        return list(options)
-    factored: list[Node] = []
-    for head, members in groups.items():
-        if head is None:
-            factored.append(Empty())
-        elif len(members) == 1:
-            factored.append(_sequence(members[0]))
-        else:
-            shared = 1
-            shortest = min(map(len, members))
-            while shared < shortest and _all_equal([m[shared] for m in members]):
-                shared += 1
-            # Equal texts have the same nodes, one by one, in a long choice: those of single characters are shared.
-            tails = {tuple(map(id, m[shared:])): m[shared:] for m in members}
-            rest = (
-                Alternate(tuple(map(_sequence, tails.values()))) if len(tails) > 1 else _sequence(members[0][shared:])
-            )
-            factored.append(_sequence((*members[0][:shared], rest)))
-    return factored
-
-
-def _all_equal(nodes: list[Node]) -> bool:
-    return all(node is nodes[0] or node == nodes[0] for node in nodes)
-
-
-def _sequence(parts: tuple[Node, ...]) -> Node:
-    return Empty() if not parts else parts[0] if len(parts) == 1 else Concat(parts)

@@ -3,8 +3,7 @@
 The cost of a step is that of the engine's whole call, less that of the core's `advance` and `process_logits` on a tensor with the
 same memory, or on a copy of it where the engine forces one, timed in turns in one run. Logits are float32 on the CPU, 131,072
 columns. Every step shows one token more, in memory written right before it, as engines do; malloc keeps its pages, or some of the
-copies would pay for new ones. 8 columns show what does not depend on
-the width.
+copies would pay for new ones. 8 columns show what does not depend on the width.
 
 Tokens per second are those of the shipped demo model, which has a vocabulary of 1,280 tokens, beside the peers' hooks that run.
 All is CPU time of one thread. Run `pytest benchmarks/bench_adapters.py --benchmark-json=FILE`, or

@@ -6,7 +6,7 @@
   what it saw before.
 - *Logits are changed where they are*, in llama.cpp's own candidates.
 - *Errors* of a processor, Ctrl-C among them, reach the caller as they are, and the token is not returned.
-  llama-cpp-python by itself drops them; so the first call of `logits_processor` wraps `Llama.generate`,
+  llama-cpp-python by itself drops them; so the import of this module wraps `Llama.generate`,
   `Llama.sample` and `Llama.create_completion`, which behave as before for calls without a hook of logitkit. A hook may
   also be called by a function of yours that is in the list.
 - *`logit_bias`* works beside it, and comes first. *`grammar`* and the sampling parameters come after. *Other
@@ -193,7 +193,6 @@ def logits_processor(
         True
     """
     check_processor(processor)
-    install(_bias)
     left_pads = LeftPads(processor, attention_mask, pad_id)
     told = None if prompt is None else left_pads.without(_rows(prompt))
     return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, told, left_pads)])
@@ -254,3 +253,7 @@ def _rows(prompt: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Any:
     if isinstance(prompt, Tensor):
         return prompt[None] if prompt.dim() == 1 else prompt
     return [prompt] if all(isinstance(i, int) for i in prompt) else prompt
+
+
+# Not in `logits_processor`, whose call stands in that of `generate`: Python has looked that up by then.
+install(_bias)

@@ -14,6 +14,7 @@ import pytest
 import logitkit as lk
 from logitkit_adapters.llama_cpp import logits_processor
 from logitkit_adapters.llama_cpp_candidates import Candidates, call_instead
+from logitkit_adapters.llama_cpp_guarded_list import GuardedList
 from tests.adapters.demo import vocabulary
 from tests.adapters.demo_llama_cpp import llama, loaded
 
@@ -67,6 +68,25 @@ def test_what_a_llama_adds_to_the_processors_goes_on() -> None:
     tokens = [*islice(own.generate(ids, temp=0, logits_processor=logits_processor(PRICE)), 5)]
     assert lengths == [len(ids) + n for n in range(5)]
     assert tokens == [*islice(llama().generate(ids, temp=0, logits_processor=logits_processor(PRICE)), 5)]
+
+
+def test_a_hook_sees_the_tokens_up_to_the_place_that_is_asked_about() -> None:
+    class Held:
+        input_ids, n_tokens = np.arange(8, dtype=np.intc), 5
+
+    seen: list[list[int]] = []
+
+    def call(ids: Any, scores: Any) -> Any:
+        seen.append(ids.tolist())
+        return scores + 1
+
+    held, data = Held(), (llama_cpp.llama_token_data * 3)()
+    guarded = GuardedList([call], held, lambda: None, ours=True, generation=True, alone=True)
+    for guarded.idx in (None, 4, 2):
+        guarded._run_alone(pointer(data))
+    assert seen == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2]]
+    assert [one.logit for one in data] == [3.0] * 3
+    assert (guarded.runs, guarded.errors) == (3, [])
 
 
 @pytest.mark.parametrize("beside", [False, True])

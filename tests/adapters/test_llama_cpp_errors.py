@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -22,6 +24,24 @@ from tests.adapters.demo_llama_cpp import llama, loaded
 
 COLOURS = lk.Regex(r"(red|green|blue)(, (red|green|blue)){3,5}", vocabulary())
 PROMPT = "The price of the lamp is "
+
+
+FIRST = """
+import re
+import llama_cpp
+import logitkit as lk
+from logitkit_adapters.demo import gguf_path
+from logitkit_adapters.llama_cpp import logits_processor, vocabulary
+llama = llama_cpp.Llama(str(gguf_path()), n_ctx=64, verbose=False)
+date = lk.Regex(r" [0-9]{4}-[0-9]{2}", vocabulary(llama))
+answer = llama.create_completion("The price of", max_tokens=16, logit_bias={5: 1.0}, logits_processor=logits_processor(date))
+text = answer["choices"][0]["text"]
+assert re.fullmatch(r" [0-9]{4}-[0-9]{2}", text), text
+"""
+
+
+def test_the_first_call_of_a_process_is_guarded_too() -> None:
+    subprocess.run([sys.executable, "-c", FIRST], check=True)
 
 
 class Surprise(Exception):

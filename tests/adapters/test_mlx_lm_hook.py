@@ -53,6 +53,18 @@ def test_a_generation_begins_once_whatever_shape_its_logits_have() -> None:
     assert legal(hook(mx.array([1, 0, 0]), mx.zeros(5))) == [1, 3]
 
 
+@pytest.mark.parametrize("dtype", [mx.int32, mx.int64, mx.uint32], ids=str)
+def test_a_hook_that_missed_a_token_refuses_to_begin(dtype: Any) -> None:
+    scope: dict[str, Any] = {"__name__": "mlx_lm.generate"}
+    exec("def generate_step(call):\n    n = 1\n    return call()", scope)
+    hook = logits_processor(AB)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="first token"):
+            scope["generate_step"](lambda: hook(mx.array([1], dtype), mx.zeros((1, 5))))
+        assert hook.state is None
+    assert legal(hook(mx.array([1], dtype), mx.zeros((1, 5)))) == [0]
+
+
 def test_a_call_that_fails_leaves_the_state_of_the_one_before() -> None:
     hook = logits_processor(AB)
     for _ in range(2):

@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("vllm") else ["logitkit_adapters/vllm*.py"]
+collect_ignore_glob = [] if find_spec("vllm") else ["logitkit_adapters/vllm/*"]

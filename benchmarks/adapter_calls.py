@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit as lk
+from logitkit.tracking.generation import Room
 
 # transformers is imported where it is used: run as a program, a benchmark is read before pytest, which must see plugins first.
 Call = Callable[[Any, Any], Any]
@@ -197,7 +198,7 @@ class LlamaCpp(Adapter):
 
         (hook,) = logits_processor(processor)
         assert isinstance(hook, LlamaCppLogitsProcessor)
-        return hook.for_generation()
+        return hook.for_generation(Room(), ())
 
 
 class Transformers(Adapter):

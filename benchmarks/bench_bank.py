@@ -19,8 +19,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import logitkit as lk
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.shared import shared_by
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
 
 ROWS = 256

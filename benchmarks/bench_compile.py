@@ -9,7 +9,9 @@ import re
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,16 +21,17 @@ from benchmarks.cold import forget
 from benchmarks.side_by_side import seconds
 from benchmarks.suite import SUITE, Entry, check
 from benchmarks.tables import Tables
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import Limits
-from logitkit.automata.row_mask import RowMask
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.automata.trie import Trie
-from logitkit.automata.word_list import word_list_dfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.word_list import word_list_dfa
+from logitkit.compiler.language import byte_dfa_of
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.constraints.dfa import Dfa
+from logitkit.limits import Limits
 from logitkit.patterns.parser import parse
+from logitkit.runtime.row_mask import RowMask
 from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.trie import Trie
 
 # Entries beyond the default limits are measured all the same; the table says which they are.
 LIMITS = Limits(states=200_000, work=30_000_000)
@@ -158,6 +161,22 @@ def test_choice(
             automaton.nbytes / 1000,
         )
     )
+
+
+@pytest.mark.parametrize("shape", ["a chain", "a chain of names", "1,000 states"])
+def test_dfa_of_a_million_transitions(shape: str, benchmark: BenchmarkFixture, tables: Tables) -> None:
+    count = 10**6
+    shapes: dict[str, Callable[[], dict[Any, Any]]] = {
+        "a chain": lambda: {(i, i % 1000): i + 1 for i in range(count)},
+        "a chain of names": lambda: {(f"s{i}", i % 1000): f"s{i + 1}" for i in range(count)},
+        "1,000 states": lambda: {(i // 1000, i % 1000): i * 7919 % 1000 for i in range(count)},
+    }
+    moves = shapes[shape]()
+    start, end = next(iter(moves))[0], [*moves.values()][-1]
+    small = Vocabulary([*[b"a"] * 1000, None], eos_ids=[1000])
+    dfa = benchmark.pedantic(lambda: Dfa(moves, start, {end}, small), rounds=3)
+    table = tables.table("Dfa of a million transitions", "shape", "s", "states")
+    table.add(shape, statistics.median(seconds(benchmark)), dfa.automaton.states)
 
 
 if __name__ == "__main__":

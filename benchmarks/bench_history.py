@@ -21,7 +21,7 @@ from torch import Tensor
 import logitkit as lk
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
-from logitkit.history import HistoryResolver
+from logitkit.tracking import Tracker
 from tests.core.ledger import WIDTH, Ledger, rows_of
 
 STEPS = 60
@@ -51,7 +51,7 @@ def histories(rows: int, length: int, order: Order, steps: int) -> list[Tensor]:
 def check(shown: list[Tensor]) -> None:
     """Assert that the states are those of a replay; of long prompts the end stands for the whole."""
     begin = max(0, shown[0].shape[1] - WIDTH)
-    resolver = HistoryResolver(Ledger())
+    resolver = Tracker(Ledger())
     for ids in shown:
         state, _ = resolver.resolve(ids[:, begin:], vocabulary_size=IDS)
     width = shown[0].shape[1]
@@ -63,7 +63,7 @@ def check(shown: list[Tensor]) -> None:
 def test_step(kind: str, rows: int, length: int, benchmark: BenchmarkFixture, tables: Tables) -> None:
     shown = histories(rows, length, KINDS[kind], STEPS)
     check(shown[:20])
-    resolver = HistoryResolver(lk.Stateless(lambda logits, _: logits))
+    resolver = Tracker(lk.Stateless(lambda logits, _: logits))
     compared: list[float] = []
     clock = time.perf_counter
     for before, after in pairwise(shown):

@@ -26,10 +26,10 @@ import logitkit as lk
 from benchmarks.circumstances import commit, processor
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
+from logitkit.batching.batch import BatchedRequests
+from logitkit.batching.entering import NewRequest
+from logitkit.batching.steps import steps_of
 from logitkit.errors import ConfigurationError
-from logitkit.pipeline.batch import BatchedRequests
-from logitkit.pipeline.entering import NewRequest
-from logitkit.pipeline.steps import steps_of
 from tests.registry import EOS, ROWS, TOKENS, Row, vocabulary
 
 OUTPUT = 8_000

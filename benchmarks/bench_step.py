@@ -20,9 +20,9 @@ import logitkit as lk
 from benchmarks.side_by_side import medians, seconds
 from benchmarks.suite import SUITE, Entry
 from benchmarks.tables import Tables
-from logitkit.automata.automaton_state import AutomatonState, mask_rows
-from logitkit.automata.bank import Bank
-from logitkit.automata.byte_dfa import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.runtime.automaton_state import AutomatonState, mask_rows
+from logitkit.runtime.bank import Bank
 from logitkit.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")

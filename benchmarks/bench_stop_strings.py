@@ -21,7 +21,7 @@ from torch import Tensor
 import logitkit as lk
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
-from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.limits import DEFAULT_LIMITS
 from logitkit.stopping.stop_automaton import StopAutomaton
 from tests import vocabularies
 

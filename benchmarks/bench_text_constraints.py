@@ -21,9 +21,9 @@ import logitkit as lk
 from benchmarks.cold import forget
 from benchmarks.side_by_side import seconds
 from benchmarks.tables import Tables
-from logitkit.automata.byte_dfa import DEAD
-from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.constraints.then import Then
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from tests import vocabularies
 
 STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'

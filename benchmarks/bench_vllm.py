@@ -5,7 +5,8 @@ filling and applying a bit mask and accepting the tokens. The subjects take turn
 logits, the same for all, and each row's token is the likeliest that its mask has left: where masks agree, so do the texts, which
 `regex` judges. A request that ends makes room for another one with its pattern.
 
-Admission and the worker's share: see `vllm_admission`. Serving: see `vllm_serving`.
+Admission and the worker's share: see `vllm_admission`. Serving: see `vllm_serving`. What streams notice of admission: see
+`vllm_streams`.
 
     scripts/bench vllm
 
@@ -36,6 +37,7 @@ from benchmarks.vllm_admission import CLOCK, admission, worker
 from benchmarks.vllm_config import SIZE, engine_config
 from benchmarks.vllm_report import publish, report
 from benchmarks.vllm_serving import serving
+from benchmarks.vllm_streams import streams
 from benchmarks.vllm_subjects import BACKENDS, Plugin, PluginV2, Running, StructuredOutput, Subject
 from tests.vocabularies import tekken
 
@@ -184,15 +186,12 @@ def _shown(name: str, found: Record) -> Record:
 
 def _tekken_engine() -> Any:
     """Return the configuration of an engine, whose tokenizer is read here and not in every fork."""
-    from logitkit_adapters.vllm_compiled import share_compiled
-    from logitkit_adapters.vllm_engine import engine_vocabulary
+    from logitkit_adapters.vllm.configurations import configurations_of
 
     with tempfile.TemporaryDirectory() as folder:
         config = engine_config(Path(folder), max(REQUESTS))
-        vocabulary = engine_vocabulary(config)
-    assert vocabulary.trie.depth
-    # This process removes the files that its forks share when it ends.
-    share_compiled(vocabulary, config)
+        # This process removes the files that its forks share when it ends.
+        assert configurations_of(config).vocabulary.trie.depth
     return config
 
 
@@ -215,7 +214,7 @@ def main() -> None:
         result[part] = {"conditions": _conditions(load, seconds), "cases": found}
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         arguments.out.with_suffix(".md").write_text(report(result))
-        if part == "serving" and arguments.out == RESULTS:
+        if part in ("serving", "streams") and arguments.out == RESULTS:
             publish(result, PAGE)
     print(report(result))
 
@@ -223,6 +222,7 @@ def main() -> None:
 # Serving comes first: what other parts leave in this process would weigh on its clients.
 PARTS: dict[str, Callable[[int], Record]] = {
     "serving": lambda count: serving(),
+    "streams": lambda count: streams(),
     "worker": lambda count: worker({"dates": ONE, **{name: p.replace("%d", "7") for name, p in RECORDS.items()}}),
     "admission": lambda count: all_admissions(_tekken_engine()),
     "steps": lambda count: all_steps(_tekken_engine(), count),

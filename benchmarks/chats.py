@@ -255,7 +255,7 @@ def vllm_chats() -> Chats:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import vllm
 
-    from logitkit_adapters.vllm_session import Session
+    from logitkit_adapters.vllm.session import Session
 
     waiting: list[Mark] = []
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from logitkit.automata.shared import shared_by
 from logitkit.patterns import classes
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
 
 

@@ -18,8 +18,8 @@ from benchmarks.peer import NotTaken, Peer, Rows
 from benchmarks.peer_suites import judged_by
 from benchmarks.peers import LIMITS, LLGuidance, Logitkit
 from benchmarks.suite import Entry
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.language import pattern_dfa
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.language import pattern_dfa
 from logitkit.vocabulary import Vocabulary
 
 SAMPLES = 4  # tokens decided for each state and each kind of difference

@@ -12,7 +12,7 @@ import logitkit as lk
 from benchmarks import peers
 from benchmarks.peer import NotTaken, Peer, Refused, Rows
 from logitkit.errors import PatternSyntaxError, PatternTooLarge, UnsupportedSchema
-from logitkit.state import leaves, map_tensors
+from logitkit.protocol.state import leaves, map_tensors
 from logitkit.vocabulary import Vocabulary
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 import logitkit as lk
 from benchmarks.walks import walk
-from logitkit.automata.row_mask import RowMask, as_array
-from logitkit.state import leaves, map_tensors
-from logitkit.stepping import row_of
+from logitkit.protocol.state import leaves, map_tensors
+from logitkit.runtime.row_mask import RowMask, as_array
+from logitkit.runtime.single_row import row_of
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
 

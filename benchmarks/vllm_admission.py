@@ -70,18 +70,15 @@ def worker(patterns: Mapping[str, str]) -> dict[str, Times]:
     Args:
         patterns: By name.
     """
-    from logitkit_adapters.vllm_compiled import share_compiled
-    from logitkit_adapters.vllm_engine import engine_vocabulary
+    from logitkit_adapters.vllm.configurations import configurations_of
 
     with tempfile.TemporaryDirectory() as folder:
         config = engine_config(Path(folder), 4)
         other = copy.copy(config)
         other.instance_id = f"{config.instance_id} alone"
-        vocabulary = engine_vocabulary(config)
-        assert vocabulary.trie.depth
         for one in (other, config):
             # This process removes the files of both when it ends.
-            share_compiled(vocabulary, one)
+            assert configurations_of(one).vocabulary.trie.depth
         compiled, _ = in_fork(lambda done: _run(other, patterns, done), PATIENCE, PATIENCE)
         admitted, _ = in_fork(lambda done: _admit(config, patterns, done), PATIENCE, PATIENCE)
         found, _ = in_fork(lambda done: _run(config, patterns, done), PATIENCE, PATIENCE)

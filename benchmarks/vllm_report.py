@@ -9,13 +9,14 @@ from typing import Any
 OURS = "logitkit"
 Record = dict[str, Any]
 
-BEGIN, END = "<!-- serving -->", "<!-- end of serving -->"
+PLACES = {name: (f"<!-- {name} -->", f"<!-- end of {name} -->") for name in ("serving", "streams")}
 
 
 def report(result: dict[str, Record]) -> str:
     """Write the results as Markdown."""
     lines = ["# On vLLM, beside its structured output", ""]
-    for name, part in {"steps": _steps, "admission": _admission, "worker": _worker, "serving": _serving}.items():
+    parts = {"steps": _steps, "admission": _admission, "worker": _worker, "serving": _serving, "streams": _streams}
+    for name, part in parts.items():
         if name in result:
             lines += [*part(result[name]["cases"]), "", result[name]["conditions"], ""]
     return "\n".join([*lines, *_losses({name: part["cases"] for name, part in result.items()})])
@@ -78,7 +79,7 @@ def _serving(found: dict[str, Record]) -> Iterator[str]:
     yield ""
     yield f"The small model that ships, over HTTP on one machine: {REQUESTS} clients at once, to each of which {TOKENS} tokens"
     yield f"are streamed; {ROUNDS} rounds in turns. No prompt is cached, and the pattern has been compiled before. Time of the"
-    yield "clock on the wall; servers and clients share the machine."
+    yield "clock on the wall, which other work lengthens, and of the processor. Servers and clients share the machine."
     yield ""
     yield from serving_lines(found)
 
@@ -86,23 +87,48 @@ def _serving(found: dict[str, Record]) -> Iterator[str]:
 def serving_lines(found: dict[str, Record]) -> Iterator[str]:
     """Write the table of serving."""
     yield (
-        "| | tokens a second | requests a second | between tokens, median ms | between parts of a stream, p99 ms "
-        "| tokens a second, of no plugin's |"
+        "| | tokens a second | between tokens, median ms | between parts of a stream, p99 ms | processor time a token, us "
+        "| of no plugin's |"
     )
     yield "|---|---:|---:|---:|---:|---:|"
-    plain = found["no plugin"]["tokens_per_s"]
+    plain = found["no plugin"]["processor_s"]
     for name, row in found.items():
-        share = f"{row['tokens_per_s'] / plain:.0%}"
-        rates = f"{row['tokens_per_s']:,.0f} | {row['requests_per_s']:.1f}"
+        share = f"{row['processor_s'] / plain:.0%}"
         between = f"{_ms(row['between_tokens_s'])} | {_ms(row['between_tokens_p99_s'])}"
-        yield f"| {name} | {rates} | {between} | {share} |"
+        yield f"| {name} | {row['tokens_per_s']:,.0f} | {between} | {row['processor_s'] * 1e6:,.0f} | {share} |"
+
+
+def _streams(found: dict[str, Record]) -> Iterator[str]:
+    from benchmarks.vllm_streams import RATE, ROUNDS, SECONDS, STREAMS
+
+    yield "## Streams beside admission"
+    yield ""
+    yield f"{STREAMS} clients stream from the small model that ships while {RATE:g} requests a second arrive, each with a"
+    yield f"schema or a pattern that nobody has seen; {ROUNDS} turns of {SECONDS:g} s each way, in another order each round."
+    yield "Servers and clients share the machine."
+    yield ""
+    yield from streams_lines(found)
+
+
+def streams_lines(found: dict[str, Record]) -> Iterator[str]:
+    """Write the table of streams."""
+    yield "| what arrives is compiled by | between tokens, median ms | p99 ms | an arrival's answer, median ms |"
+    yield "|---|---:|---:|---:|"
+    for name, row in found.items():
+        answer = _ms(row["answer_s"]) if "answer_s" in row else ""
+        yield f"| {name} | {_ms(row['median_s'])} | {_ms(row['p99_s'])} | {answer} |"
 
 
 def publish(result: dict[str, Record], page: Path) -> None:
-    """Write the table of serving into the page."""
-    before, rest = page.read_text("utf-8").split(BEGIN)
-    lines = [BEGIN, "", *serving_lines(result["serving"]["cases"]), "", END]
-    page.write_text(before + "\n".join(lines) + rest.split(END)[1], "utf-8")
+    """Write the tables of serving and of streams into the page."""
+    text = page.read_text("utf-8")
+    for name, write in {"serving": serving_lines, "streams": streams_lines}.items():
+        if name in result:
+            begin, end = PLACES[name]
+            before, rest = text.split(begin)
+            lines = [begin, "", *write(result[name]["cases"]), "", f"({result[name]['conditions']})", "", end]
+            text = before + "\n".join(lines) + rest.split(end)[1]
+    page.write_text(text, "utf-8")
 
 
 def _losses(result: Record) -> Iterator[str]:
@@ -120,9 +146,9 @@ def _losses(result: Record) -> Iterator[str]:
     serving = result.get("serving", {})
     ours = serving.get("plugin, a regex", {})
     found += [
-        f"- Serving: {name} {row['tokens_per_s']:,.0f} tokens a second, the plugin {ours['tokens_per_s']:,.0f}"
+        f"- Serving, processor: {name} {row['processor_s'] * 1e6:,.0f} us a token, the plugin {ours['processor_s'] * 1e6:,.0f}"
         for name, row in serving.items()
-        if name.startswith("vLLM") and row["tokens_per_s"] > ours["tokens_per_s"]
+        if name.startswith("vLLM") and row["processor_s"] < ours["processor_s"]
     ]
     yield "## Where vLLM's own is ahead"
     yield ""

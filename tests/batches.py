@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.state import leaves
+from logitkit.protocol import leaves
 from tests.registry import Row
 
 COLUMNS = 72
 MAX_LENGTH = 64
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 _ids = st.integers(0, COLUMNS - 1)
 
@@ -53,7 +54,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run gave: the state after all tokens, and the logits of every step."""
+    """The result of a run: the state after all tokens, and the logits of every step."""
 
     state: Any
     logits: list[Tensor]
@@ -112,9 +113,10 @@ def logits_of(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 @st.composite
-def batches(draw: st.DrawFn, row: Row, dtype: torch.dtype, rows: int | None = None, steps: int | None = None) -> Batch:
-    """Batches of one to four rows: legal runs, then anything, with gaps."""
-    count = draw(st.integers(1, 4)) if rows is None else rows
+def batches(draw: st.DrawFn, row: Row, dtype: torch.dtype | None = None, steps: int | None = None) -> Batch:
+    """Batches of one to four rows: legal runs, then anything, with gaps, in any dtype."""
+    dtype = draw(st.sampled_from(DTYPES)) if dtype is None else dtype
+    count = draw(st.integers(1, 4))
     length = draw(st.integers(0, 7)) if steps is None else steps
     prompts = [draw(st.lists(_ids, max_size=6)) for _ in range(count)]
     columns = []

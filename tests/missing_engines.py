@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -22,7 +23,7 @@ INSTALL = {
     "vllm": "vLLM is not installed here: scripts/test --engine vllm",
 }
 
-# What a reason has that is about something that is not installed.
+# Occurs in the reason of a skip because something is not installed.
 ABOUT_INSTALLING = "install"
 
 
@@ -60,8 +61,9 @@ def _judged(report: R, excinfo: pytest.ExceptionInfo[BaseException] | None, path
         if report.outcome == "skipped" and ABOUT_INSTALLING in reason:
             report.outcome, report.longrepr = "failed", f"skipped in CI, where nothing may be missing: {reason}"
     elif report.outcome == "failed" and (line := missing(excinfo.value)):
-        # pytest leaves a module half imported, which others would take for whole.
-        for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) == path]:
+        # pytest leaves a module half imported, and the package that it is in, which others would take for whole.
+        half = {path, str(Path(path).with_name("__init__.py"))}
+        for name in [name for name, module in sys.modules.items() if getattr(module, "__file__", None) in half]:
             del sys.modules[name]
         report.outcome, report.longrepr = "skipped", (path, 0, f"Skipped: {line}")
     return report

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.left_pads import LeftPads
+from logitkit.tracking import Padding
 
 NO_READER = lk.RepetitionPenalty(2.0, include_prompt=False)
 ROWS = st.integers(1, 6).flatmap(
@@ -23,7 +23,7 @@ def leading(row: list[int], pad: int) -> int:
 
 @given(rows=ROWS, pad=st.integers(0, 2))
 def test_by_id(rows: list[list[int]], pad: int) -> None:
-    pads = LeftPads(NO_READER, pad_id=pad)
+    pads = Padding(NO_READER, pad_id=pad)
     counts: Any = pads.skip
     assert counts(torch.tensor(rows)).tolist() == [leading(row, pad) for row in rows]
     texts = [[i for i in row if i >= 0] for row in pads.without(torch.tensor(rows)).tolist()]
@@ -35,7 +35,7 @@ def test_by_mask(width: int, data: st.DataObject) -> None:
     zeros = data.draw(st.lists(st.integers(0, width), min_size=1, max_size=4))
     mask = torch.tensor([[0] * n + [1] * (width - n) for n in zeros])
     for kind in (torch.int64, torch.bool, torch.float32):
-        pads = LeftPads(NO_READER, mask.to(kind))
+        pads = Padding(NO_READER, mask.to(kind))
         assert isinstance(pads.skip, torch.Tensor)
         assert pads.skip.tolist() == zeros
         prompt = torch.arange(width).repeat(len(zeros), 1)
@@ -44,5 +44,5 @@ def test_by_mask(width: int, data: st.DataObject) -> None:
 
 
 def test_lists_have_no_pads() -> None:
-    assert LeftPads(NO_READER, pad_id=0).without([[0, 1], [2]]).tolist() == [[0, 1], [2, -1]]
-    assert LeftPads(NO_READER).without([[], [2]]).tolist() == [[-1], [2]]
+    assert Padding(NO_READER, pad_id=0).without([[0, 1], [2]]).tolist() == [[0, 1], [2, -1]]
+    assert Padding(NO_READER).without([[], [2]]).tolist() == [[-1], [2]]

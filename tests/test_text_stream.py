@@ -69,7 +69,7 @@ def test_stops_by_id() -> None:
         assert fed(stream, 0, special) == [shown, ""]
         assert stream.stop == special
     assert fed(lk.TextStream(AB, [2], include_stop=True), 0, 2, 0) == ["a", "ab", ""]
-    # What was held back for another stop is shown when one by id comes.
+    # Text held back for another stop is shown when a stop by id comes.
     assert fed(lk.TextStream(AB, [5, "ab"]), 0, 5) == ["", "a"]
 
 
@@ -171,7 +171,7 @@ def test_all_pieces_are_the_trimmed_whole(
 def test_every_piece_is_safe_and_nothing_is_held_back_without_need(
     stops: list[str | bytes | int], tokens: list[int]
 ) -> None:
-    """What is shown after a token is the text, less the longest beginning of a stop at its end, less half a character."""
+    """The text shown after a token excludes the longest beginning of a stop at its end, and half a character."""
     plain = [s.encode() if isinstance(s, str) else s for s in stops]
     texts = [s for s in plain if isinstance(s, bytes)]
     stream, shown = lk.TextStream(vocabulary(), stops), ""

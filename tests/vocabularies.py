@@ -36,4 +36,8 @@ def sentencepiece_32k() -> Vocabulary:
             return None
         return piece.replace("▁", " ").encode()
 
-    return Vocabulary([text(i) for i in range(model.vocab_size())], eos_ids=[model.eos_id()])
+    tokens = [text(i) for i in range(model.vocab_size())]
+    # Besides those without text, some that are user-defined.
+    named = [i for i, token in enumerate(tokens) if token is None or token.startswith(b"[REFERENCE_DOC_")]
+    special = {model.id_to_piece(i): i for i in named}
+    return Vocabulary(tokens, eos_ids=[model.eos_id()], special=special)

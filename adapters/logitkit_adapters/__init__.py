@@ -1,1 +1,1 @@
-"""Thin adapters: one module per engine, each with `vocabulary` and `logits_processor`."""
+"""Thin adapters: one package per engine, each with `vocabulary` and `logits_processor`."""

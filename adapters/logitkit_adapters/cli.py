@@ -1,4 +1,4 @@
-"""The command `logitkit`: reads arguments, and turns what goes wrong into one message and an exit status."""
+"""The command `logitkit`: parses arguments, and turns errors into one message and an exit status."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command `logitkit`.
 
     Args:
-        argv: The arguments, without the program's name; default those of the process.
+        argv: The arguments, without the program's name; by default those of the process.
 
     Returns:
-        The exit status: 0; 1 if a constrained text came out invalid or unfinished; 2 for wrong arguments or
-        a missing package; 130 after Ctrl-C; 141 if nobody reads the output any more.
+        The exit status: 0; 1 if a constrained text is invalid or unfinished; 2 for wrong arguments or a missing package; 130
+        after Ctrl-C; 141 if the output pipe is closed.
 
     Example:
         >>> main(["demo", "--regex", "a{2,1}", "--prompt", ""])
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         status = _run(argv)
-        # Now rather than when the interpreter ends, where nobody could catch that the pipe is closed.
+        # Flush now: when the interpreter ends, nobody could handle a closed pipe.
         sys.stdout.flush()
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -48,7 +48,7 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as stop:  # after --help, or a wrong argument
         return stop.code if isinstance(stop.code, int) else 0
     if arguments.version:
-        # Only here: this loads torch.
+        # Imported here because it loads torch.
         from logitkit import __version__
 
         print(f"logitkit {__version__}")
@@ -73,10 +73,10 @@ def _demo(arguments: argparse.Namespace) -> int:
         from logitkit.errors import ConfigurationError, LogitkitError
         from logitkit.patterns.parser import parse
         from logitkit_adapters.demo.cases import own_case, shipped_cases
-        from logitkit_adapters.demo.llama_cpp_engine import LlamaCppEngine
-        from logitkit_adapters.demo.mlx_lm_engine import MlxLmEngine
+        from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
+        from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
         from logitkit_adapters.demo.run import run_demo
-        from logitkit_adapters.demo.transformers_engine import TransformersEngine
+        from logitkit_adapters.demo.transformers_engine import TransformersDemo
     try:
         if own:
             parse(arguments.regex)  # before an engine and its model are loaded
@@ -84,7 +84,7 @@ def _demo(arguments: argparse.Namespace) -> int:
         if own:
             beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
             cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
-        known = (TransformersEngine(), MlxLmEngine(), LlamaCppEngine())
+        known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo())
         engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
         with _ctrl_c_exits():
             missing = [engine.available() for engine in engines]
@@ -101,7 +101,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _ctrl_c_exits() -> Iterator[None]:
-    """End the process at once on Ctrl-C: some modules, while imported, turn an interrupt into another error."""
+    """End the process immediately on Ctrl-C: some modules turn an interrupt during their import into another error."""
     main_thread = threading.current_thread() is threading.main_thread()
     if not main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -119,7 +119,7 @@ def _refuse(message: str) -> int:
 
 
 def _write_no_more() -> None:
-    """Keep the interpreter from writing to a closed pipe once more when it ends."""
+    """Keep the interpreter from writing to the closed pipe again when it ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -129,32 +129,46 @@ def _write_no_more() -> None:
     os.close(nowhere)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Refuses wrong arguments in one line."""
+class _ArgumentParser(argparse.ArgumentParser):
+    """A parser that refuses wrong arguments in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="logitkit", description="Logits processors for any engine.", allow_abbrev=False)
+    parser = _ArgumentParser(
+        prog="logitkit",
+        description="Structured output, stop strings and sampling as logits processors.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="store_true", help="print the version")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser(
         "demo",
         allow_abbrev=False,
-        help="show constrained beside unconstrained output of the demo model",
-        description="Show constrained beside unconstrained output of the small model that comes with "
-        "logitkit, and what constraints cost. Exit status 1: a constrained text is invalid or unfinished.",
+        help="compare the output of a small model with and without constraints",
+        description="Compare the output of a small model, which ships with logitkit, with and without constraints, and "
+        "show what the constraints cost. The exit status is 1 if a constrained text is invalid or unfinished.",
     )
     demo.add_argument(
         "--regex",
         metavar="PATTERN",
-        help="a pattern of your own (write --regex=PATTERN where it begins with -)",
+        help="constrain the output to this pattern (write --regex=PATTERN if it begins with -)",
     )
-    demo.add_argument("--prompt", metavar="TEXT", help="the text that it follows")
-    demo.add_argument("--max-new-tokens", type=_whole_number(1024), metavar="N", help="with --regex; default 64")
-    demo.add_argument("--beams", type=_whole_number(64), metavar="N", help="with --regex; default 1, greedy search")
+    demo.add_argument("--prompt", metavar="TEXT", help="the prompt for --regex")
+    demo.add_argument(
+        "--max-new-tokens",
+        type=_whole_number(1024),
+        metavar="N",
+        help="generate at most N tokens (with --regex; default 64)",
+    )
+    demo.add_argument(
+        "--beams",
+        type=_whole_number(64),
+        metavar="N",
+        help="search with N beams (with --regex; default 1, greedy search)",
+    )
     return parser
 
 

@@ -7,8 +7,9 @@ original: Any = importlib.metadata.entry_points
 
 
 def entry_points(**chosen: Any) -> Any:
-    none = importlib.metadata.EntryPoints(())
-    return none if chosen.get("group") == "vllm.logits_processors" else original(**chosen)
+    found = original(**chosen)
+    ours = chosen.get("group") in ("vllm.logits_processors", "vllm.general_plugins")
+    return importlib.metadata.EntryPoints(one for one in found if one.name != "logitkit") if ours else found
 
 
 importlib.metadata.entry_points = entry_points

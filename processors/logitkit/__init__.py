@@ -1,11 +1,12 @@
 """Logits processors, written once over torch and used unchanged in every engine."""
 
-from logitkit.automata.limits import Limits as Limits
-from logitkit.chain import Chain as Chain
-from logitkit.chain import chain as chain
+from logitkit.composition.chain import Chain as Chain
+from logitkit.composition.chain import chain as chain
 from logitkit.configuration.reading import from_config as from_config
+from logitkit.configuration.registered import register as register
 from logitkit.configuration.schema import config_schema as config_schema
 from logitkit.configuration.writing import to_config as to_config
+from logitkit.conformance.check import check_processor as check_processor
 from logitkit.constraints.banned_strings import BannedStrings as BannedStrings
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
@@ -17,43 +18,52 @@ from logitkit.constraints.json_schema import JsonSchema as JsonSchema
 from logitkit.constraints.regex import Regex as Regex
 from logitkit.constraints.then import Then as Then
 from logitkit.constraints.then import then as then
-from logitkit.context import Context as Context
-from logitkit.context import concatenate_context as concatenate_context
-from logitkit.context import select_context as select_context
+from logitkit.limits import Limits as Limits
+from logitkit.penalties.counted import FrequencyPenalty as FrequencyPenalty
+from logitkit.penalties.counted import PresencePenalty as PresencePenalty
 from logitkit.penalties.dry import Dry as Dry
-from logitkit.penalties.frequency import FrequencyPenalty as FrequencyPenalty
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram as NoRepeatNGram
-from logitkit.penalties.presence import PresencePenalty as PresencePenalty
 from logitkit.penalties.repetition import RepetitionPenalty as RepetitionPenalty
-from logitkit.processor import Processor as Processor
-from logitkit.processor import Stateless as Stateless
+from logitkit.protocol.context import Context as Context
+from logitkit.protocol.context import concatenate_context as concatenate_context
+from logitkit.protocol.context import select_context as select_context
+from logitkit.protocol.processor import Processor as Processor
+from logitkit.protocol.processor import Role as Role
+from logitkit.protocol.processor import Stateless as Stateless
+from logitkit.protocol.processor import check_tokens as check_tokens
+from logitkit.protocol.processor import count_tokens as count_tokens
+from logitkit.protocol.processor import own_rows as own_rows
+from logitkit.protocol.processor import token_columns as token_columns
+from logitkit.protocol.state import Fill as Fill
+from logitkit.protocol.state import concatenate as concatenate
+from logitkit.protocol.state import select as select
+from logitkit.protocol.state import to as to
 from logitkit.reasoning.thinking_budget import ThinkingBudget as ThinkingBudget
 from logitkit.sampling.min_p import MinP as MinP
 from logitkit.sampling.temperature import Temperature as Temperature
+from logitkit.sampling.top_a import TopA as TopA
 from logitkit.sampling.top_k import TopK as TopK
 from logitkit.sampling.top_n_sigma import TopNSigma as TopNSigma
 from logitkit.sampling.top_p import TopP as TopP
 from logitkit.sampling.typical_p import TypicalP as TypicalP
 from logitkit.sampling.xtc import Xtc as Xtc
+from logitkit.saving.state_file import load_state as load_state
+from logitkit.saving.state_file import save_state as save_state
 from logitkit.sessions.forced_run import forced_run as forced_run
 from logitkit.sessions.reuse import Reuse as Reuse
 from logitkit.sessions.reuse import plan_reuse as plan_reuse
 from logitkit.sessions.sequence_parts import CacheDropped as CacheDropped
 from logitkit.sessions.sequence_state import SequenceState as SequenceState
-from logitkit.state import Fill as Fill
-from logitkit.state import concatenate as concatenate
-from logitkit.state import select as select
-from logitkit.state import to as to
-from logitkit.state_file import load_state as load_state
-from logitkit.state_file import save_state as save_state
 from logitkit.stopping.stop_strings import StopStrings as StopStrings
 from logitkit.stopping.text_stream import TextStream as TextStream
 from logitkit.tokens.allow import AllowTokens as AllowTokens
 from logitkit.tokens.ban import BanTokens as BanTokens
 from logitkit.tokens.bias import LogitBias as LogitBias
 from logitkit.tokens.forced import ForcedTokens as ForcedTokens
+from logitkit.tokens.forced_eos import ForcedEos as ForcedEos
 from logitkit.tokens.min_new import MinNewTokens as MinNewTokens
-from logitkit.vocabulary import Vocabulary as Vocabulary
+from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
+from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
 
 __version__ = "0.1.0"
 
@@ -68,6 +78,7 @@ __all__ = [
     "Dfa",
     "Dry",
     "Fill",
+    "ForcedEos",
     "ForcedPrefix",
     "ForcedTokens",
     "FrequencyPenalty",
@@ -84,6 +95,7 @@ __all__ = [
     "Regex",
     "RepetitionPenalty",
     "Reuse",
+    "Role",
     "SequenceState",
     "Stateless",
     "StopStrings",
@@ -91,25 +103,33 @@ __all__ = [
     "TextStream",
     "Then",
     "ThinkingBudget",
+    "TopA",
     "TopK",
     "TopNSigma",
     "TopP",
     "TypicalP",
+    "UnknownSpecialTokenWarning",
     "Vocabulary",
     "Xtc",
     "chain",
+    "check_processor",
+    "check_tokens",
     "concatenate",
     "concatenate_context",
     "config_schema",
+    "count_tokens",
     "forced_run",
     "from_config",
     "heal_prompt",
     "load_state",
+    "own_rows",
     "plan_reuse",
+    "register",
     "save_state",
     "select",
     "select_context",
     "then",
     "to",
     "to_config",
+    "token_columns",
 ]

@@ -1,4 +1,4 @@
-"""The one exception tree of logitkit.
+"""The exception tree of logitkit.
 
 LogitkitError
 ├── VocabularyError (ValueError)         the token bytes are missing, malformed or do not fit
@@ -6,19 +6,21 @@ LogitkitError
 ├── PatternTooLarge (ValueError)         a pattern's automaton is over a limit; names the limit
 ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
-├── ProcessorError (TypeError)           a processor broke the protocol (order, structure, dtype, shape)
-├── StateFileError (ValueError)          a saved state is corrupt, foreign or of another processor
-├── StaleAutomaton (RuntimeError)        a state outlived the processor that its automaton belongs to
-├── BankFull (RuntimeError)              the automata in use take as much memory as they may
+│   └── ArgumentTypeError (TypeError)    an argument has a type that is not allowed
+├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
+├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
+├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
+├── BankFull (RuntimeError)              the automata in use have reached the memory limit
 ├── BatchMismatch (ValueError)           two batches that must agree have different sizes
 ├── SampleMismatch (ValueError)          two sample counts that must agree differ
-├── SequenceIndexError (IndexError)      what stands in `state[...]` is out of range, or of the wrong form
-└── SlicingError (ValueError)            a sequence cannot be sliced there
+├── SequenceIndexError (IndexError)      the index in `state[...]` is out of range, or has the wrong form
+└── SlicingError (ValueError)            a sequence cannot be sliced at that point
 """
 
 from __future__ import annotations
 
 __all__ = [
+    "ArgumentTypeError",
     "BankFull",
     "BatchMismatch",
     "ConfigurationError",
@@ -36,8 +38,32 @@ __all__ = [
 ]
 
 
+# The maximum length of a message in characters, and how many characters of a longer one are kept at its beginning and its end.
+LONGEST_MESSAGE, BEGINNING, END = 2000, 1300, 600
+
+
 class LogitkitError(Exception):
-    """Base class of every error that logitkit raises on purpose."""
+    r"""Base class of all errors that logitkit raises deliberately.
+
+    The message is safe to log and to send: it is valid UTF-8, with lone surrogates written as `\ud800`, and has at most 2,000
+    characters, not counting such escapes. A longer message loses its middle. `args` and attributes keep the original values.
+
+    Example:
+        >>> from logitkit.errors import ConfigurationError
+        >>> print(ConfigurationError("the name '\ud800' is unknown"))
+        the name '\ud800' is unknown
+    """
+
+    def __str__(self) -> str:
+        text = self._message()
+        if len(text) > LONGEST_MESSAGE:
+            left_out = len(text) - BEGINNING - END
+            text = f"{text[:BEGINNING]} [... {left_out} characters left out ...] {text[-END:]}"
+        return text.encode("utf-8", "backslashreplace").decode()
+
+    def _message(self) -> str:
+        """Return the whole message. Subclasses may override it; `__str__` shortens and escapes the result."""
+        return super().__str__()
 
 
 class VocabularyError(LogitkitError, ValueError):
@@ -48,15 +74,20 @@ class ConfigurationError(LogitkitError, ValueError):
     """An argument of a processor, or a configuration, is not allowed."""
 
 
+class ArgumentTypeError(ConfigurationError, TypeError):
+    """An argument has a type that is not allowed."""
+
+
 class PatternSyntaxError(LogitkitError, ValueError):
     r"""A pattern cannot be parsed.
 
     Args:
-        reason: What is wrong, and what to write instead where there is something.
+        reason: The problem, and what to write instead if there is a replacement.
         pattern: The whole pattern.
-        position: Index into `pattern`, in characters, of what is wrong.
+        position: Index of the problem in `pattern`, in characters.
 
     Example:
+        >>> from logitkit.errors import PatternSyntaxError
         >>> print(PatternSyntaxError("unbalanced parenthesis", "ab)c", 2))
         unbalanced parenthesis at position 2
             ab)c
@@ -69,8 +100,8 @@ class PatternSyntaxError(LogitkitError, ValueError):
         self.position = position
         super().__init__(reason, pattern, position)
 
-    def __str__(self) -> str:
-        # A pattern may span lines or be very long: show the line at fault, and of that a window around the fault.
+    def _message(self) -> str:
+        # A pattern may have several lines or be very long: show a window of the line that has the problem.
         begin = self.pattern.rfind("\n", 0, self.position) + 1
         end = self.pattern.find("\n", self.position)
         end = len(self.pattern) if end < 0 else end
@@ -81,18 +112,19 @@ class PatternSyntaxError(LogitkitError, ValueError):
 
 
 class PatternTooLarge(LogitkitError, ValueError):
-    """The automaton of a pattern would exceed a limit; the message names the limit and how to raise it."""
+    """The automaton of a pattern would exceed a limit; the message names the limit and says how to raise it."""
 
 
 class UnsupportedSchema(LogitkitError, ValueError):
     """A JSON Schema keyword cannot be honoured exactly.
 
     Args:
-        reason: What cannot be done, and what to write instead where there is something.
-        pointer: JSON pointer of the schema that the keyword stands in, as a URI fragment; None if not known here.
+        reason: The problem, and what to write instead if there is a replacement.
+        pointer: JSON pointer of the schema that contains the keyword, as a URI fragment; None if unknown.
         keyword: The keyword.
 
     Example:
+        >>> from logitkit.errors import UnsupportedSchema
         >>> print(UnsupportedSchema("items of this array may be anything", "#/properties/tags", "uniqueItems"))
         'uniqueItems' at #/properties/tags: items of this array may be anything
     """
@@ -103,7 +135,7 @@ class UnsupportedSchema(LogitkitError, ValueError):
         self.keyword = keyword
         super().__init__(reason, pointer, keyword)
 
-    def __str__(self) -> str:
+    def _message(self) -> str:
         if self.pointer is None:
             return self.reason
         where = f"{self.keyword!r} at {self.pointer}" if self.keyword else f"the schema at {self.pointer}"
@@ -111,7 +143,7 @@ class UnsupportedSchema(LogitkitError, ValueError):
 
 
 class ProcessorError(LogitkitError, TypeError):
-    """A processor broke the protocol: wrong order of results, or another structure, dtype or shape."""
+    """A processor violates the protocol: wrong order of results, or a changed structure, dtype or shape."""
 
 
 class StateFileError(LogitkitError, ValueError):
@@ -119,11 +151,11 @@ class StateFileError(LogitkitError, ValueError):
 
 
 class BankFull(LogitkitError, RuntimeError):
-    """The automata in use with a vocabulary take as much memory as they may."""
+    """The automata in use with a vocabulary have reached the memory limit."""
 
 
 class StaleAutomaton(LogitkitError, RuntimeError):
-    """A state refers to an automaton whose processors are all gone: keep the processor alive while its states are."""
+    """A state refers to an automaton whose processors no longer exist: keep the processor alive as long as its states."""
 
 
 class BatchMismatch(LogitkitError, ValueError):
@@ -139,4 +171,4 @@ class SequenceIndexError(LogitkitError, IndexError, ValueError):
 
 
 class SlicingError(LogitkitError, ValueError):
-    """A sequence cannot be sliced at that place."""
+    """A sequence cannot be sliced at that point."""

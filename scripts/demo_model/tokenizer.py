@@ -12,20 +12,19 @@ VOCABULARY_SIZE = 1280
 
 
 def train_tokenizer(texts: Iterable[str]) -> Tokenizer:
-    """Train a GPT-2 style byte-level BPE: every byte has a token, a digit never joins another one.
+    """Train a GPT-2 style byte-level BPE: every byte has a token, and digits never merge.
 
     Args:
         texts: The documents to learn merges from.
 
     Returns:
-        A tokenizer of `VOCABULARY_SIZE` tokens; ids 0, 1 and 2 are `<pad>`, `<s>` and `</s>`. It adds no
-        token by itself.
+        A tokenizer of `VOCABULARY_SIZE` tokens; ids 0, 1 and 2 are `<pad>`, `<s>` and `</s>`. It does not
+        add any of them itself.
     """
     tokenizer = Tokenizer(models.BPE())
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    # Digits are cut off while merges are learned, not when text is encoded: with no merge that holds a digit
-    # the plain GPT-2 split gives one token a digit too, and engines that know only that split read the same
-    # tokens.
+    # Digits are split off during training only. Without a merge that contains a digit, the plain GPT-2 split
+    # also gives one token per digit, so engines that support only that split produce the same tokens.
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY_SIZE,
@@ -43,9 +42,9 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_length: int) -> None:
     """Write `tokenizer.json` and `tokenizer_config.json`, the two files from which `AutoTokenizer` loads.
 
     Args:
-        tokenizer: What `train_tokenizer` returned.
+        tokenizer: A tokenizer from `train_tokenizer`.
         folder: An existing folder.
-        max_length: The most tokens that the model takes.
+        max_length: The maximum length of a text, in tokens.
     """
     tokenizer.save(str(folder / "tokenizer.json"))
     # Written by hand: `save_pretrained` names a class that older releases of transformers do not have.

@@ -20,7 +20,7 @@ _CUT_SHARE = 0.4
 
 
 def build_model() -> LlamaForCausalLM:
-    """Make the untrained model: 4 layers of width 128, heads of size 32, tied embeddings, 0.7 M weights."""
+    """Build the untrained model: 4 layers of width 128, heads of size 32, tied embeddings, 0.7 M weights."""
     config = LlamaConfig(
         vocab_size=VOCABULARY_SIZE,
         hidden_size=128,
@@ -39,18 +39,18 @@ def build_model() -> LlamaForCausalLM:
 
 
 def pack(texts: Iterator[str], tokenizer: Tokenizer, count: int, length: int, seed: int) -> Tensor:
-    """Put documents one after another into rows of token ids.
+    """Pack documents into rows of token ids.
 
     A row starts with a document, half of the rows without its `<s>`, because prompts come with and without
-    it. Some documents are cut at a random character, half of these after a space, and encoded in two parts:
-    so the model meets the unusual tokens that follow a prompt's end, and those that a constraint forces.
+    it. Some documents are cut at a random character, half of these after a space, and encoded in two parts.
+    So the model sees the unusual tokens that occur after the end of a prompt, and those that a constraint forces.
 
     Args:
         texts: Enough documents.
-        tokenizer: What `train_tokenizer` returned.
-        count: Rows.
-        length: Tokens a row.
-        seed: Of the cuts.
+        tokenizer: A tokenizer from `train_tokenizer`.
+        count: The number of rows.
+        length: The number of tokens per row.
+        seed: The seed of the cuts.
 
     Returns:
         [count, length] int64.
@@ -75,10 +75,10 @@ def train(model: LlamaForCausalLM, rows: Tensor, steps: int, batch_size: int) ->
     """Train the model in place, and print the loss as it goes.
 
     Args:
-        model: What `build_model` returned.
+        model: A model from `build_model`.
         rows: [at least steps x batch_size, length] int64 token ids; each is used once.
-        steps: Optimiser steps.
-        batch_size: Rows a step.
+        steps: The number of optimiser steps.
+        batch_size: The number of rows per step.
     """
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     others = [weight for weight in model.parameters() if weight.dim() <= 1]
@@ -114,11 +114,11 @@ def sample(model: LlamaForCausalLM, tokenizer: Tokenizer, prompt: str, new_token
     Args:
         model: The model.
         tokenizer: Its tokenizer.
-        prompt: Text, to which `<s>` is put in front.
-        new_tokens: The most to write.
+        prompt: A text; `<s>` is prepended.
+        new_tokens: The maximum number of new tokens.
 
     Returns:
-        The new text, with the special tokens that the model wrote.
+        The new text, including special tokens.
     """
     ids = [BOS_ID, *tokenizer.encode(prompt).ids]
     start = len(ids)

@@ -1,4 +1,4 @@
-"""What fills the records: names, addresses, numbers, dates and prices, drawn from a random generator."""
+"""Random values for the records: names, addresses, numbers, dates and prices, drawn from a random generator."""
 
 import datetime as dt
 import random

@@ -1,6 +1,6 @@
 """The words that the training text is made of.
 
-Lists are short on purpose: a model of 0.7 million parameters learns them whole, so that what it writes is
+Lists are short on purpose: a model of 0.7 million parameters learns them whole, so that its output is
 recognisable. A few words are not ASCII, so that characters of two, three and four bytes occur in the text and
 in the tokenizer's merges.
 """
@@ -32,7 +32,7 @@ MONTHS: tuple[str, ...] = (
 )  # fmt: skip
 WEEKDAYS: tuple[str, ...] = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# What is listed, and what it is called: "Fruits: apple, pear", "Question: Is a pear a fruit?".
+# The members and the name of each category: "Fruits: apple, pear", "Question: Is a pear a fruit?".
 CATEGORIES: dict[str, tuple[str, ...]] = {
     "fruit": ("apple", "pear", "plum", "banana", "orange", "cherry", "lemon", "mango"),
     "animal": ("cat", "dog", "horse", "rabbit", "fox", "bear", "bird", "sheep"),

@@ -51,7 +51,7 @@ def prompts(pattern: str, count: int = 3, length: int = 9) -> torch.Tensor:
 
 
 def text_of(ids: torch.Tensor) -> str:
-    """The text of one row's new ids, which must be finished: EOS, and behind it nothing but EOS and pads."""
+    """The text of one row's new ids, which must be finished: EOS, followed only by EOS and padding."""
     row, eos, pad = ids.tolist(), tokenizer().eos_token_id, tokenizer().pad_token_id
     assert eos in row, f"not finished: {tokenizer().decode(row)!r}"
     end = row.index(eos)

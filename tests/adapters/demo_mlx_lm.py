@@ -79,7 +79,7 @@ def speculative(prompt: list[int], hooks: Hooks, draft: Any, **options: Any) -> 
 
 
 def batch(prompts: list[list[int]], hooks: list[Hooks], **options: Any) -> list[list[int]]:
-    """What `BatchGenerator` writes, with hooks for each prompt."""
+    """The output of `BatchGenerator`, with hooks for each prompt."""
     stops = [[i] for i in tokenizer().eos_token_ids]
     arguments = {name: options.pop(name) for name in ("caches", "samplers") if name in options}
     generator = BatchGenerator(model(), stop_tokens=stops, **{"max_tokens": LIMIT, **options})

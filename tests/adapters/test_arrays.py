@@ -113,10 +113,10 @@ def test_signs_of_zero_and_infinities_survive() -> None:
         ([[1.0, 2.0], [3.0]], r"a list of shape \[2, 2\]"),
         (within_itself(), r"list of shape \[1(, 1)*\]"),
         ([1.0, [2.0]], "rows of equal lengths"),
-        ([[], [1.0]], "rows of several lengths"),
+        ([[], [1.0]], "rows of different lengths"),
         ([True, False], "holds a bool"),
-        ([1.0, "a"], "something else than numbers"),
-        ([1.0, None], "something else than numbers"),
+        ([1.0, "a"], "something other than numbers"),
+        ([1.0, None], "something other than numbers"),
         ((1.0, 2.0), r"tuple of shape \[\]; supported are numpy\.ndarray, torch\.Tensor, mlx\.core\.array and list"),
         (None, "NoneType"),
         ("text", "str of shape"),
@@ -192,7 +192,7 @@ def test_a_result_that_is_only_marked_as_negated_is_what_it_says(make: Callable[
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_result_of_one_number_in_many_places_is_none_of_them_to_whoever_writes_to_it(
+def test_a_result_with_one_number_in_many_places_is_copied_before_it_can_be_written_to(
     make: Callable[..., Any],
 ) -> None:
     taken = logits_to_torch(make([[1.0, 2.0, 3.0]], "float32"))
@@ -227,6 +227,6 @@ def test_logits_in_a_list_that_is_more_than_a_list_are_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [np.ndarray, Tensor, mx.array], ids=str)
-def test_classes_are_no_arrays(given: Any) -> None:
+def test_classes_are_not_arrays(given: Any) -> None:
     with pytest.raises(ConfigurationError, match="supported are"):
         logits_to_torch(given)

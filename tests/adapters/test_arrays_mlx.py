@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.array_kinds import mlx_arrays
-from logitkit_adapters.arrays import ids_to_torch, logits_to_torch
+from logitkit_adapters.arrays import ids_to_torch, logits_to_torch, mlx_arrays
 
 
 def test_other_consumers_see_what_they_would_have_seen() -> None:
@@ -93,7 +92,7 @@ def test_complex_numbers_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [mx.int8, mx.int32, mx.uint64, mx.bool_, mx.complex64], ids=str)
-def test_what_is_no_floating_point_is_refused(dtype: Any) -> None:
+def test_a_dtype_that_is_not_floating_point_is_refused(dtype: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"need floating point|complex64"):
         logits_to_torch(mx.zeros((1, 3), dtype))
 

@@ -134,7 +134,7 @@ def test_memory_that_is_locked_later_is_not_handed_out_again() -> None:
     "dtype", ["V4", [("logit", ">f4")], "M8[s]", "U3", ">c8", np.dtypes.StringDType(), "O", "?", ">i2"], ids=str
 )
 @pytest.mark.parametrize("step", [1, -1])
-def test_what_is_no_floating_point_is_refused(dtype: Any, step: int) -> None:
+def test_a_dtype_that_is_not_floating_point_is_refused(dtype: Any, step: int) -> None:
     with pytest.raises(ConfigurationError, match=r"torch knows no numpy arrays|need floating point"):
         logits_to_torch(np.zeros(3, dtype)[::step])
 

@@ -107,7 +107,7 @@ def test_tensors_inside_of_a_transformation_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int8, torch.float8_e4m3fn, torch.bool], ids=str)
-def test_what_is_no_floating_point_is_refused(dtype: torch.dtype) -> None:
+def test_a_dtype_that_is_not_floating_point_is_refused(dtype: torch.dtype) -> None:
     with pytest.raises(ConfigurationError, match="need floating point"):
         logits_to_torch(torch.zeros(3, dtype=dtype))
 

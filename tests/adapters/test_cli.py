@@ -20,13 +20,16 @@ from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.contact import Contact
 from logitkit_adapters.demo.run import run_demo
 from logitkit_adapters.demo.table import width
-from logitkit_adapters.demo.transformers_engine import TransformersEngine
+from logitkit_adapters.demo.transformers_engine import TransformersDemo
 from tests.adapters.cli_process import NO_NETWORK, Screen, start
+
+pytestmark = pytest.mark.xdist_group("demo")
+"""One worker runs the demo."""
 
 
 @pytest.fixture(scope="module")
 def demo() -> str:
-    """What a plain `logitkit demo` prints."""
+    """The output of a plain `logitkit demo`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = start("demo", before=NO_NETWORK)
     out, err = process.communicate()
@@ -47,7 +50,7 @@ def demo() -> str:
 
 
 def parts(printed: str) -> list[str]:
-    """What is printed of each engine, in their order."""
+    """The output for each engine, in their order."""
     return re.split(r"^(?=logitkit \S+ in )", printed, flags=re.MULTILINE)[1:]
 
 
@@ -146,7 +149,7 @@ def test_demo_fits_a_page_and_is_plain_text(demo: str) -> None:
 
 def test_the_pydantic_model_reads_what_is_written() -> None:
     case = shipped_cases()[-1]
-    engine = TransformersEngine()
+    engine = TransformersDemo()
     engine.load()
     constraint = case.constraint(engine.vocabulary, logitkit.Limits())
     (text,) = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams).texts
@@ -207,7 +210,7 @@ def test_invalid_text_is_found_without_logitkit() -> None:
     screen = Screen(terminal=False)
     torch.set_num_threads(2)
     try:
-        assert not run_demo([TransformersEngine()], [replace(case, check=check)], Console(screen, screen, {}))
+        assert not run_demo([TransformersDemo()], [replace(case, check=check)], Console(screen, screen, {}))
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)

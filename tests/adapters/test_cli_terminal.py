@@ -71,7 +71,7 @@ def test_colour_is_for_terminals_that_want_it(
     printed = out.getvalue()
     assert ("\x1b[32m✓ 'aaa'\x1b[0m" in printed) == coloured
     assert ("\x1b" in printed) == coloured
-    # What the user or the model writes reaches no terminal as an order.
+    # Text of the user or the model never reaches a terminal as a control sequence.
     assert "\x1b[5m" not in printed
     assert r"'\x1b[5m'" in printed
 

@@ -120,7 +120,7 @@ def test_an_error_says_why_there_is_no_place_for_the_file(tmp_path: Path, monkey
         cached(b"content", "a.gguf")
 
 
-def test_a_cache_folder_that_is_no_absolute_path_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_cache_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)

@@ -13,8 +13,8 @@ import pytest
 
 import logitkit as lk
 from logitkit_adapters.llama_cpp import logits_processor
-from logitkit_adapters.llama_cpp_candidates import Candidates, call_instead
-from logitkit_adapters.llama_cpp_guarded_list import GuardedList
+from logitkit_adapters.llama_cpp.candidates import Candidates, call_instead
+from logitkit_adapters.llama_cpp.guarded_list import GuardedList
 from tests.adapters.demo import vocabulary
 from tests.adapters.demo_llama_cpp import llama, loaded
 

@@ -69,7 +69,7 @@ LISTS: dict[str, Callable[[Any], list[Any]]] = {
 
 
 def texts_of(chunks: Iterator[Any]) -> Iterator[str]:
-    """What a stream says, chunk by chunk, but for chunks that say nothing."""
+    """The text of a stream, chunk by chunk, without empty chunks."""
     for chunk in chunks:
         choice = chunk["choices"][0]
         text = choice["text"] if "text" in choice else choice["delta"].get("content", "")

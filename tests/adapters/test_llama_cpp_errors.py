@@ -1,4 +1,4 @@
-"""What llama-cpp-python by itself would swallow or mix: it reaches the caller, and no token is returned instead."""
+"""Errors that llama-cpp-python alone would drop reach the caller, and no token is returned instead."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_a_prompt_that_the_engine_is_not_given_is_refused() -> None:
         llama().create_completion(PROMPT, logits_processor=logits_processor(COLOURS, prompt=[7, 8, 9]))
 
 
-def test_what_is_no_processor_is_refused() -> None:
+def test_a_value_that_is_not_a_processor_is_refused() -> None:
     for wrong in (lk.Regex, lambda ids, scores: scores, None):
         with pytest.raises(ConfigurationError, match="processor"):
             logits_processor(wrong)  # type: ignore[arg-type]

@@ -135,7 +135,7 @@ def test_one_list_serves_generations_of_any_prompts() -> None:
         assert re.fullmatch(COLOURS.encode(), vocabulary().decode(written))
 
 
-def test_a_told_prompt_lets_a_text_go_on() -> None:
+def test_a_given_prompt_lets_a_text_continue() -> None:
     row = prompts(RECORD, count=1)[0].tolist()
     whole = new_ids(row, logits_processor(regex(RECORD)), LIMIT)
     for told in (row, [row], torch.tensor(row), torch.tensor([row])):
@@ -143,7 +143,7 @@ def test_a_told_prompt_lets_a_text_go_on() -> None:
         assert new_ids(row + whole[:5], processors, LIMIT) == whole[5:]
 
 
-def test_pads_are_no_part_of_a_prompt() -> None:
+def test_padding_is_not_part_of_a_prompt() -> None:
     row = prompts(RECORD, count=1)[0].tolist()
     mask = torch.tensor([[0, 0] + [1] * len(row)])
     for told, length in (({}, len(row) + 2), ({"pad_id": 0}, len(row)), ({"attention_mask": mask}, len(row))):

@@ -136,7 +136,7 @@ def test_generations_of_two_llamas_with_one_hidden_hook_do_not_disturb_each_othe
     assert text_of(both[0]) == text_of(both[1])
 
 
-def test_a_new_generation_of_a_hidden_hook_begins_anew() -> None:
+def test_a_new_generation_of_a_hidden_hook_starts_from_the_prompt() -> None:
     hidden = in_lambda(logits_processor(COLOURS)[0])
     begun = list(islice(llama().generate(ids(PROMPT), temp=0, logits_processor=hidden), 2))
     # To ids alone this is the first one, going on.

@@ -86,7 +86,7 @@ def test_the_padding_id_is_the_model_s_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, "model.gguf", demo.tokenizer, lk.Vocabulary([b"a", None], eos_ids=1)])
-def test_what_is_no_llama_is_refused(wrong: Any) -> None:
+def test_a_value_that_is_not_a_llama_is_refused(wrong: Any) -> None:
     with pytest.raises(VocabularyError, match=r"llama_cpp\.Llama"):
         vocabulary(wrong)
 

@@ -10,7 +10,7 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
-from logitkit_adapters.mlx_lm_caller import hidden_tokens
+from logitkit_adapters.mlx_lm.caller import hidden_tokens
 from tests.adapters.demo_mlx_lm import batch, cached, model, noisy_model, plain, speculative, tokenizer
 
 # The prompt and the output so far end alike.
@@ -52,7 +52,7 @@ def test_so_is_output_before_drafts(regex: lk.Regex) -> None:
 
 
 def test_output_in_a_cache_is_refused_by_a_hook_that_knows_the_prompt_from_before(regex: lk.Regex) -> None:
-    # What is shown is what was shown of the prompt when the hook began.
+    # The hook sees the same tokens as when it saw only the prompt.
     hook, layers = logits_processor(regex, prompt=ids(PROMPT)), cached(ids(PROMPT)[:-1])
     first = plain(ids(PROMPT)[-1:], [hook], prompt_cache=layers, max_tokens=len(ids(OUTPUT)))
     assert first[-1] == ids(PROMPT)[-1]

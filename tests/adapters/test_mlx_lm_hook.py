@@ -21,7 +21,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, LogitkitError, ProcessorError, VocabularyError
 from logitkit_adapters.mlx_lm import logits_processor, vocabulary
-from logitkit_adapters.mlx_lm_caller import batch_sequence, cached_tokens
+from logitkit_adapters.mlx_lm.caller import batch_sequence, cached_tokens
 from tests.adapters import demo
 from tests.adapters.demo_mlx_lm import batch, loaded, model, plain, speculative, tokenizer
 
@@ -160,12 +160,12 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str | N
 
 
 @pytest.mark.parametrize("given", [None, lk.Regex, "ab*", lambda logits: logits])
-def test_what_is_no_processor_is_refused(given: Any) -> None:
+def test_a_value_that_is_not_a_processor_is_refused(given: Any) -> None:
     with pytest.raises(ConfigurationError, match="give a processor"):
         logits_processor(given)
 
 
-def test_tokens_of_another_prompt_than_told_are_refused() -> None:
+def test_tokens_that_do_not_belong_to_the_given_prompt_are_refused() -> None:
     hook = logits_processor(AB, prompt=[1, 2, 2])
     with pytest.raises(ConfigurationError, match="begin neither with the prompt"):
         hook(mx.array([0, 1]), mx.zeros((1, 5)))
@@ -292,7 +292,8 @@ class TestVocabulary:
             vocabulary(object())
 
 
-def test_without_mlx_lm_the_error_says_what_to_install() -> None:
-    program = "import sys; sys.modules['mlx_lm'] = None; import logitkit_adapters.mlx_lm"
+@pytest.mark.parametrize("absent", ["mlx", "mlx.core", "mlx_lm"])
+def test_without_mlx_lm_the_error_says_what_to_install(absent: str) -> None:
+    program = f"import sys; sys.modules[{absent!r}] = None; import logitkit_adapters.mlx_lm"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "ImportError: logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'" in run.stderr

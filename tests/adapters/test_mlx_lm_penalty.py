@@ -92,7 +92,7 @@ class TestTold:
             )
             assert [new[:TOKENS] for new in found] == expected
 
-    def test_output_of_before_is_no_prompt(self, expected: list[list[int]]) -> None:
+    def test_earlier_output_is_not_prompt(self, expected: list[list[int]]) -> None:
         ids, new = prompts()[0], expected[0]
         own = lk.RepetitionPenalty(1.8, include_prompt=False)
         whole = plain(ids, [logits_processor(own)], max_tokens=TOKENS)
@@ -128,10 +128,10 @@ class TestNotTold:
             hook.new_generation()
             self.run(mode, hook)
         [warning] = caught
-        assert f"RepetitionPenalty reads the prompt, of which mlx-lm shows the last {shown} of 12 tokens" in str(
+        assert f"RepetitionPenalty reads the prompt, of which mlx-lm shows only the last {shown} of 12 tokens" in str(
             warning.message
         )
-        assert "prompt=... tells them" in str(warning.message)
+        assert "unless you pass prompt=..." in str(warning.message)
         assert new == self.run(mode, make_repetition_penalty(1.8, 10_000))
 
     @pytest.mark.parametrize("mode", ["drafts", "cache", "batch"])

@@ -16,7 +16,7 @@ from transformers.generation.continuous_batching.requests import RequestState
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.transformers import continuous_batching, logits_processor
-from logitkit_adapters.transformers_continuous_batching import _request
+from logitkit_adapters.transformers.continuous_batching import _request
 from tests.adapters.demo import model, prompts, reference, text_of, tokenizer, vocabulary
 
 EMAIL = r"[a-z]{2,8}\.[a-z]{2,8}@(mail\.)?example\.(com|org|net)"
@@ -97,7 +97,7 @@ def test_requests_that_are_evicted_go_on_where_they_were(email: lk.Regex, monkey
     with continuous_batching(model(), email):
         done = batch(tight, times=3)
     assert any(evicted)
-    # What a request had written was fed again as its prompt; it goes on as if nothing had happened.
+    # The output of a request was fed again as its prompt; it continues as if nothing had happened.
     outputs = [result.generated_tokens for result in done.values()]
     assert outputs == [reference(EMAIL).greedy(torch.tensor([prompt]), LIMIT) for prompt in requests()] * 3
 
@@ -221,7 +221,7 @@ def test_a_hook_in_continuous_batching_is_refused(email: lk.Regex, monkeypatch: 
 
 
 @pytest.mark.parametrize("given", [None, torch.nn.Linear(1, 1), torch.nn.Sequential()])
-def test_what_is_no_transformers_model_is_refused(email: lk.Regex, given: Any) -> None:
+def test_a_value_that_is_not_a_transformers_model_is_refused(email: lk.Regex, given: Any) -> None:
     with (
         pytest.raises(ConfigurationError, match="give a transformers model"),
         continuous_batching(given, email),

@@ -17,7 +17,7 @@ from tokenizers import normalizers
 
 from logitkit import Vocabulary
 from logitkit.errors import VocabularyError
-from logitkit_adapters.tokenizer_bytes import vocabulary
+from logitkit_adapters.tokenizers import vocabulary
 from tests import vocabularies
 from tests.adapters import tokenizer_zoo as zoo
 from tests.adapters.tokenizer_zoo import encode, known
@@ -163,15 +163,9 @@ def test_truncation_and_padding_of_the_tokenizer_change_nothing_and_are_kept() -
     assert (backend.padding or {})["length"] == 64
 
 
-def test_adapter_of_transformers_exports_it() -> None:
-    from logitkit_adapters import transformers
-
-    assert transformers.vocabulary is vocabulary
-
-
 def test_reading_imports_no_tokenizer_library() -> None:
     probe = (
-        "import sys, logitkit_adapters.tokenizer_bytes\n"
+        "import sys, logitkit_adapters.tokenizers\n"
         "libraries = {'transformers', 'tokenizers', 'sentencepiece', 'tiktoken', 'mistral_common'}\n"
         "print(libraries & sys.modules.keys())"
     )

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
 from logitkit.errors import VocabularyError
-from logitkit_adapters.tokenizer_bytes import vocabulary
+from logitkit_adapters.tokenizers import vocabulary
 from tests.adapters import tokenizer_zoo as zoo
 from tests.adapters.tokenizer_zoo import encode, known
 

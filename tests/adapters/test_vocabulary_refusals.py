@@ -11,8 +11,7 @@ from transformers import ByT5Tokenizer
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
 from logitkit.errors import VocabularyError
-from logitkit_adapters.tokenizer_bytes import decoder_chain, verification, vocabulary
-from logitkit_adapters.tokenizer_bytes.decoder_chain import DecoderChain
+from logitkit_adapters.tokenizers import DecoderChain, decoder_chain, verification, vocabulary
 from tests.adapters import tokenizer_zoo as zoo
 
 
@@ -87,7 +86,7 @@ def test_pieces_that_end_words() -> None:
         (None, "NoneType"),
     ],
 )
-def test_objects_that_are_no_known_tokenizer(tokenizer: Any, name: str) -> None:
+def test_objects_of_an_unknown_kind_are_refused(tokenizer: Any, name: str) -> None:
     with pytest.raises(VocabularyError, match=f"{name}: it is of no known kind, such as a tokenizer written in Python"):
         vocabulary(tokenizer)
 
@@ -112,7 +111,9 @@ def test_encoder_that_writes_special_tokens_into_a_text() -> None:
 def test_added_token_that_took_the_id_of_a_byte() -> None:
     tokenizer = zoo.wrapped(zoo.byte_level())
     tokenizer.add_tokens(["é"])  # the character with which byte-level BPE writes the byte E9
-    with pytest.raises(VocabularyError, match=r"its added token 'é' took id \d+, that of a piece of other bytes"):
+    with pytest.raises(
+        VocabularyError, match=r"its added token 'é' has id \d+, which belongs to a piece with other bytes"
+    ):
         vocabulary(tokenizer)
 
 
@@ -146,14 +147,14 @@ def test_a_decoder_is_checked_over_every_piece(decoder: Any, special: str) -> No
     verification.verify_decoder("X", chain, decoder.decode, pieces, read)
     for i in range(len(pieces)):
         wrong = [*read[:i], read[i] + b"!", *read[i + 1 :]]
-        with pytest.raises(VocabularyError, match="its decoder makes"):
+        with pytest.raises(VocabularyError, match="its decoder turns"):
             verification.verify_decoder("X", chain, decoder.decode, pieces, wrong)
 
 
 def test_a_decoder_that_was_misread_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_chain, "_WORD_PIECE_CLEANUP", ())
     # Which of the misread pieces is met first depends on the order of a hash map in the tokenizer.
-    found = r"BertTokenizer: its decoder makes .+ of \['a', .+\]; the piece was read as b"
+    found = r"BertTokenizer: its decoder turns \['a', .+\] into .+; the piece was read as b"
     with pytest.raises(VocabularyError, match=found):
         vocabulary(zoo.bert(cleanup=True), eos_ids=3)
 
@@ -165,5 +166,5 @@ def test_byte_pieces_are_checked_too() -> None:
     read = [bytes([b]) for b in range(256)]
     verification.verify_decoder("X", chain, decoder.decode, pieces, read)
     read[0xC3], read[0xC4] = read[0xC4], read[0xC3]
-    with pytest.raises(VocabularyError, match="of the byte pieces of"):
+    with pytest.raises(VocabularyError, match="turns the byte pieces of"):
         verification.verify_decoder("X", chain, decoder.decode, pieces, read)

@@ -21,7 +21,7 @@ from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
 from logitkit import Vocabulary
 from logitkit_adapters.demo import model_dir
-from logitkit_adapters.tokenizer_bytes import vocabulary
+from logitkit_adapters.tokenizers import vocabulary
 
 SENTENCES = [
     "the quick brown fox jumps over the lazy dog",
@@ -157,7 +157,7 @@ def bert(*, cleanup: bool = True) -> Any:
 
 @cache
 def sentencepiece_model(model_type: str, **options: Any) -> bytes:
-    """Train a SentencePiece model, with byte fallback unless told otherwise."""
+    """Train a SentencePiece model, by default with byte fallback."""
     model = io.BytesIO()
     settings: dict[str, Any] = {
         "vocab_size": 400,

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from logitkit.automata.automaton_files import AutomatonFiles
-from logitkit.constraints.regex import Regex
+from logitkit import Regex
+from logitkit.runtime import AutomatonFiles
 from logitkit_adapters.vllm import LogitsProcessor
 from tests.adapters_vllm import engine
 

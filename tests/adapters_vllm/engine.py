@@ -35,7 +35,12 @@ def start(**more: Any) -> Any:
     """Start an engine whose cache is too small for its batch, and whose steps are too small for its prompts."""
     from vllm import LLM
 
-    settings: dict[str, Any] = {
+    return LLM(**settings(**more))
+
+
+def settings(**more: Any) -> dict[str, Any]:
+    """Return the settings of such an engine."""
+    found = {
         "model": str(model_dir()),
         "max_num_seqs": 16,
         "max_model_len": 256,
@@ -50,7 +55,7 @@ def start(**more: Any) -> Any:
         "dtype": "float32",
         "seed": 0,
     }
-    return LLM(**{**settings, **more})
+    return {**found, **more}
 
 
 def generate(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
@@ -88,7 +93,7 @@ def written(answer: Any) -> dict[str, Any]:
 
 def count_resumptions() -> list[int]:
     """Count the tokens of output with which requests enter the plugin's batch again."""
-    from logitkit_adapters.vllm_requests import Requests
+    from logitkit_adapters.vllm import Requests
 
     lengths: list[int] = []
     original = Requests.enter
@@ -108,7 +113,7 @@ def counted(llm: Any, name: str) -> int:
 
 
 def keep_asynchronous_scheduling() -> None:
-    """Have vLLM schedule ahead where it is told to: on a CPU it switches that off, although it can."""
+    """Turn on vLLM's asynchronous scheduling if asked to: on a CPU vLLM turns it off, although it works."""
     from vllm.platforms.cpu import CpuPlatform
 
     original = CpuPlatform.check_and_update_config.__func__
@@ -148,7 +153,7 @@ def run_apart(batches: Any, wrote: Path, plugin: bool, settings: dict[str, Any],
     return run_script("tests.adapters_vllm.engine", task, wrote, environment)
 
 
-def run_script(module: str, task: dict[str, Any], wrote: Path, environment: dict[str, str]) -> Any:
+def run_script(module: str, task: Any, wrote: Path, environment: dict[str, str]) -> Any:
     """Give a module a task, in a process of its own, and return what it wrote."""
     command = [sys.executable, "-m", module, json.dumps(task), str(wrote)]
     run = subprocess.run(

@@ -93,12 +93,12 @@ def dry(multiplier: float, base: float, allowed: int) -> Change:
 
 
 class Case(NamedTuple):
-    """What a request asks for.
+    """The configuration of a request, with checks of its output.
 
     Args:
         config: For the plugin, or None.
-        pattern: What the whole text matches.
-        changes: What is done to the logits, in order.
+        pattern: A pattern that the whole text matches.
+        changes: The changes to the logits, in order.
         spares: Whether the likely tokens may all be left out but for the least likely one, by a draw of XTC.
         free: Whether ids without text are allowed.
     """
@@ -217,7 +217,7 @@ def allowed(one: Case, text: bytes, token: int) -> bool:
     if "stop_strings" in (one.config or ()) and (b"1" in text or b"\n" in text):
         return token == EOS
     if token == EOS:
-        # An unfinished character is none of those in a pattern.
+        # An incomplete character does not match a character in a pattern.
         return regex.fullmatch(one.pattern, text.decode("utf-8", "replace")) is not None
     spelled = _tokens()[token]
     if spelled is None:

@@ -1,4 +1,4 @@
-"""What vLLM's V2 model runner tells a plugin, for requests whose tokens are given; its own classes want a GPU."""
+"""A simulation of the data that vLLM's V2 model runner passes to a plugin, for given tokens; its own classes need a GPU."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Request:
         self.processor = None if self.config is None else lk.from_config(self.config, vocabulary())
 
     def alone(self, logits: torch.Tensor) -> torch.Tensor:
-        from logitkit_adapters.vllm_v1 import V1Rows
+        from logitkit_adapters.vllm import V1Rows
 
         rows = V1Rows(_configurations(), torch.device("cpu"), 256)
         rows.update(update(1, added=[(0, self.params, self.prompt, self.output)]))
@@ -45,7 +45,7 @@ class Request:
 
 @cache
 def _configurations() -> Any:
-    from logitkit_adapters.vllm_parameters import Configurations
+    from logitkit_adapters.vllm import Configurations
 
     return Configurations(vocabulary())
 
@@ -58,7 +58,7 @@ def update(size: int, removed: Any = (), added: Any = (), moved: Any = ()) -> An
 
 @pytest.fixture
 def rows() -> Any:
-    from logitkit_adapters.vllm_v1 import V1Rows
+    from logitkit_adapters.vllm import V1Rows
 
     return V1Rows(_configurations(), torch.device("cpu"), 256)
 
@@ -88,7 +88,7 @@ def test_rows_follow_a_batch_of_vllm(rows: Any, seed: int) -> None:
             builder.added.append((place, request.params, request.prompt, request.output))
             places[place] = request
         last = len(places) - 1
-        while builder.removed:  # as `condense` does, which leaves what is behind the end among those removed
+        while builder.removed:  # like `condense`, which keeps slots after the end in the list of removed ones
             while last >= 0 and places[last] is None:
                 last -= 1
             target = builder.peek_removed()
@@ -144,7 +144,7 @@ def test_what_was_not_checked_ends_at_once(rows: Any) -> None:
     assert bool((found[1] == 0).all())
 
 
-def test_prompts_that_are_no_tokens(rows: Any) -> None:
+def test_prompts_that_are_not_tokens(rows: Any) -> None:
     params = Request(1).params
     rows.update(update(2, added=[(0, params, None, []), (1, params, [5, 10**6, -7], [])]))
     assert rows.process(torch.zeros(2, COLUMNS)).shape == (2, COLUMNS)
@@ -157,7 +157,7 @@ def engine_config(**scheduler: Any) -> Any:
 
 def test_an_engine_that_hides_tokens_is_refused() -> None:
     from logitkit.errors import ConfigurationError
-    from logitkit_adapters.vllm_engine import check_tokens_are_shown
+    from logitkit_adapters.vllm import check_tokens_are_shown
 
     config = engine_config()
     check_tokens_are_shown(config)

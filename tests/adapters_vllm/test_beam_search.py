@@ -21,7 +21,7 @@ NEAR = 5e-3
 
 
 def search(llm: Any, config: Any, width: int, prompt: str = engine.PROMPTS[5], **more: Any) -> Any:
-    from logitkit_adapters.vllm_beam_search import beam_search
+    from logitkit_adapters.vllm import beam_search
 
     return beam_search(llm, [prompt], beam_width=width, max_tokens=more.pop("max_tokens", 24), config=config, **more)[0]
 
@@ -96,7 +96,7 @@ def test_beams_are_those_of_transformers(llm: Any, config: Any, width: int) -> N
 
 
 def test_prompts_are_searched_together_as_alone(llm: Any) -> None:
-    from logitkit_adapters.vllm_beam_search import beam_search
+    from logitkit_adapters.vllm import beam_search
 
     config = {"regex": "[a-z ]{4,20}"}
     ids = llm.get_tokenizer().encode(engine.PROMPTS[2])
@@ -137,7 +137,7 @@ def test_a_penalty_counts_what_a_beam_has_said_as_output(llm: Any) -> None:
     ],
 )
 def test_arguments_out_of_range(llm: Any, arguments: dict[str, Any], message: str) -> None:
-    from logitkit_adapters.vllm_beam_search import beam_search
+    from logitkit_adapters.vllm import beam_search
 
     with pytest.raises(ConfigurationError, match=message):
         beam_search(llm, ["a"], **{"beam_width": 2, "max_tokens": 3, **arguments})

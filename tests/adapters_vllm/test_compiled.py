@@ -1,4 +1,4 @@
-"""What the front end has compiled is where the workers of its engine look, and gone when they are."""
+"""Automata that the front end compiled are found by the workers of its engine, and deleted when the engine ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.automata.shared import shared_by
+from logitkit.runtime import shared_by
 from tests.adapters_vllm import engine
 
 TOKENS = [b"a", b"b", b"ab", b"cd", None]
@@ -22,10 +22,10 @@ TOKENS = [b"a", b"b", b"ab", b"cd", None]
 
 @pytest.fixture
 def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[lk.Vocabulary]:
-    from logitkit_adapters import vllm_compiled
+    from logitkit_adapters.vllm import compiled
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(vllm_compiled, "_folders", {})
+    monkeypatch.setattr(compiled, "_folders", {})
     monkeypatch.setattr(atexit, "register", lambda function: None)
     made = lk.Vocabulary(TOKENS, eos_ids=[4])
     yield made
@@ -33,15 +33,15 @@ def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[lk.V
 
 
 def share(vocabulary: lk.Vocabulary, name: str) -> Any:
-    from logitkit_adapters.vllm_compiled import share_compiled
+    from logitkit_adapters.vllm.compiled import files_of
 
-    share_compiled(vocabulary, SimpleNamespace(instance_id=name))
-    return shared_by(vocabulary).files
+    shared_by(vocabulary).files = found = files_of(vocabulary, SimpleNamespace(instance_id=name))
+    return found
 
 
 def test_all_processes_of_an_engine_know_the_folder(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
     files = share(vocabulary, "engine")
-    assert share(vocabulary, "engine") is files
+    assert share(vocabulary, "engine").folder == files.folder
     assert files.folder.parent == tmp_path
     assert share(vocabulary, "another/../engine").folder not in (files.folder, tmp_path)
     again = share(vocabulary, "engine")
@@ -53,16 +53,16 @@ def test_all_processes_of_an_engine_know_the_folder(vocabulary: lk.Vocabulary, t
 def test_the_folder_goes_with_the_process_that_knew_it(
     vocabulary: lk.Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from logitkit_adapters import vllm_compiled
+    from logitkit_adapters.vllm import compiled
 
     folder = share(vocabulary, "engine").folder
     lk.Regex("(ab)*", vocabulary)
     own = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: own + 1)
-    vllm_compiled._remove()
+    compiled._remove()
     assert folder.exists()
     monkeypatch.setattr(os, "getpid", lambda: own)
-    vllm_compiled._remove()
+    compiled._remove()
     assert not folder.exists()
 
 

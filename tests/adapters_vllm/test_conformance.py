@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import logitkit as lk
+from logitkit.batching import steps_of
 from logitkit.errors import ConfigurationError
-from logitkit.pipeline.steps import steps_of
 from tests.adapters_vllm.engine import ROOT
 from tests.adapters_vllm.test_v2 import DRAFTS, V2
 from tests.conformance import matrix

@@ -75,10 +75,18 @@ def test_a_refused_request_harms_no_other(llm: Any) -> None:
     assert engine.generate(llm, [REQUESTS[2]])[0].text in {"yes", "no", "perhaps not"}
 
 
-def test_languages_that_share_no_text_end_one_request_and_no_other(llm: Any) -> None:
-    """What a grammar of vLLM allows no more, not even EOS, is taken for an error of the request."""
-    apart = {"structured_outputs": {"regex": "[a-f]{4,9}"}, "extra_args": {"logitkit": {"regex": "[x-z]+"}}}
+def test_bans_that_leave_nothing_of_a_grammar_end_one_request_and_no_other(llm: Any) -> None:
+    """When a grammar of vLLM allows no token, not even EOS, vLLM reports an error of the request."""
+    apart = {"structured_outputs": {"regex": "[a-f]{4,9}"}, "extra_args": {"logitkit": {"banned_strings": [*"abcdef"]}}}
     asked = [("a", {"temperature": 0.0, **apart}), REQUESTS[2]]
     ended, other = engine.generate(llm, asked)
     assert ended.text == ""
     assert other.text in {"yes", "no", "perhaps not"}
+
+
+def test_a_grammar_of_the_engine_and_a_language_of_the_plugin_are_refused_together(llm: Any) -> None:
+    from vllm.exceptions import VLLMValidationError
+
+    both = {"structured_outputs": {"regex": "[a-f]{4,9}"}, "extra_args": {"logitkit": {"regex": "[x-z]+"}}}
+    with pytest.raises(VLLMValidationError, match="Give one of them"):
+        engine.generate(llm, [("a", both)])

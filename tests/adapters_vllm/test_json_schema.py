@@ -1,4 +1,4 @@
-"""What a JSON Schema allows is what a real engine of vLLM writes."""
+"""A real vLLM engine generates texts that a JSON Schema allows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_nests_is_closed(llm: Any) -> None:
 
 
 def test_beams_are_whole(llm: Any) -> None:
-    from logitkit_adapters.vllm_beam_search import beam_search
+    from logitkit_adapters.vllm import beam_search
 
     config = {"json_schema": {"schema": schemas.PERSON, "closing": True}}
     (beams,) = beam_search(llm, [engine.PROMPTS[3]], beam_width=3, max_tokens=24, config=json.dumps(config))

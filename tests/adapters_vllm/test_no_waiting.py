@@ -13,9 +13,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import logitkit as lk
-from logitkit.pipeline.steps import ORDER, steps_of
-from logitkit_adapters.vllm_parameters import Configurations
-from logitkit_adapters.vllm_v2 import V2Slots
+from logitkit.batching import ORDER, steps_of
+from logitkit_adapters.vllm import Configurations, V2Slots
 from tests.adapters_vllm.slots import SLOTS, Runner
 from tests.batches import COLUMNS
 from tests.registry import TOKENS, vocabulary
@@ -61,10 +60,18 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
     {"regex": "[0-9a-z]*", "repetition_penalty": 1.3, "logit_bias": {"5": 2.0}, "temperature": 0.7, "top_k": 9},
     {"choice": ["a", "ab"], "frequency_penalty": 0.3, "presence_penalty": 0.2, "top_p": 0.9, "no_repeat_ngram": 2},
     {"dry": 0.9, "thinking_budget": {"max_tokens": 3, "end": "-0"}, "min_p": 0.1, "typical_p": 0.9},
-    {"stop_strings": ["ab", "1"], "ban_tokens": [7], "allow_tokens": [3, 4, 5], "xtc": 0.5, "top_n_sigma": 1.0},
+    {
+        "stop_strings": ["ab", "1"],
+        "ban_tokens": [7],
+        "allow_tokens": [3, 4, 5],
+        "xtc": 0.5,
+        "top_n_sigma": 1.0,
+        "top_a": 0.2,
+    },
     {
         "banned_strings": ["cat"],
         "min_new_tokens": 3,
+        "forced_eos": 9,
         "forced_tokens": [5, 6],
         "repetition_penalty": {"penalty": 2, "window": 4},
     },

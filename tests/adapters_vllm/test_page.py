@@ -1,39 +1,53 @@
-"""The page on vLLM: its code runs, and prints what the page says."""
+"""The examples for vLLM: each is a file of its own, which runs as a script and prints what the page says."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "vllm.md"
+from tests.docs.pages import Example, examples
 
-# What each block prints.
-PRINTED = (
-    r"\d{4}-\d{2}-\d{2}\n",
-    r"(yes|no)\n",
-    r"400 config\['json_schema'\]: 'type' at #/properties/price is 'money'; allowed is one of .*\n",
-    r"\['age', 'name'\]\n",
-    r"\['age', 'name'\]\n",
-    r"\{('yes', 'no'|'no', 'yes')\}\n",
-    r" (yes|no) True\n",
-)
+PAGE, HOME = "docs/vllm.md", "docs/index.md"
+
+# The output of each example of the page.
+PRINTED = {
+    "offline": "[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "server": "(yes|no)",
+    "refusal": r"400 config\['json_schema'\]: 'type' at #/properties/price is 'money'; allowed is one of .*",
+    "json": r"\['age', 'name'\]",
+    "beams": r"\{('yes', 'no'|'no', 'yes')\}",
+    "session": " (yes|no) True",
+}
 
 
-def test_its_code_runs(client: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    try:
-        for block, wanted in zip(blocks, PRINTED, strict=True):
-            capsys.readouterr()
-            here = block.replace("http://localhost:8000/v1", str(client.base_url)).replace('"MODEL"', '"demo"')
-            # To compile the model takes longer than all else.
-            here = here.replace("max_model_len=512,", "max_model_len=512, enforce_eager=True,")
-            exec(compile(here, PAGE.name, "exec"), names)
-            # vLLM shows how far it is among it.
-            assert re.search(rf"(^|\n|\r){wanted}", capsys.readouterr().out)
-    finally:
-        if "llm" in names:
-            names["llm"].llm_engine.engine_core.shutdown()
+def run(example: Example, folder: Path, client: Any | None = None) -> str:
+    """Run an example as a script; it may begin with lines of vLLM's about its progress."""
+    code = example.code
+    if client is not None:
+        code = code.replace("http://localhost:8000/v1", str(client.base_url)).replace('"MODEL"', '"demo"')
+    # To compile the model takes longer than all else.
+    code = code.replace("LLM(str(model_dir()),", "LLM(str(model_dir()), enforce_eager=True,")
+    script = folder / "example.py"
+    script.write_text(code, "utf-8")
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(PRINTED)))
+def test_an_example_of_the_page(number: int, name: str, client: Any, tmp_path: Path) -> None:
+    found = examples(PAGE)
+    assert len(found) == len(PRINTED)
+    printed = run(found[number], tmp_path, client)
+    assert re.search(rf"(^|\n|\r){PRINTED[name]}\n", printed), printed
+
+
+def test_the_example_of_the_home_page(tmp_path: Path) -> None:
+    (found,) = (example for example in examples(HOME) if "from vllm import" in example.code)
+    printed = run(found, tmp_path)
+    assert re.search(rf"(^|\n|\r){found.printed}", printed), printed

@@ -116,3 +116,28 @@ def test_bad_parameters_are_bad_requests(client: Any, config: Any, message: str)
     with pytest.raises(openai.APIError, match=re.escape(message)):
         list(complete(client, config, stream=True))
     assert complete(client, None).choices[0].text
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_beams_of_the_server_are_refused_with_a_configuration(client: Any, chat: bool) -> None:
+    """vLLM would drop it."""
+    import openai
+
+    def beams(**body: Any) -> Any:
+        more = {"model": "demo", "n": 2, "max_tokens": 5, "extra_body": {"use_beam_search": True, **body}}
+        if chat:
+            return client.chat.completions.create(messages=[{"role": "user", "content": "Is the sky blue? "}], **more)
+        return client.completions.create(prompt="Is the sky blue? ", **more)
+
+    with pytest.raises(openai.BadRequestError, match="use_beam_search is given together with logitkit"):
+        beams(vllm_xargs={"logitkit": '{"choice": ["yes", "no"]}'})
+    assert len(beams().choices) == 2
+
+
+def test_a_grammar_of_the_server_is_refused_with_a_constraint(client: Any) -> None:
+    import openai
+
+    both = {"vllm_xargs": {"logitkit": '{"regex": "[x-z]+"}'}, "structured_outputs": {"regex": "[a-f]{4,9}"}}
+    with pytest.raises(openai.BadRequestError, match="Give one of them"):
+        client.completions.create(model="demo", prompt="a", max_tokens=5, extra_body=both)
+    assert complete(client, None).choices[0].text

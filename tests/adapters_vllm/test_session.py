@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from tests.adapters_vllm import engine
+from tests.sessions.in_threads import in_threads
 
 # No CPU has smaller ones.
 BLOCK = 32
@@ -19,9 +22,26 @@ PROMPT = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086] * 4
 OTHER = [509, 280, 661, 1086, 90, 33] * 6
 
 
+TEMPLATE = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}bot:{% endif %}"
+)
+
+
 @pytest.fixture(scope="module")
-def caching() -> Iterator[Any]:
-    more = {"enable_prefix_caching": True, "block_size": BLOCK, "num_gpu_blocks_override": 64, "max_model_len": LONGEST}
+def caching(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from tests.adapters.demo import tokenizer
+
+    folder = str(tmp_path_factory.mktemp("tokenizer"))
+    templated = copy.deepcopy(tokenizer())
+    templated.chat_template = TEMPLATE
+    templated.save_pretrained(folder)
+    more: dict[str, Any] = {
+        "enable_prefix_caching": True,
+        "block_size": BLOCK,
+        "num_gpu_blocks_override": 64,
+        "max_model_len": LONGEST,
+    }
+    more["tokenizer"] = folder
     started = engine.start(logits_processors=[engine.PLUGIN], max_num_batched_tokens=64, **more)
     yield started
     started.llm_engine.engine_core.shutdown()
@@ -78,7 +98,7 @@ def test_each_call_says_what_it_says_alone_and_finds_whole_blocks(llm: Any, kind
             assert row.positions_saved == row.cached_tokens
             held = [*prompt, *row.token_ids]
             assert session.position == len(held) - 1
-        assert row.cached_tokens == 32  # of the first prompt, which others have stood behind
+        assert row.cached_tokens == 32  # of the first prompt, which has moved up since
 
 
 def test_a_conversation_is_fed_from_where_it_goes_on(llm: Any) -> None:
@@ -94,6 +114,16 @@ def test_a_conversation_is_fed_from_where_it_goes_on(llm: Any) -> None:
         (row,) = session.generate(said, max_new_tokens=4).rows
         assert row.cached_tokens > row.prompt_tokens / 2
         assert row.token_ids == alone(llm.get_tokenizer().encode(said), 4)
+
+
+def test_calls_of_several_threads_wait_for_one_another(llm: Any) -> None:
+    from logitkit_adapters.vllm import Session
+
+    prompts = [PROMPT, OTHER, PROMPT[3:], OTHER[2:]]
+    sessions = [Session(llm), Session(llm)] * 2
+    calls = [partial(s.generate, prompt, max_new_tokens=6) for s, prompt in zip(sessions, prompts, strict=True)]
+    for _ in range(2):
+        assert [found.token_ids for found in in_threads(calls)] == [[alone(prompt, 6)] for prompt in prompts]
 
 
 def test_rows_of_a_batch_find_what_is_theirs(llm: Any) -> None:
@@ -219,7 +249,9 @@ def test_what_is_not_allowed_is_refused(llm: Any) -> None:
 
     from logitkit_adapters.vllm import Session
 
-    with pytest.raises(ConfigurationError, match=r"processor is 5; give a processor, .* or its configuration, such as"):
+    with pytest.raises(
+        ConfigurationError, match=r"processor is a int; give a processor, .* or its configuration, such as"
+    ):
         Session(llm, processor=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="rolling=True is not possible"):
         Session(llm, rolling=True)
@@ -233,3 +265,27 @@ def test_what_is_not_allowed_is_refused(llm: Any) -> None:
         assert session.generate(PROMPT, max_new_tokens=6).token_ids == [alone(PROMPT, 6)]
     with pytest.raises(ConfigurationError, match="the session is closed"):
         session.generate(PROMPT)
+
+
+def test_prompts_of_every_kind(llm: Any) -> None:
+    import torch
+
+    from logitkit_adapters.vllm import Session
+
+    tokenizer = llm.get_tokenizer()
+    texts = ["The price of", "user: Is it?\nbot:"]
+    rows = [tokenizer.encode(text) for text in texts]
+    wanted = [alone(row, 4) for row in rows]
+    padded = tokenizer(texts, padding=True, return_tensors="pt")
+    chat = [{"role": "user", "content": "Is it?"}]
+    with Session(llm) as session:
+        prompts: tuple[Any, ...] = (texts, rows, list(map(torch.tensor, rows)), tokenizer(texts), padded)
+        for prompt in prompts:
+            assert session.generate(prompt, max_new_tokens=4).token_ids == wanted
+        found = session.generate(padded["input_ids"], attention_mask=padded["attention_mask"], max_new_tokens=4)
+        assert found.token_ids == wanted
+        refused: tuple[Any, ...] = (None, {}, b"ab", [1.5], [True], ["a", 5])
+        for wrong in refused:
+            with pytest.raises(ConfigurationError, match="prompt is"):
+                session.generate(wrong, max_new_tokens=1)
+        assert session.generate(chat, max_new_tokens=4).token_ids == wanted[1:]

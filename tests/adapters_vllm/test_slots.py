@@ -12,9 +12,7 @@ from unittest import mock
 import pytest
 import torch
 
-from logitkit_adapters.vllm_parameters import Configurations
-from logitkit_adapters.vllm_v1 import V1Rows
-from logitkit_adapters.vllm_v2 import V2Slots
+from logitkit_adapters.vllm import Configurations, V1Rows, V2Slots
 from tests.adapters_vllm.slots import SLOTS, Runner
 from tests.adapters_vllm.test_batch_update import Request, update
 from tests.batches import COLUMNS, logits_of
@@ -47,7 +45,7 @@ class Trial:
     def schedule(self) -> None:
         for slot, request in [*self.live.items()]:
             if self.random.random() < 0.12 or len(request.output) > 40:
-                del self.live[slot]  # of which the slots are not told
+                del self.live[slot]  # without telling the slots
                 if len(request.output) < 8:
                     self.waiting.insert(0, request)
         free = [slot for slot in range(SLOTS) if slot not in self.live]

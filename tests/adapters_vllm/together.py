@@ -38,13 +38,13 @@ def _least(number: int) -> Requests:
 
 
 def _masked(number: int) -> Requests:
-    """Languages of vLLM and of the plugin that share some texts."""
-    config = {"regex": "[d-z]+", "repetition_penalty": 1.5}
+    """A grammar of vLLM's, of whose texts the plugin bans some."""
+    config = {"banned_strings": ["a", "b", "c"], "repetition_penalty": 1.5}
     return [_asks(config, number, structured_outputs={"regex": "[a-f]{4,9}"})]
 
 
 def _thoughts(number: int) -> Requests:
-    """Thoughts that would be long, and are cut short by vLLM; the plugin's language goes on behind them."""
+    """Long thinking that vLLM cuts short; the plugin's constraint continues after it."""
     config = {"regex": THOUGHTS, "logit_bias": {str(STOP): -30.0}}
     return [_asks(config, number, max_tokens=80, thinking_token_budget=budget) for budget in (None, BUDGET)]
 

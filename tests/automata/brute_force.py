@@ -1,4 +1,4 @@
-"""What each token does, found by reading its bytes one by one: the reference for token automata."""
+"""The effect of each token, found by reading its bytes one by one: the reference for token automata."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
-from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, STAY, ByteDfa, TokenAutomaton
 from logitkit.vocabulary import Vocabulary
 
 

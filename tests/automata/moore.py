@@ -8,8 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.subset import SymbolDfa
+from logitkit.compiler import ByteDfa, SymbolDfa
 
 Step = NDArray[np.int64]
 Accepting = NDArray[np.bool_]
@@ -49,7 +48,7 @@ def live(step: Step, accepting: Accepting) -> NDArray[np.bool_]:
 
 
 def matrix(dfa: SymbolDfa, symbols: int) -> tuple[Step, Accepting]:
-    """Write a symbol automaton as a matrix, with its dead state written out behind the others."""
+    """Write a symbol automaton as a matrix, with its dead state written out after the others."""
     count = len(dfa.moves)
     step = np.full((count + 1, symbols), count)
     for source, row in enumerate(dfa.moves):

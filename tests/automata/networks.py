@@ -8,17 +8,10 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.nested_dfa import NestedDfa
-from logitkit.automata.network import Definition, Network
-from logitkit.automata.network_dfa import network_dfa
-from logitkit.automata.pushdown_automaton import PushdownAutomaton
-from logitkit.automata.pushdown_compile import pushdown_automaton
-from logitkit.automata.shared import shared_by
-from logitkit.constraints.pushdown_constraint import PushdownConstraint
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Node, Repeat
+from logitkit.compiler import Definition, NestedDfa, Network, PushdownAutomaton, network_dfa, pushdown_automaton
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
+from logitkit.runtime import PushdownConstraint, shared_by
 from logitkit.vocabulary import Vocabulary
 
 CLOSING = {"{": "}", "[": "]"}
@@ -127,7 +120,7 @@ def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
 def networks(draw: st.DrawFn) -> Network:
     """Small networks over the letters a and b, with several definitions for a bracket."""
     count = draw(st.integers(1, 3))
-    # Calls with something behind them, so that it matters which of several it was.
+    # Calls followed by something, so that it matters which call it was.
     marked = [sequence(Call(i), text(letter)) for i in range(count) for letter in "ab"]
     leaves = st.sampled_from([text("a"), text("b"), Empty(), *map(Call, range(count)), *marked])
 

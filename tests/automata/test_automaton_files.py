@@ -1,4 +1,4 @@
-"""What one process has compiled is found by another, and nothing else is."""
+"""A process finds the automata that another one compiled, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.automata.automaton_files import AutomatonFiles
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.compiler import TokenAutomaton
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.runtime import AutomatonFiles, shared_by
 
 TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
 
@@ -24,8 +23,8 @@ OTHER = """
 import sys
 from pathlib import Path
 import logitkit as lk
-from logitkit.automata.automaton_files import AutomatonFiles
-from logitkit.automata.shared import shared_by
+from logitkit.runtime.automaton_files import AutomatonFiles
+from logitkit.runtime.shared import shared_by
 vocabulary = lk.Vocabulary({tokens!r}, eos_ids=[7])
 shared_by(vocabulary).files = AutomatonFiles(Path(sys.argv[1]), vocabulary.content_key)
 print(lk.Regex("(ab)*", vocabulary).automaton.content_key)
@@ -114,7 +113,7 @@ def test_what_has_no_spelling_is_not_written(vocabulary: lk.Vocabulary, tmp_path
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 100, b"\x02\0\0\0\0\0\0\0{}"])
-def test_a_file_that_is_none_is_not_there(vocabulary: lk.Vocabulary, tmp_path: Path, content: bytes) -> None:
+def test_a_file_with_other_contents_is_ignored(vocabulary: lk.Vocabulary, tmp_path: Path, content: bytes) -> None:
     made = AutomatonFiles(tmp_path, vocabulary.content_key)
     made.write("a", automaton(vocabulary))
     (path,) = tmp_path.iterdir()
@@ -154,7 +153,7 @@ def test_the_oldest_go_first(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
     assert [number for number in range(5) if made.read(number) is not None] == [2, 3, 4]
 
 
-def test_a_folder_that_cannot_be_made_is_no_error(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_not_an_error(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
     made = AutomatonFiles(tmp_path / "not" / "there", vocabulary.content_key)
     made.write("a", automaton(vocabulary))
     assert made.read("a") is None

@@ -11,14 +11,10 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.automata import shared
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.bank import NEUTRAL, Bank
-from logitkit.automata.byte_dfa import DEAD
-from logitkit.automata.mask_cache import ENTRY_BYTES
-from logitkit.automata.shared import Shared, shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.compiler import DEAD, TokenAutomaton
 from logitkit.errors import PatternTooLarge, StaleAutomaton
+from logitkit.runtime import NEUTRAL, AutomatonState, Bank, Shared, shared, shared_by
+from logitkit.runtime.mask_cache import ENTRY_BYTES
 
 CPU = torch.device("cpu")
 LETTERS: list[bytes | None] = [b"a", b"b", b"ab", None]
@@ -57,7 +53,7 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
     assert torch.isfinite(processed).tolist() == [[False, True, False, True, False, False]]
 
 
-def test_a_freed_slot_leaves_no_mask_behind() -> None:
+def test_freeing_a_slot_removes_its_masks() -> None:
     vocab = vocabulary(2)
     first = lk.Regex("a*", vocab)
     bank = first.bank
@@ -127,8 +123,8 @@ def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
         assert bank.mask(lease.slot, lease.generation, state) is made
         assert bank._masks.nbytes == _nbytes(bank) <= 6000
     assert 1 < len(bank._masks) < len(states)
-    assert bank._masks.get((lease.slot, lease.generation, states[-1]))
-    assert not bank._masks.get((lease.slot, lease.generation, states[0]))
+    assert bank._masks.visited.get((lease.slot, lease.generation, states[-1]))
+    assert not bank._masks.visited.get((lease.slot, lease.generation, states[0]))
     before = bank.nbytes()
     assert before >= bank._masks.nbytes + regex.automaton.nbytes
     # Masks for 16 bits make a second row; what was counted already includes it.

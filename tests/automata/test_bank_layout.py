@@ -9,10 +9,8 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
-from logitkit.automata.bank_layout import BankLayout
-from logitkit.automata.bank_tables import advance_tensors, mask_tensors
 from logitkit.errors import BankFull
+from logitkit.runtime import AutomatonState, BankLayout, advance_rows, advance_tensors, mask_rows, mask_tensors
 
 PATTERNS = ("a*", "(ab|b)+", "[^b]{1,9}a", "(?!aa)[ab]{2,40}", "b?", "(a|b)*a(a|b){5}")
 
@@ -106,7 +104,7 @@ def test_the_automata_in_use_are_bounded() -> None:
         BankFull, match=r"take [\d,]+ bytes, and another one of [\d,]+ would exceed [\d,]+; drop processors"
     ):
         second.init_state(context())
-    # What is there already is not asked for twice, and room that becomes free is given away.
+    # An automaton that is already there needs no more space, and freed space is released.
     lk.Regex("a*", vocab).init_state(context())
     del first
     gc.collect()

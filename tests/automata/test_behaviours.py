@@ -7,14 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata import behaviour_store
-from logitkit.automata.behaviours import Behaviours, Moves, merge, of_bytes, starts, then_byte
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.token_classes import token_classes
-from logitkit.patterns.parser import parse
+from logitkit.compiler import FIRST_STATE, Occurrences, byte_dfa_of
+from logitkit.compiler.bytes.behaviours import Behaviours, Moves, merge, of_bytes, starts, then_byte
+from logitkit.compiler.tokens import behaviour_store
+from logitkit.compiler.tokens.token_classes import token_classes
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns import parse
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_bytes
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from logitkit.automata import in_utf8
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, ByteDfa, byte_dfa_of
+from logitkit.compiler.bytes import in_utf8
 from logitkit.errors import PatternTooLarge
-from logitkit.patterns.parser import parse
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.patterns import parse
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
 from tests.patterns.strategies import patterns, texts_for
 

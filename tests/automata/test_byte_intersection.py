@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.byte_intersection import intersect_bytes
-from logitkit.automata.concatenation import anything
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.occurrences import Occurrences
+from logitkit.compiler import ByteDfa, Occurrences, anything, intersect_bytes, pattern_dfa
 from logitkit.errors import PatternTooLarge
+from logitkit.limits import DEFAULT_LIMITS, Limits
 
 PARTS = st.sampled_from(["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "c(ab?)*", "[^c]+"]) | st.lists(
     st.text("abc", min_size=1, max_size=3).map(str.encode), min_size=1, max_size=3

@@ -9,12 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.automata.concatenation import after_text, anything, trimmed, until_marker
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.occurrences import Occurrences
+from logitkit.compiler import (
+    DEAD,
+    FIRST_STATE,
+    ByteDfa,
+    Occurrences,
+    after_text,
+    anything,
+    pattern_dfa,
+    trimmed,
+    until_marker,
+)
 from logitkit.errors import PatternTooLarge
+from logitkit.limits import DEFAULT_LIMITS, Limits
 
 PATTERNS = ["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "", "c(ab?)*", "[^c]+"]
 MARKERS = st.text("ab", min_size=1, max_size=5) | st.sampled_from(["aab", "abab", "c"])

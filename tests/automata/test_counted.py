@@ -1,4 +1,4 @@
-"""What is made by copying a record is what its positions give, number for number."""
+"""An automaton made by copying a record is the same as one made from its positions, number for number."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from unittest import mock
 
 import pytest
 
-from logitkit.automata import language
-from logitkit.automata.counted import is_counted
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.compiler import is_counted, language
 from logitkit.errors import PatternTooLarge
-from logitkit.patterns.parser import parse
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.patterns import parse
 
 RECORDS = (
     "a",

@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import logitkit as lk
-from logitkit.automata.behaviours import Behaviours, starts
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.dead_ends import may_have_dead_ends, without_dead_ends
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.token_automaton import STAY
+from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, STAY, byte_dfa_of
+from logitkit.compiler.bytes.behaviours import Behaviours, starts
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_ends
 from logitkit.errors import ConfigurationError
-from logitkit.patterns.parser import parse
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns import parse
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.moore import live
 
@@ -124,7 +122,7 @@ def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> No
     assert np.array_equal(alive[FIRST_STATE:], expected[FIRST_STATE:])
     kept = expected.copy()
     kept[[DEAD, FINISHED]] = False
-    # What dead ends themselves do does not matter: nothing leads there.
+    # The transitions of dead ends themselves do not matter, because nothing leads there.
     rows = np.flatnonzero(kept)
     assert np.array_equal(_dense(after, states)[rows], np.where(kept[before], before, DEAD)[rows])
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.folded_occurrences import folded_occurrences
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.occurrences import Occurrences
+from logitkit.compiler import Occurrences, folded_occurrences
 from logitkit.errors import PatternTooLarge
-from logitkit.patterns.case_folding import case_table
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.patterns import case_table
 
 # Characters whose variants have one, two and three bytes, some without case, and parts of their bytes that begin others.
 LETTERS = "kKKsSſaéÉ€ßẞiıİ"

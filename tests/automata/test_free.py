@@ -10,18 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
-from logitkit.automata.bank import Bank
-from logitkit.automata.bank_tables import advance_tensors, mask_tensors
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.occurrences import Occurrences
+from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, Occurrences, pattern_dfa, token_automaton
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.moore import live
 
-# Ids 0, 1 and 2 have no text, nor has the column behind the tokens; EOS has none either, but is no such id.
+# Ids 0, 1 and 2 have no text, nor has the column after the tokens; EOS has none either, but counts separately.
 PIECES = st.sets(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=6)
 PATTERNS = ["[a-c]*", "(ab)*c", "a{3}|b{4}|c", "(a|b)*a(a|b)c?", "(abc|acb|cab)+"]
 

@@ -6,11 +6,10 @@ from itertools import product
 
 import pytest
 
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.compiler import byte_dfa_of
 from logitkit.errors import PatternTooLarge
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Concat, Empty, Graph
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.patterns import Concat, Empty, Graph, parse
 
 # Optional members a, bb, c? in order, with commas between them; the last may itself be empty.
 A, B, C, COMMA = parse("a"), parse("bb"), parse("c?"), parse(",")

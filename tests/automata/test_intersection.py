@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.intersection import intersect
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.compiler import (
+    DEAD,
+    FINISHED,
+    FIRST_STATE,
+    Occurrences,
+    TokenAutomaton,
+    intersect,
+    pattern_dfa,
+    token_automaton,
+)
 from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_table
 

@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.components import components
-from logitkit.automata.minimise import minimise
-from logitkit.automata.subset import SymbolDfa
+from logitkit.compiler import SymbolDfa, components, minimise
+from logitkit.limits import DEFAULT_LIMITS
 from tests.automata.moore import live, matrix, moore, reachable, same_language
 
 SYMBOLS = 3
@@ -28,7 +27,7 @@ def _dfa(edges: Edges, accepting: list[bool]) -> SymbolDfa:
 
 def _check(edges: Edges, accepting: list[bool]) -> SymbolDfa | None:
     dfa = _dfa(edges, accepting)
-    small = minimise(dfa)
+    small = minimise(dfa, DEFAULT_LIMITS)
     step, accepts = matrix(dfa, SYMBOLS)
     if small is None:
         assert not live(step, accepts)[0]
@@ -124,8 +123,12 @@ def test_a_loop_that_its_target_swallows() -> None:
 
 
 def test_equal_languages_have_equal_automata() -> None:
-    one = minimise(_dfa([[1, 2, -1], [3, -1, -1], [-1, 3, -1], [-1, -1, -1]], [False, False, False, True]))
-    other = minimise(_dfa([[3, 1, -1], [-1, 2, -1], [-1, -1, -1], [2, -1, -1]], [False, False, True, False]))
+    one = minimise(
+        _dfa([[1, 2, -1], [3, -1, -1], [-1, 3, -1], [-1, -1, -1]], [False, False, False, True]), DEFAULT_LIMITS
+    )
+    other = minimise(
+        _dfa([[3, 1, -1], [-1, 2, -1], [-1, -1, -1], [2, -1, -1]], [False, False, True, False]), DEFAULT_LIMITS
+    )
     assert one is not None
     assert other is not None
     assert (one.moves, one.accepting) == (other.moves, other.accepting)
@@ -139,8 +142,8 @@ def test_components_come_in_reverse_topological_order() -> None:
 def test_long_chains_and_rings_need_no_recursion() -> None:
     count = 20_000
     chain = _dfa([[i + 1, -1, -1] for i in range(count)] + [[-1, -1, -1]], [False] * count + [True])
-    assert len((minimise(chain) or chain).moves) == count + 1
+    assert len((minimise(chain, DEFAULT_LIMITS) or chain).moves) == count + 1
     ring = _dfa([[(i + 1) % count, -1, -1] for i in range(count)], [i % 4 == 0 for i in range(count)])
-    small = minimise(ring)
+    small = minimise(ring, DEFAULT_LIMITS)
     assert small is not None
     assert len(small.moves) == 4

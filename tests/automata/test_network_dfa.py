@@ -10,12 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.network import Definition, Network
-from logitkit.automata.network_dfa import network_dfa
+from logitkit.compiler import Definition, Network, network_dfa
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Call, Concat, Repeat
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns import Alternate, Call, Concat, Repeat, parse
 from tests.automata.networks import JSON, listed, matches, mutated, networks, sample, sequence, text
 
 ANY_JSON = network_dfa(JSON, DEFAULT_LIMITS)
@@ -39,7 +37,7 @@ def test_json_values_are_accepted(value: object) -> None:
 
 
 @given(values, st.randoms(use_true_random=False))
-def test_what_is_no_json_is_not(value: object, rng: random.Random) -> None:
+def test_a_text_that_is_not_json_does_not_match(value: object, rng: random.Random) -> None:
     changed = mutated(canonical(value), rng, '{}[]",:\\ab01-.e')
     try:
         json.loads(changed)
@@ -116,7 +114,7 @@ def test_a_call_without_end_is_left_out() -> None:
     assert not nothing.accepting.any()
 
 
-def test_behind_a_call_may_be_where_it_was_opened() -> None:
+def test_after_a_call_the_text_may_continue_where_it_was_opened() -> None:
     """Any number of `{a}` and then `{b}`: only at its end is it known which it was."""
     network = Network(
         Concat((Repeat(Call(0), 0, None), Call(1))), (Definition("{", parse(r"a\}")), Definition("{", parse(r"b\}")))
@@ -136,7 +134,7 @@ def test_what_no_depth_is_enough_for_is_refused() -> None:
 
 
 def test_an_end_that_no_text_leads_to_does_not_count() -> None:
-    """The second definition calls itself for ever, so that behind it there is nothing to be refused."""
+    """The second definition calls itself without end, so nothing after it can be refused."""
     endless = Concat((Repeat(Call(0), 0, None), Concat((Call(0), Call(1))), text("}")))
     network = Network(Repeat(Call(1), 0, None), (Definition("{", text("a}")), Definition("{", endless)))
     dfa = network_dfa(network, DEFAULT_LIMITS)
@@ -150,7 +148,7 @@ def test_a_bracket_with_two_meanings_is_refused() -> None:
         network_dfa(network, DEFAULT_LIMITS)
 
 
-def test_a_definition_that_goes_on_behind_its_end_is_refused() -> None:
+def test_a_definition_that_continues_after_its_end_is_refused() -> None:
     network = Network(Call(0), (Definition("[", parse("a*")),))
     with pytest.raises(ConfigurationError, match="closing bracket"):
         network_dfa(network, DEFAULT_LIMITS)

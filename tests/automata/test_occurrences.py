@@ -10,15 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
-from logitkit.automata.bank import Bank
-from logitkit.automata.bank_tables import advance_tensors, mask_tensors
-from logitkit.automata.byte_dfa import DEAD, FIRST_STATE
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.compiler import DEAD, FIRST_STATE, Occurrences, TokenAutomaton, token_automaton
 from logitkit.errors import PatternTooLarge
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
 from logitkit.vocabulary import Vocabulary
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=5).map(str.encode), min_size=1, max_size=6)

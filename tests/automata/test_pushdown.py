@@ -14,14 +14,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.byte_dfa import DEAD
-from logitkit.automata.nested_dfa import NestedDfa
-from logitkit.automata.network import Definition, Network
-from logitkit.automata.pushdown_compile import pushdown_automaton
-from logitkit.automata.pushdown_state import PushdownState
+from logitkit.compiler import DEAD, Definition, NestedDfa, Network, pushdown_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Call
+from logitkit.patterns import Alternate, Call, parse
+from logitkit.runtime import PushdownState
 from tests.automata.networks import JSON, Nested, matches, networks, sequence, text
 from tests.vocabularies import tekken
 
@@ -248,7 +244,7 @@ def test_what_needs_more_depth_than_there_is_is_not_begun() -> None:
     ("change", "complaint"),
     [
         (lambda s: s._replace(left=s.left - 5), "tokens left"),
-        (lambda s: s._replace(stack=s.stack.roll(1, 1)), "which is none"),
+        (lambda s: s._replace(stack=s.stack.roll(1, 1)), "which is impossible"),
         (lambda s: s._replace(stack=s.stack + 99), "does not have"),
         (lambda s: s._replace(at=s.at._replace(state=s.stack.amax(1).long())), "does not have"),
         (lambda s: s._replace(at=s.at._replace(slot=s.at.slot * 0, state=s.at.slot * 0 + 2)), "no automaton"),

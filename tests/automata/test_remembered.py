@@ -1,8 +1,8 @@
-"""What is remembered is bounded."""
+"""Caches are limited."""
 
 from __future__ import annotations
 
-from logitkit.automata.remembered import ENTRY_BYTES, Remembered
+from logitkit.compiler.tokens.remembered import ENTRY_BYTES, Remembered
 
 
 def test_what_has_grown_too_large_is_forgotten() -> None:

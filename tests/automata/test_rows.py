@@ -10,10 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.automaton_state import AutomatonState, advance_rows, mask_rows
-from logitkit.automata.bank import Bank
-from logitkit.automata.bank_tables import advance_tensors, mask_tensors
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.compiler import DEAD, FINISHED
+from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
 
 PATTERNS = ["[a-z]*", "(ab)*", r"[^\n]*", "é+", r"[\s\S]*end", "(a|b)*a(a|b){3}", "x", r"[\s\S]*", r"\w{1,9}"]
 TOKENS: list[bytes | None] = [

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.automaton_state import advance_rows
-from logitkit.automata.bank_tables import advance_tensors
-from logitkit.automata.short_fallbacks import LONG, Rows, chain_lengths, shortened
+from logitkit.compiler.tokens.short_fallbacks import LONG, Rows, chain_lengths, shortened
+from logitkit.runtime import advance_rows, advance_tensors
 
 CLASSES = 5
 
@@ -29,7 +28,7 @@ def rows(draw: st.DrawFn) -> Rows:
 
 
 def looked_up(rows: Rows, state: int, symbol: int) -> int | None:
-    """What a class does in a state, by the definition."""
+    """The target of a class in a state, by the definition."""
     while True:
         for place in range(rows.start[state], rows.start[state + 1]):
             if rows.symbol[place] == symbol:

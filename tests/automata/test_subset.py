@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata import subset
-from logitkit.automata.alphabet import Alphabet
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.positions import positions_of
-from logitkit.automata.subset import SymbolDfa, determinise
-from logitkit.patterns.parser import parse
+from logitkit.compiler import Alphabet
+from logitkit.compiler.characters import subset
+from logitkit.compiler.characters.positions import positions_of
+from logitkit.compiler.characters.subset import SymbolDfa, determinise
+from logitkit.limits import DEFAULT_LIMITS
+from logitkit.patterns import parse
 
 PIECES = ["a", "b", "[ab]", "(?:ab)", "(?:a|bc)", "c", "[abc]"]
 SUFFIXES = ["", "*", "+", "?", "{1,3}"]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from logitkit.automata import suffix_behaviours
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.suffix_behaviours import SuffixBehaviours
-from logitkit.automata.token_classes import classes_by_level
+from logitkit.compiler.tokens import suffix_behaviours
+from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.token_classes import classes_by_level
+from logitkit.limits import DEFAULT_LIMITS
 from tests.json_schema.acceptance import nested
 from tests.json_schema.test_closing import MERGED
 
@@ -33,7 +33,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 def behaviours(schema: Any) -> list[dict[int, Any]]:
-    """What each token does, by the state in which it begins."""
+    """The effect of each token, by the state in which it begins."""
     dfa = nested(schema)
     assert dfa.frames
     store = SuffixBehaviours(dfa, DEFAULT_LIMITS, 0)

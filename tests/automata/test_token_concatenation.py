@@ -5,11 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.limits import DEFAULT_LIMITS
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.automata.token_concatenation import until_token
+from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, TokenAutomaton, until_token
 from logitkit.errors import ConfigurationError
+from logitkit.limits import DEFAULT_LIMITS
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_table
 from tests.automata.test_intersection import BANS, PATTERNS, WORDS, compiled
@@ -19,7 +17,7 @@ Place = tuple[bool, int]
 
 
 def places_by_hand(first: TokenAutomaton, marker: int, second: TokenAutomaton) -> dict[Place, list[Place | None]]:
-    """Return where each token leads from each place, (behind the marker, state), or None where no end is reached."""
+    """Return where each token leads from each place, (after the marker, state), or None where no end is reached."""
     moves: dict[Place, list[Place | None]] = {}
     todo = [(False, first.start)]
     while todo:

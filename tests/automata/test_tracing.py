@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.automata.automaton_state import AutomatonState
+from logitkit.runtime import AutomatonState
 
 
 def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
-    # Of a content that no other test has, so that its bank is new.
+    # The content occurs in no other test, so that the bank is new.
     vocabulary = lk.Vocabulary([b"a", b"b", None, b"traced"], eos_ids=[2])
     regex = lk.Regex("ab*", vocabulary)
     others: list[lk.Regex] = []

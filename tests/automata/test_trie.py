@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.trie import GROUP_OF_BYTE, GROUPS, Trie
 from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.trie import GROUP_OF_BYTE, GROUPS, Trie
 
 
 def _prefixes(trie: Trie) -> list[bytes]:

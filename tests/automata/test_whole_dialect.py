@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import Limits
+from logitkit.compiler import pattern_dfa
 from logitkit.errors import PatternSyntaxError, PatternTooLarge
+from logitkit.limits import Limits
 from tests.patterns.strategies import patterns, texts_for
 
 LIMITS = Limits(states=5_000, work=200_000)

@@ -10,12 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.word_list import texts_of, word_list_dfa
+from logitkit.compiler import FIRST_STATE, byte_dfa_of, texts_of, word_list_dfa
 from logitkit.errors import PatternTooLarge
-from logitkit.patterns.parser import parse
+from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.patterns import parse
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
 
 WORDS = st.one_of(

@@ -1,4 +1,4 @@
-"""What the documentation says of configurations, made from the code: `python -m tests.configuration.published` writes it anew."""
+"""The generated part of the documentation on configurations: `python -m tests.configuration.published` rewrites it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import logitkit as lk
-from logitkit.configuration.kinds import KINDS
+from logitkit.configuration import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS / "config.schema.json"
@@ -23,6 +23,7 @@ def table() -> str:
     """Return the table of all kinds."""
     lines = ["| key | parameters | Python |", "|---|---|---|"]
     for kind in KINDS.values():
+        assert kind.made is not None
         parameters = []
         for name, form in kind.parameters.items():
             left_out = f" (default: `{json.dumps(kind.defaults[name])}`)" if name in kind.defaults else ""

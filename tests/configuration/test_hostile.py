@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.automata.budget import one_budget
 
 # As long as a server takes.
 LONGEST = 2**20 - 200
@@ -67,8 +66,27 @@ HOSTILE: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
 def test_it_is_soon_refused_or_made(name: str, tekken: lk.Vocabulary) -> None:
     make, why = HOSTILE[name]
     config = make()
-    with one_budget(), pytest.raises(ValueError, match=rf"more than [0-9]+ {why}") if why else nullcontext():
+    with pytest.raises(ValueError, match=rf"more than [0-9]+ {why}") if why else nullcontext():
         lk.from_config(config, tekken)
+
+
+def test_its_processors_share_one_limit_whatever_was_compiled_before() -> None:
+    vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_ids=[256])
+    limits = lk.Limits(work=120_000)
+    links: list[dict[str, Any]] = [
+        {"regex": r"[a-z]{1,4000}"},
+        {"json_schema": {"properties": {"a": {"maxLength": 30}}}},
+        {"json_schema": {"properties": {"b": {"maxLength": 30}}}},
+        {"thinking_budget": {"max_tokens": 3, "end": "</think>"}},
+    ]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="takes more than 120000 steps"):
+            lk.from_config({"chain": links}, vocabulary, limits=limits)
+        for link in links:
+            # Each by itself is allowed, and cached then.
+            lk.from_config(link, vocabulary, limits=limits)
+    # The same again costs nothing again.
+    lk.from_config({"chain": links[:1] * 64}, vocabulary, limits=limits)
 
 
 def calls(function: Callable[[], object]) -> int:

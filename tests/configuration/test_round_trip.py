@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.configuration.kinds import KINDS
+from logitkit.configuration import KINDS
 from logitkit.errors import ConfigurationError
 from tests.automata.networks import Nested
 from tests.batches import run, same_result
@@ -85,7 +85,7 @@ def test_an_empty_configuration_changes_nothing() -> None:
     assert lk.from_config({"chain": []}, vocabulary()) == lk.chain()
 
 
-def test_bytes_that_are_no_text_are_written_in_hex() -> None:
+def test_bytes_that_are_not_text_are_written_in_hex() -> None:
     choice = lk.Choice([b"\xc3", "é"], vocabulary())
     assert lk.to_config(choice) == {"choice": [{"hex": "c3"}, "é"]}
     assert lk.from_config(lk.to_config(choice), vocabulary()) == choice
@@ -126,7 +126,7 @@ def test_sections_of_a_text_may_have_several_constraints() -> None:
 
 
 def test_what_is_for_several_rows_has_no_json_form() -> None:
-    with pytest.raises(ConfigurationError, match=r"\(1, 2\) stands for one of several rows"):
+    with pytest.raises(ConfigurationError, match=r"\(1, 2\) is for several rows"):
         lk.to_config(lk.ForcedTokens([[1, 2], [3]]))
     with pytest.raises(ConfigurationError, match=r"\['forced_tokens'\]\[0\] is \[1, 2\]; allowed is an integer"):
         lk.from_config({"forced_tokens": [[1, 2], [3]]}, vocabulary())

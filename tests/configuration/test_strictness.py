@@ -1,4 +1,4 @@
-"""What is not allowed in a configuration is refused, by key, value and what is allowed; and the schema says the same."""
+"""Invalid configurations are refused, with the key, the value and the allowed values; and the schema agrees."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.configuration.forms import Integer, Number
-from logitkit.configuration.kinds import KINDS
+from logitkit.configuration import KINDS
 from logitkit.errors import ConfigurationError, LogitkitError, PatternSyntaxError, PatternTooLarge
+from logitkit.parameters import Integer, Number
 from tests.configuration import published
 from tests.registry import vocabulary
 
@@ -106,7 +106,7 @@ def test_nor_what_a_processor_itself_refuses(config: Any) -> None:
     assert len(str(caught.value)) < 800
 
 
-def test_there_are_only_so_many_processors() -> None:
+def test_the_number_of_processors_is_limited() -> None:
     """In all of the configuration: each may take as long as one pattern may."""
     link = {"then": {"first": {"regex": "a"}, "second": {"regex": "b"}, "marker": "-"}}
     chain = lk.from_config({"chain": [{"temperature": 2}, *[{"chain": [link, {"temperature": 1}]}] * 15]}, vocabulary())
@@ -134,7 +134,7 @@ RANGES = [
 @pytest.mark.parametrize(("kind", "name", "form"), RANGES, ids=lambda value: value if isinstance(value, str) else "")
 def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Number | Integer) -> None:
     """A bound is taken by both; beyond it the processor itself refuses too, so none allows more than the other."""
-    others: dict[str, Any] = {"probability": 0.5, "multiplier": 1.0, "penalty": 1.0, "n": 1, "k": 1, "p": 0.5}
+    others: dict[str, Any] = {"probability": 0.5, "multiplier": 1.0, "penalty": 1.0, "n": 1, "k": 1, "p": 0.5, "a": 0.5}
     others |= {"max_tokens": 1, "schema": True}
     required = {other: others[other] for other in KINDS[kind].required if other in others}
     step = 1 if isinstance(form, Integer) else 1e-7

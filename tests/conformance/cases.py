@@ -59,7 +59,7 @@ def processors() -> dict[str, lk.Processor[Any]]:
 
 @cache
 def _pool() -> tuple[list[list[int]], torch.Tensor]:
-    """Random prompts, and the model's own logits behind each."""
+    """Random prompts, and the model's own logits after each."""
     chance = torch.Generator().manual_seed(17)
     first_text_id = max(tokenizer().all_special_ids) + 1
     prompts, logits = [], []

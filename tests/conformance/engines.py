@@ -13,7 +13,7 @@ from tests.adapters.demo import tokenizer, vocabulary
 
 EOS = tuple(vocabulary().eos_ids)
 
-# What comes behind the hook of the adapter: it is given a row of processed logits as a tensor, and may overwrite them.
+# Called after the adapter's hook: gets a row of processed logits as a tensor, and may overwrite them.
 Then = Callable[[Tensor], None]
 
 
@@ -32,7 +32,7 @@ class Engine(Protocol):
 
 
 def until_eos(tokens: Sequence[int]) -> list[int]:
-    """Cut what comes behind the first EOS."""
+    """Cut the ids after the first EOS."""
     ends = [i for i, token in enumerate(tokens) if token in EOS]
     return list(tokens[: ends[0] + 1] if ends else tokens)
 
@@ -80,7 +80,7 @@ class Transformers:
                 then(row)
             return scores
 
-        hooks = [logits_processor(processor, attention_mask=mask), behind]
+        hooks = [logits_processor(processor, attention_mask=mask, max_new_tokens=steps), behind]
         written: Tensor = model().generate(
             ids, attention_mask=mask, max_new_tokens=steps, do_sample=False, logits_processor=hooks
         )
@@ -94,7 +94,7 @@ class MlxLm:
         from logitkit_adapters.mlx_lm import logits_processor
         from tests.adapters.demo_mlx_lm import batch
 
-        hooks: list[Any] = [[logits_processor(processor)] for _ in prompts]
+        hooks: list[Any] = [[logits_processor(processor, max_new_tokens=steps)] for _ in prompts]
         return [until_eos(row) for row in batch(list(prompts), hooks, max_tokens=steps)]
 
     def forced(self, prompt: list[int], tokens: Sequence[int], processor: lk.Processor[Any]) -> Tensor:
@@ -111,7 +111,7 @@ class MlxLm:
             recorder(row)
             return mx.array(row.tolist())[None]
 
-        hooks: list[Any] = [logits_processor(processor), behind]
+        hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), behind]
         for _ in generate_step(mx.array(prompt), model(), max_tokens=len(tokens), logits_processors=hooks):
             pass
         return recorder.result()
@@ -137,7 +137,7 @@ class LlamaCpp:
             then(torch.from_numpy(scores))
             return scores
 
-        hooks = logits_processor(processor)
+        hooks = logits_processor(processor, max_new_tokens=steps)
         if then is not None:
             hooks.append(behind)
         found = []

@@ -59,7 +59,7 @@ def resumed(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
 
     layers = cached(prompt[:-1])
     first = plain(prompt[-1:], told(), max_tokens=9, prompt_cache=layers)
-    # mlx-lm has looked a token ahead: what it did not return is no part of the text.
+    # mlx-lm has computed one token ahead, which it did not return, so it does not belong to the text.
     trim_prompt_cache(layers, layers[0].offset - len(prompt) + 1)
     again = plain(prompt[-1:], told(), max_tokens=STEPS, prompt_cache=layers)
     assert again[: len(first)] == first

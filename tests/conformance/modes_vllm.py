@@ -47,7 +47,7 @@ def _tokens(llm: Any, cases: Sequence[Case], **more: Any) -> Any:
 @contextmanager
 def _watched(name: str, prompt: list[int]) -> Iterator[Replay]:
     """Compare each call of the plugin with what the core makes of the same logits."""
-    from logitkit_adapters.vllm_v1 import V1Rows
+    from logitkit_adapters.vllm import V1Rows
     from tests.conformance.families import family
 
     replay, original = Replay(family(name), prompt), V1Rows.process
@@ -81,7 +81,7 @@ def batched(llm: Any, cases: Sequence[Case]) -> Found:
 
 
 def beams(llm: Any, cases: Sequence[Case]) -> Found:
-    from logitkit_adapters.vllm_beam_search import beam_search
+    from logitkit_adapters.vllm import beam_search
 
     for name, prompt in cases:
         with _watched(name, prompt):

@@ -12,10 +12,10 @@ import logitkit as lk
 
 
 class Replay:
-    """Stands before and behind a hook, and compares what comes out with the core's result for the row's tokens.
+    """Runs before and after a hook, and compares its result with the core's result for the row's tokens.
 
     Args:
-        processor: What the hook runs.
+        processor: The processor of the hook.
         prompt: The tokens that every row begins with.
     """
 

@@ -13,7 +13,7 @@ import pytest
 
 
 class _Report:
-    """What tests claimed, in whichever process they ran."""
+    """The claims of tests, from all processes that ran them."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

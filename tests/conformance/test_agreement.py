@@ -20,7 +20,7 @@ def at(row: int, column: int, value: float) -> torch.Tensor:
     return other
 
 
-def test_rounding_is_no_difference() -> None:
+def test_rounding_is_not_a_difference() -> None:
     assert_same(LOGITS, LOGITS + NEAR / 4)
     assert_same(LOGITS * 1e4, (LOGITS + NEAR / 4) * 1e4)
     for tokens in ([1, 0], [1, 2]):

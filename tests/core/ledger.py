@@ -8,14 +8,13 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.state import Fill
+from logitkit import Context, Fill
 
 WIDTH = 400
 
 
 class LedgerState(NamedTuple):
-    """What each row began with, and what came after; where it began is its stream."""
+    """The prompt of each row and the tokens after it; the prompt's position is the row's stream."""
 
     prompt: Annotated[Tensor, Fill(-1)]  # [B, WIDTH] int64
     tokens: Annotated[Tensor, Fill(-1)]  # [B, WIDTH] int64

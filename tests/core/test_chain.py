@@ -56,6 +56,20 @@ def test_chains_inside_are_flattened() -> None:
     assert nested.init_state(context()) == ((), (), (), ())
 
 
+def test_a_chain_may_be_traced_before_its_first_step() -> None:
+    torch.compiler.reset()
+    vocabulary = lk.Vocabulary([b"0", b"1", None], eos_ids=[2])
+    both = lk.chain(lk.ForcedTokens([0]), lk.Regex("[01]{2}", vocabulary), lk.MinNewTokens(1, [2]), lk.BanTokens([1]))
+    context = lk.Context.of([[]], vocabulary_size=3)
+
+    def step(state: Any, tokens: Tensor, logits: Tensor) -> tuple[Any, Tensor]:
+        return both.process_logits(both.advance(state, tokens), logits, context)
+
+    traced = torch.compile(step, fullgraph=True, backend="aot_eager")
+    _, logits = traced(both.init_state(context), torch.tensor([0]), torch.zeros(1, 3))
+    assert logits.tolist() == [[0, -torch.inf, -torch.inf]]
+
+
 def test_an_empty_chain_changes_nothing() -> None:
     assert process(lk.chain()).equal(torch.ones(2, 3))
 
@@ -72,6 +86,17 @@ def test_a_constraint_after_a_truncation_is_refused() -> None:
     assert len(lk.chain(regex, Truncation(), lk.RepetitionPenalty(2.0), Truncation()).processors) == 4
 
 
+def test_a_constraint_after_a_temperature_of_0_is_refused() -> None:
+    """It keeps one token, which the constraint may forbid: the row would be left nothing."""
+    regex = lk.Regex("a", VOCABULARY)
+    with pytest.raises(
+        ConfigurationError, match=r"constraint Regex after Temperature\(temperature=0.0\).*put Regex first"
+    ):
+        lk.chain(lk.Temperature(0), regex)
+    for allowed in (lk.chain(regex, lk.Temperature(0)), lk.chain(lk.Temperature(0.5), regex)):
+        assert len(allowed.processors) == 2
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -80,7 +105,7 @@ def test_a_constraint_after_a_truncation_is_refused() -> None:
         (None, "argument 1 of chain is a NoneType"),
     ],
 )
-def test_what_is_no_processor_is_refused(given: Any, message: str) -> None:
+def test_a_value_that_is_not_a_processor_is_refused(given: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         lk.chain(plus(1), given)
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from logitkit import Role
 from logitkit.errors import ConfigurationError
-from logitkit.processor import Role
 
 A, B, EOS = 0, 1, 2
 VOCABULARY = lk.Vocabulary([b"a", b"b", None], eos_ids=[EOS])
@@ -87,7 +87,7 @@ def test_a_draft_that_left_the_language_is_a_conflict() -> None:
     assert regex.conflicts(state).tolist() == [True]
 
 
-def test_a_stop_is_no_conflict() -> None:
+def test_a_stop_is_not_a_conflict() -> None:
     both = lk.chain(lk.Regex("ab", VOCABULARY), Stopped(B))
     state, logits = run(both, A)
     assert logits == [NEVER, NEVER, 0]
@@ -101,13 +101,24 @@ def test_automata_with_another_constraint_between_them_are_intersected() -> None
     assert [type(p).__name__ for p in joined.processors] == ["Regex", "RepetitionPenalty", "Regex"]
 
 
+def test_automata_on_both_sides_of_forced_tokens_stay_there() -> None:
+    """A forced token wins over the masks before it, and not over those after it."""
+    sides = lk.chain(lk.Regex("ab", VOCABULARY), lk.ForcedTokens([B]), lk.Regex("a+b?", VOCABULARY))
+    assert [type(p).__name__ for p in sides.processors] == ["Regex", "ForcedTokens", "Regex"]
+    state, logits = run(sides)
+    assert logits == [NEVER, NEVER, 0]
+    assert sides.conflicts(state).tolist() == [True]
+    _, logits = run(lk.chain(lk.Regex("ab", VOCABULARY), lk.Regex("a+b?", VOCABULARY), lk.ForcedTokens([B])))
+    assert logits == [NEVER, 0, NEVER]
+
+
 def test_without_constraints_nothing_is_in_conflict() -> None:
     assert lk.chain().conflicts(()).tolist() == []
     penalty = lk.chain(lk.RepetitionPenalty(2.0))
     assert penalty.conflicts(penalty.init_state(context())).tolist() == [False]
 
 
-def test_a_chain_without_a_vocabulary_is_told_what_ends_a_row_and_how_wide_logits_are() -> None:
+def test_a_chain_without_a_vocabulary_can_be_given_eos_ids_and_the_width_of_logits() -> None:
     both = lk.chain(lk.AllowTokens([A]), Without(A), eos_ids=[EOS])
     for links in (both, lk.chain(both, lk.Temperature(2.0))):
         state, logits = run(links)
@@ -119,7 +130,7 @@ def test_a_chain_without_a_vocabulary_is_told_what_ends_a_row_and_how_wide_logit
         lk.chain(eos_ids=[-1])
 
 
-def test_ids_behind_the_vocabulary_are_columns_too() -> None:
+def test_columns_after_the_vocabulary_count_too() -> None:
     both = lk.chain(lk.StopStrings(["ab"], VOCABULARY), lk.BanTokens([4]))
     state = both.init_state(context())
     assert both.conflicts(state, columns=6).tolist() == [False]
@@ -129,9 +140,3 @@ def test_what_a_vocabulary_says_ends_a_row_rather_than_what_is_held_back() -> No
     held = lk.chain(lk.MinNewTokens(1, [B]), lk.Regex("a", VOCABULARY), Without(EOS))
     _, logits = run(held, A)
     assert logits == [NEVER, NEVER, 0]
-
-
-def test_logits_that_want_gradients_may_end() -> None:
-    both = lk.chain(lk.AllowTokens([A]), lk.AllowTokens([B]), eos_ids=[EOS])
-    out = both.process_logits(both.init_state(context()), torch.zeros(1, 3, requires_grad=True), context())[1]
-    assert out.tolist() == [[NEVER, NEVER, 0]]

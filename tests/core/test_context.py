@@ -1,8 +1,9 @@
-"""What processors know about a batch."""
+"""The context of a batch."""
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_contexts_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize("given", [-1, True, 2.0, "2", None, np.float64(2), torch.tensor(True)])
-def test_what_is_no_id_is_refused(given: Any) -> None:
+def test_a_value_that_is_not_a_token_id_is_refused(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"prompt 1 has .*; allowed are token ids, integers from 0"):
         lk.Context.of([[5], [6, given]], 10)
 
@@ -103,3 +104,27 @@ def test_joined_batches_draw_the_numbers_that_each_drew_alone() -> None:
     assert lk.concatenate_context([a, named, b]).streams.tolist() == [0, 1, 9, 4, 0, 1]
     moved = lk.select_context(lk.concatenate_context([a, named]), torch.tensor([3, 1]))
     assert lk.concatenate_context([moved, a]).streams.tolist() == [4, 1, 0, 1]
+
+
+def test_rows_may_differ_in_how_many_tokens_they_have() -> None:
+    unknown, alike = lk.Context.of([[5], [6]], 10), lk.Context.of([[5], [6]], 10, max_length=9)
+    assert unknown.limits is None
+    assert limits(alike) == [9, 9]
+    differ = replace(alike, max_lengths=torch.tensor([9, 4]))
+    assert limits(differ) == [9, 4]
+    assert limits(differ.at(differ.lengths + 1)) == [9, 4]
+    assert limits(lk.select_context(differ, torch.tensor([1, 1, 0]))) == [4, 4, 9]
+    assert limits(lk.select_context(alike, torch.tensor([1]))) == [9]
+    joined = lk.concatenate_context([differ, lk.Context.of([[5]], 10, max_length=12)])
+    assert (joined.max_length, limits(joined)) == (12, [9, 4, 12])
+    joined = lk.concatenate_context([alike, lk.Context.of([[5]], 10, max_length=12)])
+    assert (joined.max_length, limits(joined)) == (12, [9, 9, 12])
+    joined = lk.concatenate_context([differ, unknown])
+    assert (joined.max_length, joined.limits) == (None, None)
+    assert lk.concatenate_context([alike, alike]).max_lengths is None
+
+
+def limits(context: lk.Context) -> list[int]:
+    assert context.limits is not None
+    found: list[int] = context.limits.tolist()
+    return found

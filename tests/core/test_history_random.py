@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.history import HistoryResolver, host_rows, lineage, resolver
-from logitkit.history.branches import branch_columns, hashes_of, names_of
-from logitkit.history.device_rows import DeviceRows
-from logitkit.history.rows import HistoryRows, Shown
+from logitkit import Context
+from logitkit.tracking import DeviceRows, HistoryRows, Shown, Tracker, row_group
+from logitkit.tracking import rows as history_rows
+from logitkit.tracking.branches import branch_columns, hashes_of, names_of
 from tests.core.ledger import Ledger, LedgerState, rows_of
 
 PAD = 99
@@ -52,16 +51,15 @@ Run = list[Row]
 
 
 class Engine(RuleBasedStateMachine):
-    """Several runs of an engine that share one resolver and take turns."""
+    """Several runs of an engine that share one tracker and take turns."""
 
-    keep: Callable[[Shown], HistoryRows] = staticmethod(lineage.keep_rows)
+    keep: Callable[[Shown], HistoryRows] = staticmethod(row_group.keep_rows)
 
     def __init__(self) -> None:
         super().__init__()
         self.patches = pytest.MonkeyPatch()
-        for module in (resolver, lineage):
-            self.patches.setattr(module, "keep_rows", self.keep)
-        self.resolver = HistoryResolver(Ledger(), skip=leading_pads, capacity=10_000)
+        self.patches.setattr(row_group, "keep_rows", self.keep)
+        self.resolver = Tracker(Ledger(), skip=leading_pads, capacity=10_000)
         self.runs: list[Run] = []
         # An id that only one prompt has: no history is by chance also that of another run.
         self.unique = itertools.count(1000)
@@ -227,7 +225,7 @@ class CollidingEngine(Engine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patches.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
+        self.patches.setattr(history_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
 
 
 budget = settings(max_examples=25, stateful_step_count=25)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
-from logitkit.state import rows_of
+from logitkit.protocol import rows_of
 
 
 class Inner(NamedTuple):

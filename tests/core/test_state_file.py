@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +17,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.automata.automaton_state import AutomatonState
 from logitkit.errors import ConfigurationError, StaleAutomaton, StateFileError
-from logitkit.state_format import decode, digest, encode
+from logitkit.runtime import AutomatonState
+from logitkit.saving.state_format import decode, digest, encode
 from tests.core.misbehaving import Counter
 
 VOCABULARY = lk.Vocabulary([b"a", b"b", b"c", None], eos_ids=[3])
@@ -178,7 +179,9 @@ def test_a_state_of_which_no_row_is_the_processors_own_is_refused(path: Path) ->
     other = lk.Regex("b{2}", VOCABULARY)
     other.init_state(context())
     lk.save_state(path, some_state(TWO), TWO)
-    message = f"no row of it is of this Regex, whose automaton is '{other.automaton.content_key}'.*load it with"
+    message = (
+        f"none of its rows belongs to this Regex, whose automaton is '{other.automaton.content_key}'.*load it with"
+    )
     refuse(path, other, message)
     refuse(path, other, TWO.automaton.content_key)
     neutral = AutomatonState(*(torch.tensor([n]) for n in (0, 0, 2)))
@@ -299,9 +302,9 @@ def test_the_digest_covers_what_is_said_and_what_is_held(saved: Path) -> None:
         ({"rows": None}, "says that there are None"),
         ({"rows": "2"}, "has '2' as rows"),
         ({"notes": {}}, "notes on state.1 are missing"),
-        ({"notes": {"state.1": 7}}, "automaton 7 is neither"),
+        ({"notes": {"state.1": 7}}, "automaton 7 does not belong"),
         ({"notes": {"state.1": []}}, "row 0 has automaton 1 of 0"),
-        ({"notes": {"state.1": [None]}}, "automaton None is neither"),
+        ({"notes": {"state.1": [None]}}, "automaton None does not belong"),
         ({"more": 1}, "description must have kind, structure, rows, notes"),
         ({"structure": []}, r"has \[\] as structure"),
         ({"structure": {}}, r"state is missing, which is tuple\(0, 1\)"),
@@ -324,8 +327,8 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
         ("1.state", torch.tensor([2.0, 2.0]), "state.1.state is float32 of 1 dim.*where int64 of 1 dim"),
         ("1.state", torch.tensor([[2], [2]]), "state.1.state is int64 of 2 dim"),
         ("1.more", torch.tensor([2, 2]), "state.1.more, which is int64 of 1 dimensions, does not belong"),
-        ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: a penalty is not"),
-        ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "a penalty is not a number from 0.0001 to 10000"),
+        ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: penalty is not"),
+        ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "penalty is not a number from 0.0001 to 10000"),
         ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has not as many"),
         ("0.history.length", torch.tensor([2, -1]), "a length is below 0"),
         ("0.history.window", torch.tensor([0, 2]), "a window below 1"),
@@ -341,3 +344,29 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
 def test_values_that_could_do_harm_are_refused(saved: Path, name: str, value: Tensor, message: str) -> None:
     rewrite(saved, tensors={f"state.{name}": value})
     refuse(saved, BOTH, message)
+
+
+@dataclass(frozen=True)
+class Weighted(Counter):
+    """Has a tensor that would fill screens."""
+
+    weights: Tensor = field(default_factory=lambda: torch.arange(5000.0))
+
+
+def test_arguments_in_another_order_are_named_in_one_line(path: Path) -> None:
+    processor = Weighted()
+    state = some_state(processor)
+    for call, message in (
+        (
+            lambda: lk.save_state(path, processor, state),
+            r"state is the processor Weighted, and processor is a Count; the order",
+        ),
+        (lambda: lk.save_state(path, state, torch.arange(5000)), r"processor is a Tensor; give the processor"),  # type: ignore[arg-type]
+        (lambda: lk.load_state(path, state), r"processor is a Count; give the processor"),
+    ):
+        with pytest.raises(ConfigurationError, match=message) as raised:
+            call()
+        assert len(str(raised.value)) < 160
+    assert not path.exists()
+    lk.save_state(path, state, processor)
+    assert lk.load_state(path, processor).tokens.tolist() == [1, 1]

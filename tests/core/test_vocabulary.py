@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import pytest
@@ -54,11 +54,39 @@ def test_one_eos_id_needs_no_list_and_repeats_count_once() -> None:
         ({"tokens": [None, None], "eos_ids": 0}, r"no token has text"),
         ({"tokens": [b"a", None], "eos_ids": 0}, r"no token has text"),
         ({"tokens": [], "eos_ids": []}, r"no token has text"),
+        ({"tokens": TOKENS, "eos_ids": 3, "special": ["</s>"]}, r"special is a list; give a mapping from the names"),
+        (
+            {"tokens": TOKENS, "eos_ids": 3, "special": {"": 3}},
+            r"special has the name ''; allowed are names of at least",
+        ),
+        ({"tokens": TOKENS, "eos_ids": 3, "special": {b"x": 3}}, r"special has the name b'x'; allowed are names"),
+        (
+            {"tokens": TOKENS, "eos_ids": 3, "special": {"\ud800": 3}},
+            r"special has the name .*, which cannot be written",
+        ),
+        (
+            {"tokens": TOKENS, "eos_ids": 3, "special": {"</s>": 4}},
+            r"special\['</s>'\] has 4; allowed are token ids from 0",
+        ),
+        ({"tokens": TOKENS, "eos_ids": 3, "special": {"</s>": True}}, r"special\['</s>'\] has True; allowed are"),
+        ({"tokens": TOKENS, "eos_ids": 3, "special": {"x": 3, "y": 3}}, r"special has the id 3 twice, as 'x' and 'y'"),
+        ({"tokens": TOKENS, "eos_ids": 3, "special": {"x": 0}}, r"the name 'x' for id 0, whose text is b'a'"),
     ],
 )
-def test_what_is_no_vocabulary_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_an_invalid_vocabulary_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(VocabularyError, match=message):
         lk.Vocabulary(**arguments)
+
+
+def test_special_tokens_are_known_by_name() -> None:
+    given: dict[str, SupportsIndex] = {"</s>": np.int64(3), "<pad>": 5}
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3], size=6, special=given)
+    given["<s>"] = 4
+    assert vocabulary.special == {"</s>": 3, "<pad>": 5}
+    assert {type(i) for i in vocabulary.special.values()} == {int}
+    assert vocabulary == lk.Vocabulary(TOKENS, eos_ids=[3], size=6, special={"<pad>": 5, "</s>": 3})
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        vocabulary.special["<s>"] = 4  # type: ignore[index]
 
 
 def test_equal_content_is_equal() -> None:
@@ -79,6 +107,8 @@ def test_equal_content_is_equal() -> None:
         lk.Vocabulary(TOKENS, eos_ids=[]),
         lk.Vocabulary(TOKENS, eos_ids=[3], size=5),
         lk.Vocabulary(TOKENS, eos_ids=[3], pad_id=3),
+        lk.Vocabulary(TOKENS, eos_ids=[3], special={"</s>": 3}),
+        lk.Vocabulary(TOKENS, eos_ids=[3], special={"a": 0}),
     ],
 )
 def test_other_content_is_other(other: lk.Vocabulary) -> None:
@@ -97,11 +127,12 @@ def test_the_content_key_tells_contents_apart(a: list[bytes | None], b: list[byt
 
 
 def test_copies_are_equal() -> None:
-    vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3], size=6, pad_id=5)
+    vocabulary = lk.Vocabulary(TOKENS, eos_ids=[3], size=6, pad_id=5, special={"</s>": 3, "a": 0})
     assert vocabulary.trie is vocabulary.trie
     for other in (copy.copy(vocabulary), copy.deepcopy(vocabulary), pickle.loads(pickle.dumps(vocabulary))):
         assert other == vocabulary
         assert (other.tokens, other.eos_ids, other.pad_id) == (vocabulary.tokens, vocabulary.eos_ids, 5)
+        assert other.special == {"</s>": 3, "a": 0}
 
 
 def test_whether_any_text_can_be_spelt() -> None:
@@ -128,11 +159,11 @@ def test_what_is_no_integer_is_refused(given: Any) -> None:
             lk.Vocabulary(TOKENS, **ids, size=7)
 
 
-@pytest.mark.parametrize("name", ["size", "tokens", "eos_ids", "pad_id", "content_key", "new"])
+@pytest.mark.parametrize("name", ["size", "tokens", "eos_ids", "pad_id", "special", "content_key", "new"])
 def test_a_vocabulary_never_changes(name: str) -> None:
     vocabulary = lk.Vocabulary(TOKENS, eos_ids=3)
     before = vocabulary.content_key
-    with pytest.raises(AttributeError, match=f"cannot set {name}: a Vocabulary never changes"):
+    with pytest.raises(AttributeError, match=f"cannot set {name}: a Vocabulary is immutable"):
         setattr(vocabulary, name, 1)
     with pytest.raises(AttributeError, match=f"cannot delete {name}"):
         delattr(vocabulary, name)

@@ -1,4 +1,4 @@
-"""What the automaton over bytes of a schema accepts."""
+"""Which texts the automaton over bytes of a schema accepts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import logitkit as lk
-from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.compiler import NestedDfa
 from logitkit.errors import ConfigurationError
 
 # One token a byte: nothing here depends on how texts are cut into tokens.
@@ -34,7 +34,7 @@ def acceptor(schema: Any) -> Callable[[str], bool]:
         if "no value satisfies" not in str(error):
             raise
         return lambda _: False
-    # A text with a lone surrogate is none.
+    # A text with a lone surrogate is not valid.
     return lambda text: _is_text(text) and found.accepts(text.encode())
 
 

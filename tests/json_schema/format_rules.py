@@ -1,4 +1,4 @@
-"""What each `format` says, written from the standards and apart from the code that it judges."""
+"""The rules of each `format`, written from the standards and independent of the code under test."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _reference(more: str, private: str) -> tuple[str, str]:
 _URI, _RELATIVE = map(re.compile, _reference("", ""))
 _IRI, _RELATIVE_IRI = map(re.compile, _reference(_MORE, "\\ue000-\\uf8ff"))
 _TEMPLATE = re.compile(
-    r"(?:[^\x00-\x20\"'%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|\{[+#./;?&=,!@|]?"
+    r"(?:[^\x00-\x20\"%<>\\^`{|}\x7f]|%[0-9A-Fa-f]{2}|\{[+#./;?&=,!@|]?"
     r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
     r"(?:,(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?)*\})*",
     re.ASCII,

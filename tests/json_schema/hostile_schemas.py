@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 INTEGER = {"type": "integer"}
@@ -12,6 +13,13 @@ def _nested(levels: int, keyword: str = "items") -> Any:
     schema: Any = INTEGER
     for _ in range(levels):
         schema = {"type": "array", "items": schema} if keyword == "items" else {keyword: [schema, STRING]}
+    return schema
+
+
+def _contained(levels: int) -> Any:
+    schema: Any = INTEGER
+    for _ in range(levels):
+        schema = {"type": "array", "contains": schema}
     return schema
 
 
@@ -65,6 +73,13 @@ def _negations(levels: int) -> Any:
     return schema
 
 
+def _kinds(count: int, kind: Callable[[int], Any]) -> Any:
+    """Objects that are told apart by a member, each of another kind."""
+    return {
+        "oneOf": [{"type": "object", "properties": {"p": {**kind(i)}}, "required": ["p"]} for i in range(count)],
+    }
+
+
 SCHEMAS: dict[str, Any] = {
     # Deep.
     "arrays in arrays": _nested(250),
@@ -90,6 +105,8 @@ SCHEMAS: dict[str, Any] = {
     "needs that cross": {"dependentRequired": {f"p{i}": [f"p{99 - i}"] for i in range(100)}},
     "2,000 dependent schemas": {"dependentSchemas": {f"p{i}": {"required": [f"q{i}"]} for i in range(2000)}},
     "names in an enum": {"propertyNames": {"enum": [f"p{i}" for i in range(5000)]}, "minProperties": 2},
+    "many members of any kind": {"type": "object", "maxProperties": 2000},
+    "long names of members": {"required": [f"p{i}" * 50 for i in range(1000)]},
     "many members to be counted": {"properties": {f"p{i}": {} for i in range(2000)}, "minProperties": 1000},
     # Values.
     "a long enum": {"enum": [f"value {i * 7919 % 100_003}" for i in range(60_000)]},
@@ -129,6 +146,13 @@ SCHEMAS: dict[str, Any] = {
         "not": {"format": "email"},
         "allOf": [{"not": {"format": name}} for name in ("uri", "hostname", "ipv6", "date-time")],
     },
+    "one-letter patterns": {"type": "string", "allOf": [{"pattern": chr(97 + i)} for i in range(20)]},
+    "members whose patterns explode": _kinds(60, lambda i: {"pattern": f"^(a|b)*a(a|b){{40}}x{i}$"}),
+    "members whose lookarounds explode": _kinds(
+        30, lambda i: {"pattern": f"(?=.*a)(?=.*b)(?=.*c)(?=.*d)(?=.*e)(?=.*f)(?=.*g)(?=.*h)^.{{20,90}}{i}$"}
+    ),
+    "members of great lengths": _kinds(60, lambda i: {"maxLength": 150_000 + i}),
+    "members that are multiples": _kinds(600, lambda i: {"multipleOf": 99_991 + 2 * i}),
     # Names by patterns.
     "1,000 patterns of names": {"patternProperties": {f"^a{i}": INTEGER for i in range(1000)}},
     "patterns that overlap": {
@@ -158,6 +182,13 @@ SCHEMAS: dict[str, Any] = {
         "minContains": 300,
         "allOf": [{"contains": INTEGER, "minContains": 300, "maxContains": 900}],
     },
+    "objects among any others": {"contains": {"type": "object"}, "minContains": 200},
+    "many items of any kind": {"type": "array", "minItems": 3000},
+    "contained in what is contained": _contained(250),
+    "items that double": {
+        "oneOf": [{"type": "array", "items": {"const": i}} for i in range(50)],
+    },
+    "prefixes that grow together": {"allOf": [{"prefixItems": [{"minimum": i}] * 200} for i in range(50)]},
     "different items": {"type": "array", "uniqueItems": True, "items": {"enum": list(range(12))}},
     # Combinations.
     "allOf of unions": _choices(40, "anyOf"),

@@ -90,7 +90,7 @@ def _exact_number(text: str) -> int | Decimal:
         number = Decimal(text)
     except InvalidOperation:  # such an exponent is only found where any number will do
         number = Decimal(-1 if text.startswith("-") else 1)
-    # Beyond that, an integer of so many digits would be written out.
+    # Beyond that, the integer would be written out in full.
     return int(number) if -500 < number.adjusted() < 500 and number == number.to_integral_value() else number
 
 
@@ -107,6 +107,16 @@ def _is_integer(_checker: object, value: object) -> bool:
 def _multiple_of(validator: Validator, divisor: int | Decimal, value: object, _schema: object) -> Any:
     if validator.is_type(value, "number"):
         assert isinstance(value, int | Decimal)
-        number, by = Decimal(value).as_integer_ratio(), Decimal(divisor).as_integer_ratio()
-        if (number[0] * by[1]) % (number[1] * by[0]):
+        if not _divides(Decimal(divisor), Decimal(value)):
             yield jsonschema.ValidationError(f"{value} is not a multiple of {divisor}")
+
+
+def _divides(divisor: Decimal, number: Decimal) -> bool:
+    """Whether a number is a multiple; one of a million digits is not written out."""
+    (_, digits, exponent), (above, below) = number.as_tuple(), divisor.as_integer_ratio()
+    assert isinstance(exponent, int)
+    whole = int("".join(map(str, digits))) * below
+    if exponent >= 0:
+        return whole * pow(10, exponent, above) % above == 0
+    # A number of fewer digits than the divisor has zeros is not a multiple.
+    return whole == 0 or (-exponent <= len(str(whole)) and whole % (above * 10**-exponent) == 0)

@@ -1,9 +1,9 @@
-"""What a network accepts, by definition: where a text of each node may end, tried out. Slow, and the oracle for all else."""
+"""Which texts a network accepts, by its definition: all possible ends of each node are tried. Slow; the oracle for all else."""
 
 from __future__ import annotations
 
-from logitkit.automata.network import Network
-from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
+from logitkit.compiler import Network
+from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 
 class NetworkMatcher:

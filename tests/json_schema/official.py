@@ -32,7 +32,7 @@ class Group:
 
     Args:
         file: `<draft>/<file>`.
-        description: What the suite calls it.
+        description: The suite's description.
         schema: With `$schema` added where it matters.
         tests: Pairs of an instance and whether it is valid.
     """
@@ -44,7 +44,7 @@ class Group:
 
     @property
     def keyword(self) -> str:
-        """What the file is about."""
+        """The subject of the file."""
         return self.file.split("/", 1)[1]
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ def groups() -> list[Group]:
             continue
         for case in cases:
             schema = case["schema"]
-            # What an older draft says in the same words is not asked again.
+            # A case that an older draft repeats word for word is used once.
             words = json.dumps([schema, case["tests"]])
             if words in found:
                 continue

@@ -10,7 +10,7 @@ from tests.json_schema.canonical import canonical
 from tests.json_schema.corpus import Case, cases
 from tests.json_schema.judge import judge
 
-# What is refused, and the keyword that is named.
+# The refused schemas, and the keyword that the error names.
 REFUSED = {"formats/unknown_format": "format", "unevaluated/unique_strings": "uniqueItems"}
 
 

@@ -1,4 +1,4 @@
-"""What hostile schemas cost: each is compiled or refused in little time and memory, on any machine that runs the tests."""
+"""The cost of hostile schemas: each is compiled or refused in little time and memory, on any machine that runs the tests."""
 
 from __future__ import annotations
 
@@ -42,11 +42,15 @@ for name, schema in SCHEMAS.items():
 
 @cache
 def costs() -> dict[str, tuple[str, float, float]]:
-    """What came of each schema, its seconds, and the most megabytes that it and those before it took."""
+    """The result of each schema, its seconds, and the peak memory so far in megabytes."""
     root = Path(__file__).parents[2]
     output = subprocess.run([sys.executable, "-c", SCRIPT], cwd=root, check=True, capture_output=True, text=True).stdout
     found: list[Any] = [json.loads(line) for line in output.splitlines()]
     return {name: (said, seconds, megabytes) for name, said, seconds, megabytes in found}
+
+
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("costs of schemas")]
+"""The first test of this file compiles all of them."""
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

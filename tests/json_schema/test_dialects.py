@@ -52,7 +52,7 @@ def below(schema: dict[str, Any], where: str) -> tuple[dict[str, Any], Any]:
     }[where]
 
 
-# What is referred to is at the root.
+# The target of the reference is at the root.
 PLACES = [
     (keyword, where)
     for keyword, (_, schema, _) in KEYWORDS.items()

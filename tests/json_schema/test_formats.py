@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS
+from logitkit.compiler import byte_dfa_of
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema import StringSet
 from logitkit.json_schema.formats import FORMATS
-from logitkit.json_schema.string_set import StringSet
+from logitkit.limits import DEFAULT_LIMITS
+from tests.json_schema.acceptance import acceptor
 from tests.json_schema.format_rules import RULES
 from tests.json_schema.official import groups
 
@@ -97,7 +98,7 @@ def test_addresses_of_python(address: ipaddress.IPv4Address | ipaddress.IPv6Addr
     st.from_regex(r"\A[0-9a-fA-F:.]{2,20}\Z")
     | st.lists(st.sampled_from(["", "0", "1", "ab", "::", "1.2.3.4"])).map(":".join)
 )
-def test_what_is_no_address(text: str) -> None:
+def test_a_text_that_is_not_an_address(text: str) -> None:
     for name in ("ipv4", "ipv6"):
         assert _format(name).contains(text) == RULES[name](text)
 
@@ -149,8 +150,39 @@ def test_internationalised_addresses() -> None:
         ("a@-ü.example", False),
         ("a@" + 12 * "ü", False),
         ("a b@ü", False),
+        # Not normalised: a letter and a mark.
+        ("user@cafe\u0301.example", True),
+        ("cafe\u0301@example.com", True),
+        ("user@\u0301cafe.example", False),
+        ("user@ab--e\u0301.example", False),
+        ("user@e\u0301-.example", False),
     ):
         assert strings.contains(text) == valid, text
+
+
+def test_an_apostrophe_in_a_template() -> None:
+    for text, valid in (("a'b", True), ("'", True), ("{'a'}", False), ("{a}'{b}", True)):
+        assert _format("uri-template").contains(text) == valid, text
+
+
+@pytest.mark.parametrize(
+    ("draft", "valid"),
+    [
+        ("http://json-schema.org/draft-04/schema#", True),
+        ("http://json-schema.org/draft-06/schema#", True),
+        ("http://json-schema.org/draft-07/schema#", False),
+        ("https://json-schema.org/draft/2020-12/schema", False),
+        (None, False),
+    ],
+)
+def test_two_hyphens_in_a_host_name_before_draft_7(draft: str | None, valid: bool) -> None:
+    accepts = acceptor({"type": "string", "format": "hostname"} | ({"$schema": draft} if draft else {}))
+    assert accepts('"ab--cd.example"') == valid
+    assert accepts(f'"a.ab--{"c" * 59}"') == valid
+    for text in ("www.example.com", "xn--4gbwdl.xn--wgbh1c", "a-b"):
+        assert accepts(f'"{text}"')
+    for text in ("-a--b", "a--", "not_a_name", "", ".", "a..b", "ab--" + "c" * 60):
+        assert not accepts(f'"{text}"')
 
 
 @pytest.mark.parametrize("name", ["idn-hostname", "regex", "password", ""])

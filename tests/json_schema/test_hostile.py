@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "negations in negations": (json.loads('{"not":' * 100 + "{}" + "}" * 100), "more than 40 schemas hold each other"),
     "branches that multiply": (
         {"type": "object", "allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)]},
-        "'allOf' at #: it has more than 4096 branches",
+        "'allOf' at #: the branches of the schema multiply",
     ),
     "items without number": ({"type": "array", "maxItems": 10**9, "items": {"type": "null"}}, "'maxItems' at #"),
     "a long string": ({"properties": {"a": {"type": "string", "minLength": 10**9}}}, "'minLength' at #/properties/a"),
@@ -150,7 +150,7 @@ def test_it_is_refused_by_name(name: str) -> None:
     assert said in str(error.value)
 
 
-# What takes long in different stages, each of it cheap by itself.
+# Schemas that are slow in different stages, in many copies that are each cheap.
 MANY: dict[str, Any] = {
     "patterns": {"anyOf": [{"type": "string", "pattern": f"a{i}.*b{i}"} for i in range(30)]},
     "lengths": {"allOf": [{"minLength": i} for i in range(400)]},

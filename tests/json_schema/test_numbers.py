@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
+from logitkit.compiler import byte_dfa_of
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.json_schema.number_set import NumberSet
+from logitkit.json_schema import NumberSet
+from logitkit.limits import DEFAULT_LIMITS, Limits
 
 LIMITS = DEFAULT_LIMITS
 FEW_DIGITS = st.decimals(-1200, 1200, allow_nan=False, places=2) | st.integers(-12, 12).map(Decimal)

@@ -8,7 +8,25 @@ from typing import Any
 
 import pytest
 
+import logitkit as lk
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "json-schema.md"
+
+
+SIZES: dict[str, Any] = {
+    "`maxLength: 7000`": {"type": "string", "maxLength": 7000},
+    "4,000 in an object that allows other members": {"properties": {"a": {"type": "string", "maxLength": 4000}}},
+    "an e-mail address of 254": {"type": "string", "format": "email", "maxLength": 254},
+    "a host name of 253": {"type": "string", "format": "hostname", "maxLength": 253},
+    "a URI of 150": {"type": "string", "format": "uri", "maxLength": 150},
+    "`maxItems: 1000`": {"type": "array", "maxItems": 1000},
+}
+
+
+@pytest.mark.parametrize("said", SIZES)
+def test_what_it_says_fits(said: str, tekken: lk.Vocabulary) -> None:
+    assert said in re.sub(r"\s+", " ", PAGE.read_text("utf-8"))
+    assert lk.JsonSchema(SIZES[said], tekken).automaton.states > 100
 
 
 def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:

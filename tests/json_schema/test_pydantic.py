@@ -169,7 +169,7 @@ def test_instances_can_be_written(instance: BaseModel) -> None:
 
 
 @pytest.mark.parametrize(("model", "text"), WRONG)
-def test_what_is_no_instance_cannot(model: type[BaseModel], text: str) -> None:
+def test_a_text_that_is_not_an_instance_is_not_allowed(model: type[BaseModel], text: str) -> None:
     accepts = acceptor(model)
     assert not accepts(text)
 
@@ -196,6 +196,6 @@ def test_type_adapters() -> None:
     assert load(TypeAdapter(list[int])) == {"type": "array", "items": {"type": "integer"}}
 
 
-def test_other_classes_are_no_schemas() -> None:
+def test_other_classes_are_not_schemas() -> None:
     with pytest.raises(ConfigurationError, match="schema is a type; give a dict, a bool, JSON text or a pydantic"):
         lk.JsonSchema(int, BYTES)

@@ -1,4 +1,4 @@
-"""What cannot be honoured exactly is refused by its keyword and pointer, or left out with a warning that names both."""
+"""A keyword that cannot be honoured exactly is refused by name and pointer, or left out with a warning that names both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.compile import MOST_DROPPED
+from logitkit.json_schema import MOST_DROPPED
 from tests.json_schema.acceptance import BYTES, acceptor
 
 
@@ -18,11 +18,11 @@ class Refusal(NamedTuple):
 
     Args:
         schema: The schema.
-        pointer: Of the schema that the keyword stands in.
-        keyword: None where the whole schema is to blame.
-        reason: What the message says.
+        pointer: The pointer of the schema that contains the keyword.
+        keyword: The keyword; None if the whole schema is to blame.
+        reason: The message.
         free: A text that is legal without the keyword.
-        never: One that what is left of the schema forbids; None if that is any value.
+        never: A text that the rest of the schema forbids; None if it allows any value.
     """
 
     schema: Any
@@ -186,10 +186,22 @@ def test_lax_names_all_that_it_leaves_out() -> None:
     assert "'pattern' at #/properties/b: " in str(warned[0].message)
 
 
-def test_lax_leaves_out_so_many_and_no_more() -> None:
+def test_lax_limits_the_number_of_keywords_it_leaves_out() -> None:
     schema = {"prefixItems": [{"format": f"f{i}"} for i in range(MOST_DROPPED + 1)]}
-    with pytest.raises(UnsupportedSchema, match=r"'format' at #/prefixItems/[0-9]+: the format"):
+    with pytest.raises(UnsupportedSchema, match=r"'format' at #/prefixItems/[0-9]+: the format") as error:
         lk.JsonSchema(schema, BYTES, lax=True)
+    assert "lax=True leaves out at most 32 keywords, and this is one more" in str(error.value)
+    schema["prefixItems"].pop()
+    with pytest.warns(UserWarning, match="lax=True leaves out at most 32 keywords") as warned:
+        lk.JsonSchema(schema, BYTES, lax=True)
+    assert str(warned[0].message).count("the format") == MOST_DROPPED
+
+
+def test_lax_does_not_start_over_without_end() -> None:
+    schema = {"prefixItems": [{"type": "string", "pattern": f"^(a|b)*a(a|b){{40}}{i}$"} for i in range(20)]}
+    with pytest.raises(UnsupportedSchema, match="'pattern' at #/prefixItems/") as error:
+        lk.JsonSchema(schema, BYTES, lax=True)
+    assert "lax=True has begun anew until that took more steps than the limit" in str(error.value)
 
 
 def test_lax_says_nothing_where_it_changes_nothing() -> None:
@@ -198,7 +210,7 @@ def test_lax_says_nothing_where_it_changes_nothing() -> None:
 
 
 def test_what_is_known_in_part_is_not_negated() -> None:
-    """A string that is no colour might be one, so that leaving out a format inside `not` must not forbid all strings."""
+    """A string that is not a colour might be one, so leaving out a format inside `not` must not forbid all strings."""
     schema = {"type": "string", "not": {"format": "colour", "maxLength": 2}}
     with pytest.warns(UserWarning, match="'format' at #/not: "):
         found = lk.JsonSchema(schema, BYTES, lax=True)
@@ -236,7 +248,7 @@ def test_schemas_without_values_are_wrong(schema: Any) -> None:
         (None, "NoneType"),
     ],
 )
-def test_schemas_that_are_none_are_wrong(schema: Any, message: str) -> None:
+def test_invalid_schemas_are_refused(schema: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         lk.JsonSchema(schema, BYTES)
 
@@ -247,8 +259,8 @@ def test_options_are_checked() -> None:
         ({"lax": 1}, "lax is 1; allowed are True and False"),
         ({"max_depth": 0}, "max_depth is 0; allowed are integers from 1 to 1024"),
         ({"max_depth": True}, "max_depth is True; allowed are integers"),
-        ({"closing": 0}, "closing is 0; allowed are True"),
-        ({"closing": 1.5}, "closing is 1.5; allowed are True"),
+        ({"closing": 0}, "closing is 0; allowed are integers from 1"),
+        ({"closing": 1.5}, "closing is 1.5; allowed are integers from 1"),
     ):
         options: dict[str, Any] = wrong
         with pytest.raises(ConfigurationError, match=re.escape(message)):

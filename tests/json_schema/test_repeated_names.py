@@ -17,7 +17,7 @@ VALUES = ("1", '"s"')
 
 
 def texts(names: str, most: int) -> list[tuple[tuple[str, ...], str]]:
-    """Every object of so many members at most, with its names as they are written."""
+    """Every object up to a number of members, with its names as they are written."""
     found = []
     for count in range(most + 1):
         for members in product(product(names, VALUES), repeat=count):
@@ -88,7 +88,7 @@ def test_names_that_come_twice(name: str) -> None:
         if names == tuple(sorted(set(names))):
             assert accepts(canonical(json.loads(text), validator)) == validator.is_valid(json.loads(text)), text
         if accepts(text):
-            # Of a name that comes twice the last value counts.
+            # If a name occurs twice, the last value counts.
             assert validator.is_valid(json.loads(text)), text
             twice |= {name for name in names if names.count(name) > 1}
     assert twice <= set(free), "what a schema knows comes once"

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.automata.language import byte_dfa_of
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler import TextLanguage, byte_dfa_of
 from logitkit.errors import PatternSyntaxError, PatternTooLarge
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema import StringSet
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from tests.json_schema.ecma import python_pattern
 
 WORDS = ["".join(word) for size in range(5) for word in itertools.product("abc", repeat=size)]
@@ -143,7 +142,7 @@ def test_patterns_by_hand(pattern: str, found: list[str], not_found: list[str]) 
         ("ab\\", 2),
     ],
 )
-def test_what_is_no_pattern_is_refused_where_it_is(pattern: str, position: int) -> None:
+def test_an_invalid_pattern_is_refused_with_its_position(pattern: str, position: int) -> None:
     with pytest.raises(PatternSyntaxError) as refused:
         StringSet.matching(pattern, DEFAULT_LIMITS)
     assert (refused.value.pattern, refused.value.position) == (pattern, position)

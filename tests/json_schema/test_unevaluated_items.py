@@ -20,13 +20,13 @@ SCHEMAS: list[dict[str, Any]] = [
     {"if": {"prefixItems": [STRING], "items": INTEGER}, "else": {"prefixItems": [{}]}, "unevaluatedItems": False},
     {"oneOf": [{"items": STRING}, {"items": INTEGER}], "unevaluatedItems": False},
     {"anyOf": [{"items": STRING}, {"prefixItems": [INTEGER]}], "unevaluatedItems": False},
-    # What is negated has looked at nothing.
+    # A negated schema has evaluated nothing.
     {"not": {"items": STRING}, "unevaluatedItems": INTEGER},
     {"not": {"items": STRING}, "prefixItems": [{}], "unevaluatedItems": INTEGER},
     {"not": {"contains": STRING}, "unevaluatedItems": INTEGER},
     {"not": {"contains": STRING, "minContains": 2}, "unevaluatedItems": False},
     {"not": {"contains": STRING, "minContains": 2}, "contains": INTEGER, "unevaluatedItems": False},
-    # What is contained has been looked at.
+    # A contained item has been evaluated.
     {"contains": STRING, "unevaluatedItems": False},
     {"contains": STRING, "minContains": 0, "unevaluatedItems": False},
     {"contains": STRING, "minContains": 0, "maxContains": 1, "unevaluatedItems": False},

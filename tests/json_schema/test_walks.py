@@ -21,7 +21,7 @@ from tests.json_schema.walks import Opinion, walk
 from tests.vocabularies import sentencepiece_32k, tekken
 
 VOCABULARIES: dict[str, Callable[[], lk.Vocabulary]] = {"tekken": tekken, "sentencepiece": sentencepiece_32k}
-# Every so many cases of the corpus, in turns.
+# One in this many cases of the corpus, in turns.
 SOME = 15
 # Tokens of a walk without a budget, and of one with it.
 SOON, BUDGET = 20, 90

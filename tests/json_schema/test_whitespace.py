@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.automata.byte_dfa import DEAD
-from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.compiler import DEAD, NestedDfa
 from logitkit.json_schema.layout import WIDEST_INDENT
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.walks import walk

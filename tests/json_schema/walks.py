@@ -21,13 +21,13 @@ def walk(schema: lk.JsonSchema, seed: int, most: int, opinion: Opinion = no_opin
     """Write a text, token by token.
 
     Args:
-        schema: What masks the tokens.
-        seed: Of the random logits.
+        schema: The processor that masks the tokens.
+        seed: The seed of the random logits.
         most: Tokens after which the walk is given up; EOS does not count.
-        opinion: What else there is about the logits.
+        opinion: A further change to the logits.
 
     Returns:
-        The text, its ids, and whether EOS came behind them.
+        The text, its ids, and whether EOS followed them.
     """
     vocabulary = schema.vocabulary
     chance = torch.Generator().manual_seed(seed)

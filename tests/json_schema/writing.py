@@ -7,18 +7,21 @@ import random
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import DEAD
-from logitkit.automata.nested_dfa import NestedDfa
+from logitkit.compiler import DEAD, NestedDfa
 
 FAR = 10**6
 LONGEST = 5000
+
+
+class TooLong(AssertionError):
+    """The quickest way to an end was not found: of a nested part only a lower bound of its cost is known."""
 
 
 class Writer:
     """Writes texts.
 
     Args:
-        automaton: What the texts are of.
+        automaton: The automaton of the texts.
     """
 
     def __init__(self, automaton: NestedDfa) -> None:
@@ -32,13 +35,14 @@ class Writer:
         """Return a text.
 
         Args:
-            rng: What chooses.
+            rng: The random generator of the choices.
             most: Bytes, after which the text is ended in the quickest way.
             deepest: Calls inside each other, beyond which none is begun that need not be.
         """
         state, stack, text = self.automaton.start, list[int](), bytearray()
         while True:
-            assert len(text) < LONGEST, bytes(text)
+            if len(text) >= LONGEST:
+                raise TooLong(bytes(text))
             options = self._options(state, stack)
             ends = bool(self.automaton.accepting[state]) and not stack
             assert ends or options, f"nothing goes on behind {bytes(text)!r}"

@@ -1,4 +1,4 @@
-"""What importing a package drags in and changes: `python -I import_probe.py PACKAGE ROOT...`.
+"""List the modules and settings that an import adds or changes: `python -I import_probe.py PACKAGE ROOT...`.
 
 Imports the package and all its submodules, found below the roots, in a Python of its own. Prints as JSON
 which engines were imported and which global settings are no longer what they were.

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Characters
+from logitkit.patterns import Characters, CharSet, parse
 
 
 @cache

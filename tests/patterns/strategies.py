@@ -11,9 +11,7 @@ from functools import cache, lru_cache
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Node, Repeat
+from logitkit.patterns import Alternate, Atomic, Characters, CharSet, Concat, Node, Repeat, parse
 
 ALPHABET = "abcABCzZkKsS019_-., #\n\t\x1cßẞſKıİéÉσςΣµμΩωῼ\u0345ﬅ\u2028日𐐀𐐨😀"
 """Characters with every kind of case, width in UTF-8, class and line end."""

@@ -1,4 +1,4 @@
-"""What `re` accepts is accepted, and what it refuses is refused, but for what the dialect says."""
+"""Patterns are accepted and refused as by `re`, except where the dialect differs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logitkit.errors import ConfigurationError, PatternSyntaxError
-from logitkit.patterns.parser import MAX_NESTING, parse
+from logitkit.patterns import MAX_NESTING, parse
 
 FRAGMENTS = (
     *"()[]{}|*+?\\^$.-,:=!<>#&~PNiamsxLu01238abenUxdwsDWSBbAZ 'é\n",

@@ -7,7 +7,7 @@ import os
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logitkit.patterns.parser import parse
+from logitkit.patterns import parse
 from tests.patterns.strategies import matches_in_re, patterns, texts_for
 from tests.patterns.tree_matcher import fullmatch
 

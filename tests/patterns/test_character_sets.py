@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from logitkit.patterns.case_folding import case_table
+from logitkit.patterns import case_table
 from tests.patterns.character_sets import set_by_parser, set_by_re
 
 CLASSES = [

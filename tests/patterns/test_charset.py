@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
+from logitkit.patterns import ANY, MAX_CODE_POINT, CharSet
 
 small = st.tuples(st.integers(0, 300), st.integers(0, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 # Sets of very different size are joined in another way than those of like size.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from logitkit.errors import PatternSyntaxError
-from logitkit.patterns.parser import parse
+from logitkit.patterns import parse
 
 NOT_REGULAR = "its language is not regular"
 

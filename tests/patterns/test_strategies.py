@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Concat, Look, Node, Repeat
+from logitkit.patterns import Alternate, Anchor, Atomic, Concat, Look, Node, Repeat, parse
 from tests.patterns.strategies import matches_in_re, patterns, texts_for
 
 DRAWN = settings(

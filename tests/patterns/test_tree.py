@@ -1,4 +1,4 @@
-"""What trees look like: as small as the order of the search allows, with flags and groups resolved."""
+"""Syntax trees are as small as the order of the search allows, with flags and groups resolved."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from logitkit.patterns.charset import ANY, CharSet
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Empty, Look, Node, Repeat
-from logitkit.patterns.unicode_classes import perl_class
+from logitkit.patterns import (
+    ANY,
+    Alternate,
+    Anchor,
+    Atomic,
+    Characters,
+    CharSet,
+    Concat,
+    Empty,
+    Look,
+    Node,
+    Repeat,
+    parse,
+    perl_class,
+)
 
 
 def _one(characters: str) -> Characters:

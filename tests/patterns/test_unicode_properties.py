@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from logitkit.patterns.charset import CharSet
+from logitkit.patterns import CharSet
 from logitkit.patterns.unicode_classes import GROUPS
 from logitkit.patterns.unicode_properties import CATEGORIES
 from logitkit.patterns.unicode_scripts import ALIASES, RANGES

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from logitkit.patterns.syntax import (
-    Alternate,
-    Anchor,
-    Atomic,
-    Characters,
-    Concat,
-    Empty,
-    Look,
-    Node,
-    Repeat,
-)
+from logitkit.patterns import Alternate, Anchor, Atomic, Characters, Concat, Empty, Look, Node, Repeat
 
 Ends = tuple[int, ...]
 

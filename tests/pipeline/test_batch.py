@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 from unittest import mock
 
@@ -13,13 +14,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.configuration.kinds import KINDS
+from logitkit.batching import ORDER, BatchedRequests, Ending, NewRequest, steps_of
+from logitkit.configuration import KINDS
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.pipeline.batch import BatchedRequests
-from logitkit.pipeline.ending import Ending
-from logitkit.pipeline.entering import NewRequest
-from logitkit.pipeline.neutral import neutral_state
-from logitkit.pipeline.steps import LANGUAGES, ORDER, steps_of
+from logitkit.protocol.declared import neutral_state, step_of
 from tests.batches import COLUMNS, Batch, logits_of, same_bits
 from tests.registry import EOS, ROWS, Row, vocabulary
 
@@ -59,7 +57,7 @@ LANGUAGES_WRITTEN: dict[str, Any] = {
 }
 
 
-# What goes on behind a marker shares no text with languages of digits.
+# A continuation after a marker has no text in common with languages of digits.
 OTHERS = {"regex", "choice", "dfa", "json_schema"}
 SHARED = [pair for pair in itertools.permutations(LANGUAGES_WRITTEN, 2) if "then" not in pair or not OTHERS & {*pair}]
 
@@ -79,7 +77,7 @@ ids = st.integers(0, COLUMNS - 1)
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[lk.Processor[Any] | None, list[int], list[int], int]:
-    """What it asks for, its prompt, its output, and how much of that it has when it enters."""
+    """The configuration of a request, its prompt, its output, and how much of that it has when it enters."""
     output = draw(st.lists(ids, min_size=4, max_size=4))
     return draw(processors()), draw(st.lists(ids, max_size=4)), output, draw(st.integers(0, 2))
 
@@ -146,6 +144,20 @@ def check(asked: list[tuple[Any, list[int], list[int], int]], dtype: torch.dtype
             done[number] += moving
 
 
+@pytest.mark.parametrize(
+    "held_back", [{"forced_tokens": [13, 58, 14]}, {"min_new_tokens": {"n": 4, "eos_ids": [5]}}], ids=str
+)
+def test_only_a_row_with_a_vocabulary_knows_what_ends_it(held_back: dict[str, Any]) -> None:
+    """A campaign found that a row was ended by what a vocabulary beside it says."""
+    regex = lk.from_config({"regex": "[0-9]+"}, vocabulary())
+    beside: list[Any] = [
+        (regex, [], [0, 0, 0, 0], 0),
+        (lk.from_config(held_back, vocabulary()), [], [0, EOS, 0, EOS], 0),
+    ]
+    for seed in range(8):
+        check(beside, torch.float32, seed, random.Random(seed))
+
+
 @pytest.mark.parametrize("row", WITH_STEPS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_neutral_rows_are_untouched(row: Row, dtype: torch.dtype) -> None:
@@ -159,7 +171,8 @@ def test_neutral_rows_are_untouched(row: Row, dtype: torch.dtype) -> None:
 def test_every_kind_has_a_place_and_a_neutral_state() -> None:
     context = lk.Context.of([[], []], COLUMNS)
     for kind in KINDS.values():
-        step = next((language for language in LANGUAGES if issubclass(kind.made, language)), kind.made)
+        assert kind.made is not None
+        step = step_of(kind.made)
         assert step in ORDER
         assert neutral_state(step, context) is not None
     assert {type(part) for row in WITH_STEPS for part in steps_of(row.processor).values()} >= {
@@ -231,7 +244,7 @@ def test_functions_and_lists_for_batches_are_refused() -> None:
         steps_of(lk.ForcedTokens([[1], [2]]))
 
 
-def test_a_wrong_number_of_rows_is_told() -> None:
+def test_a_wrong_number_of_rows_is_reported() -> None:
     batch = BatchedRequests("cpu")
     batch.arrange([NewRequest(lk.BanTokens([1]), [])])
     with pytest.raises(BatchMismatch, match="2 rows of logits for 1 requests"):

@@ -10,9 +10,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.pipeline.batch import BatchedRequests
-from logitkit.pipeline.entering import NewRequest
-from logitkit.pipeline.steps import ORDER, steps_of
+from logitkit.batching import ORDER, BatchedRequests, NewRequest, steps_of
 from tests.batches import COLUMNS, logits_of
 from tests.pipeline.test_batch import CONFLICTS, WITH_STEPS
 from tests.pipeline.test_entering import Counted
@@ -26,7 +24,7 @@ PROCESSORS = [*(row.processor for row in WITH_STEPS), *(lk.from_config(config, v
 
 
 def batch_of(processors: Sequence[lk.Processor[Any]], times: int) -> BatchedRequests:
-    """Return a batch in which each processor is so many times, with different prompts."""
+    """Return a batch with the given number of rows for each processor, with different prompts."""
     batch = BatchedRequests("cpu")
     requests = [NewRequest(one, [3 + number % 5, 4], [5]) for one in processors for number in range(times)]
     batch.arrange([*requests, None])

@@ -1,4 +1,4 @@
-"""What tests of `StopStrings` share: a small vocabulary, and what becomes of a row."""
+"""Shared by the tests of `StopStrings`: a small vocabulary, and the logits of a row."""
 
 from __future__ import annotations
 

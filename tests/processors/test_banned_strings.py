@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
 from tests.processors.four_logits import NEVER, after
 
@@ -88,7 +88,7 @@ def test_walks_against_the_decoded_text(strings: list[str], ignore_case: bool, d
         legal = []
         for token in range(9):
             said = text + (SPLIT.tokens[token] or b"")
-            # Half a character is no occurrence, nor hides one.
+            # Half a character is not an occurrence, and does not hide one.
             spelled = said.decode(errors="replace")
             if not any(b.search(spelled) for b in banned):
                 legal.append(token)
@@ -169,7 +169,7 @@ def test_three_thousand_strings_in_any_case(tekken: lk.Vocabulary) -> None:
         assert automaton.next(state, ids[last]) == DEAD
 
 
-def test_strings_that_are_no_texts() -> None:
+def test_strings_that_are_not_texts() -> None:
     with pytest.raises(ConfigurationError, match="strings is the single text 'ab'; give a list of texts"):
         lk.BannedStrings("ab", AB)
     with pytest.raises(ConfigurationError, match="strings is empty; give at least one text"):

@@ -106,7 +106,7 @@ def test_neighbouring_automata_never_come_into_conflict() -> None:
 
 
 def test_the_row_that_a_chain_ended_is_named() -> None:
-    """Of a batch, those that a stop ended are not."""
+    """Rows that a stop ended are not reported as conflicts."""
     both = lk.chain(lk.Regex("a{3}|b", V), lk.StopStrings(["aa"], V), lk.BanTokens(ids(b"b")))
     context = lk.Context.of([[], [], []], COLUMNS)
     state = both.init_state(context)
@@ -119,7 +119,7 @@ def test_the_row_that_a_chain_ended_is_named() -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_forced_eos_finishes_no_row(first: bool) -> None:
-    """As decoders that begin with EOS and a language want it; the row goes on behind it under its other constraints."""
+    """Decoders that begin with EOS and a language need this; after it, the row continues under its other constraints."""
     forced, stop = lk.ForcedTokens([EOS, *ids(b"a"), EOS]), lk.StopStrings(["b"], V)
     chain = lk.chain(forced, stop) if first else lk.chain(stop, forced)
     context = lk.Context.of([[]], COLUMNS)

@@ -112,7 +112,7 @@ def test_twenty_thousand_options(tekken: lk.Vocabulary) -> None:
     assert automaton.next(automaton.start, ids[b"x"]) == 0
 
 
-def test_options_that_are_no_texts() -> None:
+def test_options_that_are_not_texts() -> None:
     with pytest.raises(ConfigurationError, match="options is the single text 'yes'; give a list of texts"):
         lk.Choice("yes", AB)
     with pytest.raises(ConfigurationError, match="options is empty; give at least one text"):
@@ -149,7 +149,7 @@ def test_choices_are_equal_by_what_they_allow_and_where() -> None:
     ]
 
 
-def test_options_that_are_no_list() -> None:
+def test_options_that_are_not_a_list() -> None:
     with pytest.raises(ConfigurationError, match="options is None; give a list of texts"):
         lk.Choice(None, AB)  # type: ignore[arg-type]
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.protocol.state import problem_of
 from tests.processors.four_logits import after
 
 COLUMNS = 9
@@ -45,7 +46,7 @@ kinds = pytest.mark.parametrize("kind", [lk.FrequencyPenalty, lk.PresencePenalty
         (lk.FrequencyPenalty(0.5, window=4, include_prompt=True), [1, 1, 1], [0, 1], [3.5, -5.5, 0.5, 0.0]),
         (lk.FrequencyPenalty(0.5, window=4), [1, 1, 1], [0, 1], [3.5, -4.5, 0.5, 0.0]),
         (lk.PresencePenalty(0.5, window=1), [], [1, 2], [4.0, -4.0, 0.0, 0.0]),
-        # Nothing said, nothing changed; and no token is none.
+        # Without output, nothing changes; -1 is not a token.
         (lk.FrequencyPenalty(0.5), [0, 1], [], LOGITS),
         (lk.PresencePenalty(0.0), [], [0, 1], LOGITS),
         (lk.FrequencyPenalty(0.5), [], [-1, 0, -1, 0], [3.0, -4.0, 0.5, 0.0]),
@@ -157,7 +158,9 @@ def test_a_penalty_that_makes_no_sense_is_refused(kind: type[Counted], penalty: 
 @kinds
 @pytest.mark.parametrize("window", [0, -3, 2.0, True, 2**24 + 1])
 def test_a_window_that_makes_no_sense_is_refused(kind: type[Counted], window: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"window is .*; allowed are integers from 1 to 16777216, and None"):
+    with pytest.raises(
+        ConfigurationError, match=r"window is .*; allowed are integers from 1 to 16777216 \(None counts all"
+    ):
         kind(1.0, window=window)
 
 
@@ -177,6 +180,6 @@ def test_a_token_that_the_logits_do_not_have_is_harmless_among_tensors(kind: typ
 
 def test_impossible_penalties_of_a_file_are_seen() -> None:
     state = lk.FrequencyPenalty(1.0).init_state(lk.Context.of([[]], 4))
-    assert state.problem() is None
+    assert problem_of(state) is None
     for wrong in (math.nan, math.inf, 101.0):
-        assert "-100 to 100" in str(state._replace(penalty=torch.tensor([wrong])).problem())
+        assert "-100 to 100" in str(problem_of(state._replace(penalty=torch.tensor([wrong]))))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
+from logitkit.sampling import uniform_rows, uniform_tensors
 
 integers = st.integers(0, 2**63 - 1)
 COUNT = 1 << 16

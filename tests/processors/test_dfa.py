@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,42 @@ def test_later_changes_to_the_mapping_change_nothing() -> None:
     moves[0, 1] = 1
     assert after(dfa, [], LOGITS) == [0.5, NEVER, NEVER, NEVER]
     assert dict(dfa.transitions) == {(0, 0): 1}
+
+
+MANY = 62_500
+
+
+def _chain() -> tuple[dict[tuple[int, int], int], int, set[int]]:
+    return {(i, i % 3): i + 1 for i in range(MANY)}, 0, {MANY}
+
+
+def _chain_of_names() -> tuple[dict[tuple[str, int], str], str, set[str]]:
+    return {(f"s{i}", i % 3): f"s{i + 1}" for i in range(MANY)}, "s0", {f"s{MANY}"}
+
+
+def _chain_that_accepts_everywhere() -> tuple[dict[tuple[int, int], int], int, set[int]]:
+    moves, start, _ = _chain()
+    return moves, start, {*range(MANY + 1)}
+
+
+def _few_states() -> tuple[dict[tuple[int, int], int], int, set[int]]:
+    return {(s, i): (7 * s + i) % 125 for s in range(125) for i in range(500)}, 0, {5}
+
+
+@pytest.mark.parametrize("shape", [_chain, _chain_of_names, _chain_that_accepts_everywhere, _few_states])
+def test_a_transition_takes_at_most_100_bytes(shape: Any) -> None:
+    vocabulary = lk.Vocabulary([*[b"a"] * 500, None], eos_ids=[500])
+    moves: dict[tuple[Any, int], Hashable]
+    moves, start, accepting = shape()
+    tracemalloc.start()
+    try:
+        dfa = lk.Dfa(moves, start, accepting, vocabulary)
+        assert tracemalloc.get_traced_memory()[1] <= 100 * MANY
+    finally:
+        tracemalloc.stop()
+    states = {state for (state, _), target in moves.items() for state in (state, target)}
+    assert np.count_nonzero(dfa.automaton.accepting) == len(accepting)
+    assert dfa.automaton.states == len(states) + 2
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

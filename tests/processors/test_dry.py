@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties.dry_state import discourage_tensors
+from logitkit.penalties import discourage_tensors
 from tests.processors.four_logits import after
 
 LOGITS = [4.0, -4.0, 0.5, 0.0]
@@ -31,7 +31,7 @@ def dry(*arguments: Any, **more: Any) -> lk.Dry:
 @pytest.mark.parametrize(
     ("processor", "prompt", "output", "wanted"),
     [
-        # 0 1 has occurred, and 2 came behind it.
+        # 0 1 has occurred, followed by 2.
         (dry(1.0, 2.0, 2), [0, 1, 2], [0, 1], [4.0, -4.0, -0.5, 0.0]),
         (dry(1.0, 2.0, 1), [0, 1, 2], [0, 1], [4.0, -4.0, -1.5, 0.0]),
         (dry(1.0, 2.0, 3), [0, 1, 2], [0, 1], LOGITS),
@@ -44,7 +44,7 @@ def dry(*arguments: Any, **more: Any) -> lk.Dry:
         (dry(1.0, 2.0, 0), [], [0, 1], [4.0, -5.0, 0.5, 0.0]),
         (dry(1.0, 2.0, 0), [], [0], LOGITS),
         (dry(1.0), [], [], LOGITS),
-        # A breaker is no part of a repeat, and costs nothing.
+        # A breaker is not part of a repeat, and is not penalised.
         (dry(1.0, 2.0, 1, breakers=[0]), [0, 1, 2], [0, 1], [4.0, -4.0, -0.5, 0.0]),
         (dry(1.0, 2.0, 1, breakers=[1]), [0, 1, 2], [0, 1], LOGITS),
         (dry(1.0, 2.0, 1, breakers=[2]), [0, 1, 2], [0, 1], LOGITS),
@@ -61,7 +61,7 @@ def test_by_hand(processor: lk.Dry, prompt: list[int], output: list[int], wanted
 
 
 def ends_of(breakers: Sequence[str | int], heard: list[int]) -> int:
-    """How many tokens come behind the last breaker, by the text of the tokens."""
+    """How many tokens follow the last breaker, by the text of the tokens."""
     pieces = [VOCABULARY.tokens[t] or b"" for t in heard]
     for head in reversed(range(len(heard))):
         found = [head] if heard[head] in breakers else []
@@ -182,8 +182,18 @@ def test_special_tokens_break_by_their_ids() -> None:
     assert after(lk.Dry(1.0, 2.0, 1, [13], vocabulary=VOCABULARY), output, [0.0] * COLUMNS, prompt)[0] == -1
 
 
+def test_special_tokens_break_by_their_names() -> None:
+    named = lk.Vocabulary([*PIECES, None], eos_ids=[14], special={"<turn>": 13})
+    tokens = [0, 13, 1, 0, 13]
+    plain, by_id, by_name = (
+        after(dry(1.0, 2.0, 1, breakers=breakers, vocabulary=named), tokens, [1.0] * 15)
+        for breakers in ([], [13], ["<turn>"])
+    )
+    assert by_name == by_id != plain
+
+
 def test_what_encode_gives_counts() -> None:
-    """The rest of `a:` behind `a` may be any tokens that spell it, or those alone that `encode` gives."""
+    """The rest of `a:` after `a` may be any tokens that spell it, or only those that `encode` returns."""
     asked = []
 
     def encode(text: str) -> list[int]:

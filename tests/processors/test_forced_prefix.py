@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
 from tests.processors.four_logits import NEVER, after
 
@@ -111,7 +111,7 @@ def test_every_token_of_a_real_vocabulary(name: str, request: pytest.FixtureRequ
         assert legal[token] == (spelled is not None and _begins_alike(spelled, text.encode())), spelled
 
 
-def test_prefixes_that_are_no_texts() -> None:
+def test_prefixes_that_are_not_texts() -> None:
     with pytest.raises(ConfigurationError, match="text is 3 of type int; allowed are str and bytes"):
         lk.ForcedPrefix(3, AB)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="text has a lone surrogate at position 0"):
@@ -171,7 +171,7 @@ def test_healing_a_real_prompt(tekken: lk.Vocabulary) -> None:
     assert automaton.next(automaton.start, ids[b"://"]) != DEAD
 
 
-def test_healing_what_is_no_prompt() -> None:
+def test_healing_refuses_a_value_that_is_not_a_prompt() -> None:
     with pytest.raises(VocabularyError, match=r"tokens\[1\] is -1; allowed are ids from 0 to 8"):
         lk.heal_prompt([0, -1], WEB)
     with pytest.raises(ConfigurationError, match="count is True; allowed are integers from 0"):

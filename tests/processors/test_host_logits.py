@@ -11,7 +11,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import VocabularyError
-from logitkit.penalties.host_logits import HostLogits
+from logitkit.runtime.host_logits import HostLogits
 
 COLUMNS = 64
 PENALTIES = (lk.RepetitionPenalty(1.7), lk.FrequencyPenalty(0.3), lk.PresencePenalty(0.7), lk.NoRepeatNGram(2))
@@ -20,7 +20,7 @@ dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.f
 
 
 def spread(logits: Tensor) -> Tensor:
-    """The same logits, each followed by two values that are none, as in llama.cpp's candidates."""
+    """The same logits, each followed by two other values, as in llama.cpp's candidates."""
     return torch.stack((logits, *(torch.full_like(logits, 99.0) for _ in range(2))), -1)[..., 0]
 
 
@@ -59,7 +59,7 @@ def test_a_penalty_of_rows_with_gaps_has_the_same_bits(processor: lk.Processor[o
 
 
 @pytest.mark.parametrize("laid_out", [lambda logits: logits, spread])
-def test_a_token_that_is_no_column_is_an_error(laid_out: object) -> None:
+def test_a_token_without_a_column_is_an_error(laid_out: object) -> None:
     host = HostLogits.of(laid_out(random(2, torch.float32)))  # type: ignore[operator]
     for call in (host.read, host.ban):
         with pytest.raises(VocabularyError, match="row 1 has the token 64, but the logits have 64 columns"):

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.limits import DEFAULT_LIMITS
 from logitkit.errors import ConfigurationError
+from logitkit.limits import DEFAULT_LIMITS
 from tests.patterns.strategies import matches_in_re
 
 VOCABULARY = lk.Vocabulary([b"a", b"b", b"c", b"ab", b"ba", None], eos_ids=[5])
@@ -91,7 +91,7 @@ def test_chains_of_chains_join_once() -> None:
     assert [type(p) for p in nested.processors] == [lk.Intersection]
 
 
-def test_constraints_that_are_no_neighbours_stay_apart() -> None:
+def test_constraints_that_are_not_adjacent_stay_apart() -> None:
     regex = lk.Regex("a*", VOCABULARY)
     apart = lk.chain(regex, lk.RepetitionPenalty(1.2), regex)
     assert [type(p) for p in apart.processors] == [lk.Regex, lk.RepetitionPenalty, lk.Regex]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.penalties.dry_state import discourage_tensors
+from logitkit.penalties import discourage_tensors
 from tests import llama_cpp_samplers as samplers
 from tests import llama_cpp_vocabulary
 
@@ -98,7 +98,7 @@ def check(processor: lk.Dry, prompt: list[int], output: list[int]) -> None:
 
 @pytest.mark.parametrize("base", [1.0, 1.01, 1.03, 1.75, 2.5, 1000.0])
 def test_dry_of_long_repeats(base: float) -> None:
-    """Up to where penalties stop to grow, and beyond; one breaker is far behind."""
+    """Up to where penalties stop growing, and beyond; one breaker is far in the past."""
     run = [IDS[i * i % 5] for i in range(400)]
     check(lk.Dry(1e-9, base, 3, [":"], 1500, vocabulary=VOCABULARY), [IDS[3], *run, *run[:50], *run], run[:399])
     check(lk.Dry(1e-9, base, 3, ["\n:"], 1500, vocabulary=VOCABULARY), run * 3, run)
@@ -107,17 +107,17 @@ def test_dry_of_long_repeats(base: float) -> None:
 @pytest.mark.parametrize(
     ("breakers", "history"),
     [
-        # A breaker within another: the one that begins last counts, though the other ends behind it.
+        # A breaker inside another: the one that begins last counts, although the other ends after it.
         (["b", "abca"], [b"c", b"ab", b":", b"\n", b"a", b"b", b"c", b"ab", b":"]),
         (["b", "abca"], [b"ca", b":", b":", b"\n", b"a", b"b", b"ca", b":", b":"]),
         (["b\n", "ab\n"], [b"\n", b":", b":", b"c", b"ab", b"\n", b":", b":"]),
         # A token that holds a breaker begins no other, though it ends as one begins.
         (["::"], [b":", b"a", b"b", b"c", b"::", b":", b"a", b"b"]),
         (["::"], [b":", b"a", b"b", b"c", b"\n", b":", b":", b":", b"a", b"b"]),
-        # Of the longest that begin at one place, and of those that begin in several places of a token.
+        # The longest of the breakers that begin at the same position, and breakers that begin at several positions of a token.
         (["ab", "ab::"], [b"::", b"c", b"b:", b"\n", b"a", b"b", b"::", b"c", b"b:"]),
         (["::::", ":::c"], [b"b:", b":", b":", b"c", b"::", b":", b"c", b"b:", b":", b":"]),
-        # Of a long one llama.cpp looks at 20 tokens behind its head.
+        # llama.cpp compares only 20 tokens after the head of a long breaker.
         (["a" * 30], [b"c", b"b", b":", *[b"a"] * 21, b"c", b"b"]),
         (["a" * 30], [b"a", b"c", b"b", b":", *[b"a"] * 20, b"c", b"b"]),
     ],

@@ -34,7 +34,7 @@ def llama(sampler: Any, logits: Tensor) -> Tensor:
         data = (llama_cpp.llama_token_data * len(line))(*((i, x, 0.0) for i, x in enumerate(line)))
         tokens = llama_cpp.llama_token_data_array(data, len(line), -1, False)
         llama_cpp.llama_sampler_apply(sampler, ctypes.byref(tokens))
-        # What is left may begin behind where the data began.
+        # After truncation, the candidates may begin after the start of the data.
         for i in range(tokens.size):
             out[row, tokens.data[i].id] = tokens.data[i].logit
     llama_cpp.llama_sampler_free(sampler)

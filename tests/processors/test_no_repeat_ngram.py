@@ -13,7 +13,7 @@ from transformers import NoRepeatNGramLogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties.no_repeat_ngram import ban_tensors
+from logitkit.penalties import ban_tensors
 from tests.processors.four_logits import NEVER, after
 
 COLUMNS = 5
@@ -75,7 +75,7 @@ def reference(one: lk.NoRepeatNGram, prompt: list[int], output: list[int]) -> se
     heard = [t for t in (prompt if one.include_prompt else []) + output if t != -1]
     heard = heard if one.window is None else heard[-one.window :]
     grams = {tuple(heard[i : i + one.n]) for i in range(len(heard) - one.n + 1)}
-    # The last tokens alone, for n = 1, are none of them.
+    # For n = 1, the prefix is empty.
     prefix = heard[len(heard) - one.n + 1 :] if len(heard) >= one.n > 0 else [None]
     return {t for t in range(COLUMNS) if (*prefix, t) in grams}
 
@@ -134,7 +134,9 @@ def test_a_length_that_makes_no_sense_is_refused(n: Any) -> None:
 def test_a_window_without_room_for_a_run_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"window is 3, in which no run of n=4 tokens has room"):
         lk.NoRepeatNGram(4, window=3)
-    with pytest.raises(ConfigurationError, match=r"window is 0; allowed are integers from 1 to 16777216, and None"):
+    with pytest.raises(
+        ConfigurationError, match=r"window is 0; allowed are integers from 1 to 16777216 \(None counts all"
+    ):
         lk.NoRepeatNGram(2, window=0)
 
 

@@ -59,7 +59,7 @@ def test_ids_without_text_are_never_legal() -> None:
     assert after(lk.Regex(r"[\s\S]*", special), [], LOGITS) == [0.5, NEVER, 2.0, 3.0]
 
 
-def test_columns_behind_the_vocabulary_are_never_legal() -> None:
+def test_columns_after_the_vocabulary_are_never_legal() -> None:
     assert after(lk.Regex("[ab]*", AB), [], [*LOGITS, 9.0, 9.0]) == [*LOGITS, NEVER, NEVER]
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_pattern_is_shown() -> None:
     assert str(caught.value).endswith("    a(b\n     ^")
 
 
-def test_a_pattern_that_is_no_text() -> None:
+def test_a_pattern_that_is_not_a_text() -> None:
     with pytest.raises(ConfigurationError, match="a pattern must be str, not bytes"):
         lk.Regex(b"ab", AB)  # type: ignore[arg-type]
 
@@ -174,7 +174,7 @@ def test_a_vocabulary_without_eos() -> None:
         lk.Regex("a", lk.Vocabulary([b"a"], eos_ids=[]))
 
 
-def test_what_is_no_vocabulary() -> None:
+def test_a_value_that_is_not_a_vocabulary() -> None:
     with pytest.raises(VocabularyError, match=r"vocabulary is a list; give a logitkit\.Vocabulary"):
         lk.Regex("a", [b"a"])  # type: ignore[arg-type]
 
@@ -191,6 +191,6 @@ def test_limits_of_another_type() -> None:
 
 @pytest.mark.parametrize("name", ["states", "work"])
 @pytest.mark.parametrize("bound", [0, -1, 2.0, "9", True, None])
-def test_limits_that_are_no_positive_integers(name: str, bound: Any) -> None:
+def test_limits_that_are_not_positive_integers(name: str, bound: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"{name} is .*; allowed are integers from 1"):
         lk.Limits(**{name: bound})

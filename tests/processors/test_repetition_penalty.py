@@ -16,8 +16,8 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties.penalise import penalise_tensors
-from logitkit.token_history import ROOM, UNBOUNDED
+from logitkit.penalties import penalise_tensors
+from logitkit.penalties.token_history import ROOM, UNBOUNDED
 from tests.processors.four_logits import after
 
 COLUMNS = 12
@@ -47,7 +47,7 @@ penalties = st.sampled_from([0.5, 0.9, 1.0, 1.1, 1.3, 2.0, 3.7])
         (lk.RepetitionPenalty(2.0, window=2), [0, 1, 2, 3], [], [4.0, -4.0, 0.25, -1.0]),
         (lk.RepetitionPenalty(2.0, window=2), [], [0, 1, 2, 2], [4.0, -4.0, 0.25, -0.5]),
         (lk.RepetitionPenalty(2.0, window=2, include_prompt=False), [0], [3], [4.0, -4.0, 0.5, -1.0]),
-        # No token is none, in whatever place.
+        # -1 is not a token, in any position.
         (lk.RepetitionPenalty(2.0), [0], [-1, -1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
         (lk.RepetitionPenalty(2.0, window=2), [1, 0], [-1, 3, -1], [2.0, -4.0, 0.5, -1.0]),
     ],
@@ -203,7 +203,9 @@ def test_a_penalty_that_makes_no_sense_is_refused(penalty: Any) -> None:
 
 @pytest.mark.parametrize("window", [0, -3, 2.0, "4", True, 2**24 + 1, torch.tensor(True)])
 def test_a_window_that_makes_no_sense_is_refused(window: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"window is .*; allowed are integers from 1 to 16777216, and None"):
+    with pytest.raises(
+        ConfigurationError, match=r"window is .*; allowed are integers from 1 to 16777216 \(None counts all"
+    ):
         lk.RepetitionPenalty(1.1, window=window)
 
 

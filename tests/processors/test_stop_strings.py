@@ -9,8 +9,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.stopping.stop_automaton import StopAutomaton
-from logitkit.stopping.stop_bank import stop_bank
+from logitkit.stopping import StopAutomaton, stop_bank
 from tests.processors.four_logits import AB, LOGITS, NEVER, begun
 from tests.processors.four_logits import on_either_path as after
 from tests.processors.stops import ENDED, asked
@@ -167,7 +166,7 @@ def test_rows_with_other_stops_share_a_batch() -> None:
 
 
 @pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
-def test_whatever_is_below_0_is_no_token(tensors: bool) -> None:
+def test_a_negative_id_is_not_a_token(tensors: bool) -> None:
     """Labels of a training set have -100."""
     stops = lk.StopStrings(["ab"], AB)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):

@@ -1,4 +1,4 @@
-"""What `StopStrings` refuses, and what its states do not outlive."""
+"""Arguments that `StopStrings` refuses, and states that outlive their processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.processors.four_logits import on_either_path as after
 from tests.processors.stops import ENDED, asked
 
 
-def test_what_is_no_stop() -> None:
+def test_values_that_are_not_stops() -> None:
     with pytest.raises(ConfigurationError, match="stops is the single text 'a'; give a list"):
         lk.StopStrings("a", AB)
     with pytest.raises(ConfigurationError, match="stops is 3; give a list"):
@@ -57,7 +57,7 @@ def test_ids_and_logits_of_another_model() -> None:
         with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):
             with pytest.raises(VocabularyError, match="the logits have 3 columns"):
                 after(stops, [], LOGITS[:3])
-            # Columns behind the vocabulary are left, as all others are, until there is a stop.
+            # Columns after the vocabulary do not change, like all others, until there is a stop.
             assert after(stops, [], [*LOGITS, 5.0]) == [*LOGITS, 5.0]
             assert after(stops, [0], [*LOGITS, 5.0]) == [*ENDED, NEVER]
 

@@ -1,4 +1,4 @@
-"""`then`: one section until a marker, another behind it."""
+"""`then`: one section until a marker, another after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.automata.byte_dfa import DEAD, FINISHED
+from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from tests.processors.four_logits import NEVER, after
 
@@ -35,11 +35,11 @@ def test_the_marker_may_end_inside_a_token() -> None:
 
 
 def test_the_first_marker_counts() -> None:
-    # Behind "b", a second one is no part of the answer.
+    # After "b", a second one is not part of the answer.
     assert after(lk.then(None, lk.Regex("a", AB), "b"), [0, 1], LOGITS) == [0.5, NEVER, NEVER, NEVER]
 
 
-def test_ids_without_text_before_and_behind() -> None:
+def test_ids_without_text_before_and_after() -> None:
     assert after(lk.then(None, lk.Regex("a", SPECIAL), "b"), [], LOGITS) == [0.5, -1.0, 2.0, NEVER]
     assert after(lk.then(None, lk.Regex("a", SPECIAL), "b"), [2, 1], LOGITS) == [0.5, NEVER, NEVER, NEVER]
     assert after(lk.then(lk.Regex("a", SPECIAL), None, "b"), [], LOGITS) == [0.5, NEVER, NEVER, NEVER]
@@ -141,7 +141,7 @@ def test_thinking_and_an_answer(name: str, request: pytest.FixtureRequest) -> No
     assert accepted > 100
 
 
-def test_bans_before_and_behind_a_token() -> None:
+def test_bans_before_and_after_a_token() -> None:
     bans = lk.BannedStrings(["ab", "ca"], SPLIT)
     before, behind = lk.then(bans, lk.Regex("[abc]*", SPLIT), 11), lk.then(lk.Regex("[abc]*", SPLIT), bans, 11)
     for tokens in ([0], [2]):
@@ -180,7 +180,7 @@ def test_several_constraints_in_a_section() -> None:
         assert (behind.next(state, 12) == FINISHED) == expected, text
 
 
-def test_what_is_no_section_or_marker() -> None:
+def test_values_that_are_not_sections_or_markers() -> None:
     regex = lk.Regex("a", AB)
     with pytest.raises(ConfigurationError, match="first and second are both None"):
         lk.then(None, None, "b")

@@ -9,13 +9,12 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.automata.network import Network
-from logitkit.constraints.then import Then
+from logitkit import Then
+from logitkit.batching import BatchedRequests, NewRequest
+from logitkit.compiler import Network
 from logitkit.constraints.then_nested import ThenNested
 from logitkit.errors import ConfigurationError
-from logitkit.patterns.parser import parse
-from logitkit.pipeline.batch import BatchedRequests
-from logitkit.pipeline.entering import NewRequest
+from logitkit.patterns import parse
 from tests.automata.networks import JSON, Nested
 from tests.automata.test_pushdown import advanced, legal_of, may_go_on
 from tests.vocabularies import tekken
@@ -73,7 +72,7 @@ def test_the_marker_is_a_token() -> None:
 
 
 def test_a_token_with_text_may_be_the_marker() -> None:
-    """Behind the first, it is text like any other."""
+    """After the first, it is text like any other."""
     marker = PIECES.index(b"[")
     constraint = lk.then(lk.Regex("h*", SMALL), Nested(JSON, SMALL), marker)
     assert legal_after(constraint, []) == sorted(spell(b"h", b"["))

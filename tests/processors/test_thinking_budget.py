@@ -1,4 +1,4 @@
-"""`ThinkingBudget`: after so many tokens the end of the section is forced, and nothing else ever is."""
+"""`ThinkingBudget`: after a given number of tokens the end of the section is forced, and nothing else ever is."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_section_begins_with_its_start() -> None:
     assert after(budget, [0, 0], LOGITS) == LOGITS
     assert after(budget, [0, 0, 0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
     assert after(budget, [0, 2], LOGITS) == LOGITS
-    # What follows the start within its token is of the section.
+    # The text after the start, within the same token, belongs to the section.
     assert after(budget, [0, 2, 1], LOGITS) == LOGITS
     assert after(budget, [0, 2, 0], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
 
@@ -167,7 +167,7 @@ def test_rows_with_other_budgets_share_a_batch() -> None:
 
 
 @pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
-def test_whatever_is_below_0_is_no_token(tensors: bool) -> None:
+def test_a_negative_id_is_not_a_token(tensors: bool) -> None:
     budget = lk.ThinkingBudget(3, "ab", AB)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=tensors):
         state = begun(budget, [0])

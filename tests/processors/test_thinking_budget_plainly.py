@@ -70,7 +70,7 @@ def test_against_the_plain_meaning(
 @settings(max_examples=20)
 @given(st.data())
 def test_a_forced_end_in_a_real_vocabulary(tekken: lk.Vocabulary, data: st.DataObject) -> None:
-    """Whatever legal tokens are taken, the thought ends with the marker, and with nothing behind it."""
+    """Whatever legal tokens are chosen, the section ends with the marker, and nothing follows it in the same token."""
     budget = lk.ThinkingBudget(3, "</think>\n\n", tekken)
     thought = data.draw(st.lists(st.integers(1000, 50_000), min_size=3, max_size=3))
     if data.draw(st.booleans()):

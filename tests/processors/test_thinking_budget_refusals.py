@@ -1,4 +1,4 @@
-"""What `ThinkingBudget` refuses, and what its states do not outlive."""
+"""Arguments that `ThinkingBudget` refuses, and states that outlive their processor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_arguments_that_are_not_allowed() -> None:
         lk.ThinkingBudget(1, None, AB)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="start is the token id 4; allowed are ids from 0 to 3"):
         lk.ThinkingBudget(1, "a", AB, start=4)
-    with pytest.raises(ConfigurationError, match="end is the EOS id 3, which ends the text and no section"):
+    with pytest.raises(ConfigurationError, match="end is the EOS id 3, which ends the whole text, not only a section"):
         lk.ThinkingBudget(1, 3, AB)
     with pytest.raises(ConfigurationError, match="end has 257 bytes; allowed are up to 256"):
         lk.ThinkingBudget(1, "a" * 257, AB)
@@ -45,7 +45,7 @@ def test_an_end_that_the_tokens_cannot_spell() -> None:
     some = lk.Vocabulary([b"xa", b"ab", b"c", None], eos_ids=[3])
     with pytest.raises(VocabularyError, match=r"cannot spell b'b', which completes the end marker b'ab' after b'a'"):
         lk.ThinkingBudget(1, "ab", some)
-    # What no tokens lead to does no harm.
+    # An end marker that no tokens can begin does no harm.
     whole = lk.Vocabulary([b"x", b"ab", b"c", None], eos_ids=[3])
     assert after(lk.ThinkingBudget(0, "abc", whole), [], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
     half = lk.Vocabulary([b"ab", b"abc", b"x", None], eos_ids=[3])

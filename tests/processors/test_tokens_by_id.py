@@ -120,7 +120,7 @@ def test_a_state_of_forced_lists_is_saved_and_loaded(tmp_path: Path) -> None:
     assert out.tolist() == [[1, NEVER, NEVER, NEVER], [1, 1, NEVER, 1]]
 
 
-def test_a_mask_behind_forced_tokens_wins_and_the_chain_ends() -> None:
+def test_a_mask_after_forced_tokens_wins_and_the_chain_ends() -> None:
     vocabulary = lk.Vocabulary([b"a", b"b", None, b"c"], eos_ids=[2])
     assert after(lk.chain(lk.Regex("a", vocabulary), lk.ForcedTokens([1])), [], LOGITS) == [NEVER, 0.0, NEVER, NEVER]
     assert after(lk.chain(lk.ForcedTokens([1]), lk.Regex("a", vocabulary)), [], LOGITS) == [NEVER, NEVER, 0.0, NEVER]
@@ -190,7 +190,7 @@ def test_a_bias_of_zero_keeps_the_sign_of_zero() -> None:
         (lambda: ANY.BanTokens("12"), "ids is '12'; give a list"),
         (lambda: ANY.BanTokens(5), "ids is 5; give a list"),
         (lambda: ANY.AllowTokens([True]), "ids has True"),
-        (lambda: ANY.AllowTokens([]), "allow nothing"),
+        (lambda: ANY.AllowTokens([]), "ids is empty; give at least one"),
         (lambda: ANY.AllowTokens([2**31]), "ids has 2147483648"),
         (lambda: ANY.MinNewTokens(-1, [0]), "n is -1; allowed are integers from 0"),
         (lambda: ANY.MinNewTokens(1.5, [0]), "n is 1.5"),
@@ -247,11 +247,11 @@ def test_configurations_are_hashed_and_compared() -> None:
 @pytest.mark.parametrize(
     ("processor", "change", "problem"),
     [
-        (lk.BanTokens([1, 3]), {"ids": torch.tensor([[3, 1]], dtype=torch.int32)}, "do not rise"),
+        (lk.BanTokens([1, 3]), {"ids": torch.tensor([[3, 1]], dtype=torch.int32)}, "ascending order"),
         (lk.AllowTokens([1]), {"ids": torch.tensor([[-2]], dtype=torch.int32)}, "below -1"),
-        (lk.AllowTokens([1]), {"ids": torch.tensor([[-1, 5]], dtype=torch.int32)}, "do not rise"),
-        (lk.MinNewTokens(1, [3]), {"left": torch.tensor([-1])}, "number of tokens is below 0"),
-        (lk.ForcedTokens([3, 2]), {"position": torch.tensor([-1])}, "position is below 0"),
+        (lk.AllowTokens([1]), {"ids": torch.tensor([[-1, 5]], dtype=torch.int32)}, "ascending order"),
+        (lk.MinNewTokens(1, [3]), {"left": torch.tensor([-2])}, "left is not an integer from -1"),
+        (lk.ForcedTokens([3, 2]), {"position": torch.tensor([-2])}, "position is not an integer from -1"),
         (lk.ForcedTokens([3, 2]), {"ids": torch.tensor([[-1, 2]], dtype=torch.int32)}, "behind none"),
         (lk.LogitBias({3: 1.0}), {"bias": torch.tensor([[math.nan]])}, "bias is not a number"),
         (lk.LogitBias({3: 1.0}), {"bias": torch.tensor([[1.0, 2.0]])}, "ids, but"),

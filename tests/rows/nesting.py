@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from logitkit.automata.network import Definition, Network
-from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Alternate, Call, Node
+from logitkit.compiler import Definition, Network
+from logitkit.patterns import Alternate, Call, Node, parse
 from tests.automata.networks import Nested, listed, sequence, text
 from tests.rows.row import EOS, PAD, Row, ids
 

@@ -1,4 +1,4 @@
-"""What a row of the registry is, and the small vocabulary of all rows."""
+"""A row of the registry, and the small vocabulary of all rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ TOKENS: tuple[bytes | None, ...] = (
 @cache
 def vocabulary() -> lk.Vocabulary:
     """71 ids, some of them pieces of characters, in a model whose logits have 72 columns."""
-    return lk.Vocabulary(TOKENS, eos_ids=[EOS], size=72, pad_id=PAD)
+    special = {"<s>": BOS, "</s>": EOS, "<pad>": PAD}
+    return lk.Vocabulary(TOKENS, eos_ids=[EOS], size=72, pad_id=PAD, special=special)
 
 
 def ids(*pieces: bytes) -> tuple[int, ...]:
@@ -41,7 +42,7 @@ class Row:
         make: Makes the processor.
         runs: Token runs that it allows.
         masks: Whether it may set logits to -inf.
-        sized: Whether one that masks has a vocabulary: logits must be as wide, and columns behind it are masked.
+        sized: Whether one that masks has a vocabulary: logits must be as wide, and columns after it are masked.
         compares: Whether it compares the logits of a row, so that more columns matter to the others.
     """
 

@@ -9,7 +9,7 @@ from tests.rows.row import BOS, EOS, PAD, TEXT, Row, ids
 
 
 def _stops(name: str, stops: Sequence[str | bytes | int], *runs: tuple[int, ...], include_prompt: bool = False) -> Row:
-    # It leaves what it does not end as it is, columns behind the vocabulary too.
+    # Rows that it does not end stay unchanged, including columns after the vocabulary.
     return Row(
         f"StopStrings {name}",
         "stops",
@@ -25,6 +25,7 @@ ROWS: tuple[Row, ...] = (
     _stops("overlapping", ["aab", "ab-", "b-"], (*ids(b"a", b"a", b"ab"), EOS), (*ids(b"c", b"b"), BOS, *ids(b"-"))),
     _stops("bytes", [b"\xa9\xc3", "€"], (*ids(b"\xe2", b"\x82\xac"), EOS), ids(b"\xe2", b"\x82", b"\xac")),
     _stops("ids", [BOS, ids(b"20")[0]], (*ids(b"a"), BOS, EOS, PAD), (*ids(b"20"), EOS)),
+    _stops("special", ["<s>", "a,"], (*ids(b"a"), BOS, EOS, PAD), (*ids(b"a", b","), EOS)),
     _stops("EOS", [EOS, "-0"], (*ids(b"a"), EOS, PAD, PAD), (*ids(b"1", b"-0"), EOS)),
     _stops("prompt", ["aa", "1,", "og,", BOS], (*ids(b"b", b"1,"), EOS), include_prompt=True),
 )

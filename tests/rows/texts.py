@@ -21,10 +21,17 @@ ROWS: tuple[Row, ...] = (
         masks=True,
     ),
     Row(
+        "BannedStrings by name",
+        "automaton",
+        lambda v: lk.BannedStrings(["<pad>", "dog"], v),
+        ((*ids(b"a", b"b"), BOS, EOS, PAD), ids(b"cat", b"d", b"1")),
+        masks=True,
+    ),
+    Row(
         "ForcedPrefix",
         "automaton",
         lambda v: lk.ForcedPrefix("ab", v),
-        # Behind the text everything is legal, which the test of legal runs takes for no mask.
+        # After the text everything is legal, which the test of legal runs takes for no mask.
         (ids(b"abc"), ids(b"a", b"b"), ids(b"ab")),
         masks=True,
     ),
@@ -40,6 +47,13 @@ ROWS: tuple[Row, ...] = (
         "automaton",
         lambda v: lk.then(None, lk.Regex("[0-9]+", v), "og-"),
         ((*ids(b"dog"), BOS, *ids(b"-", b"1", b"10"), EOS), ids(b"d", b"og", b"-0", b"5")),
+        masks=True,
+    ),
+    Row(
+        "then behind a name",
+        "automaton",
+        lambda v: lk.then(lk.BannedStrings(["ab"], v), lk.Choice(["cat", "c"], v), "<s>"),
+        ((*ids(b"a", b"\xc3"), BOS, *ids(b"cat"), EOS, PAD), (BOS, *ids(b"c"), EOS)),
         masks=True,
     ),
     Row(

@@ -1,4 +1,4 @@
-"""What an engine's own `generate` says to a prompt, without a session."""
+"""The output of an engine's own `generate` for a prompt, without a session."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.sessions.token_choice import drawn_tokens
+from logitkit.sessions import drawn_tokens
 from tests.sessions.engines import loaded
 
 

@@ -1,4 +1,4 @@
-"""What tests of `continuous` share: prompts, the logits of each forward pass, and a run without any cache."""
+"""Shared by the tests of `continuous`: prompts, the logits of each forward pass, and a run without any cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logitkit.sessions.sequence_state import SequenceState
+from logitkit import SequenceState
 
 # Of 20 tokens with the tokenizer of the shipped model.
 PROMPT = "Name: Emma Brown\nAge: 125\nEmail: emma.brown@"
@@ -36,7 +36,7 @@ def fresh_logits(model: Any, row: Sequence[int]) -> Tensor:
 
 
 def check_weights(model: Any, state: SequenceState, prompts: Sequence[int]) -> None:
-    """Compare the weights with the log-probabilities of all tokens behind the prompts, an EOS at the end too."""
+    """Compare the weights with the log-probabilities of all tokens after the prompts, including a final EOS."""
     eos = model.generation_config.eos_token_id
     rows = [[*row, eos] if ended else row for row, ended in zip(state.rows, state.finished.tolist(), strict=True)]
     for row, prompt, weight in zip(rows, prompts, state.weights.reshape(-1).tolist(), strict=True):

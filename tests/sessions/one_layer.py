@@ -35,7 +35,12 @@ def folder(layers: int) -> Path:
 
 @cache
 def random_llama(name: str, layers: int) -> Any:
-    """Return a model of some layers in an engine; the weights are the same in each."""
+    """Return a model of some layers in an engine; the weights are the same in each. It is shared: leave it as it is."""
+    return fresh_llama(name, layers)
+
+
+def fresh_llama(name: str, layers: int) -> Any:
+    """Return the model of `random_llama` for a test that changes it."""
     path = folder(layers)
     if name == "transformers":
         return transformers.AutoModelForCausalLM.from_pretrained(path)

@@ -56,7 +56,7 @@ def feed(kind: str, tokens: Tensor, held: FixedCache, split: tuple[int, ...], **
 
 
 def expected(kind: str, tokens: Tensor) -> Tensor:
-    """What the model says behind the last token when it is given all at once, without a cache."""
+    """The model's logits after the last token when it gets all tokens at once, without a cache."""
     with torch.no_grad():
         return model(kind)(tokens, use_cache=False).logits[:, -1]  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from logitkit.sessions.sequence_state import SequenceState
+from logitkit import SequenceState
 
 
 class Pieces:

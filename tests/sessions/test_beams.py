@@ -67,7 +67,7 @@ def test_the_same_beams_in_every_engine_with_their_caches(engine: str) -> None:
     rows, _ = by_transformers(TEXTS, 3, 6, None, 1.0)
     assert written_by(found) == rows
     assert 0 < int(found.finished.sum()) < len(found)
-    # What they left in the cache is of their own tokens: it is gone on from as without it.
+    # The cache that they left matches their tokens: continuing it is like continuing without it.
     for going_on in (beams, continuous(*loaded(engine), num_samples=3, do_sample=False)):
         assert going_on(found, 4).rows == going_on(replace(found, kv_cache=None, cached=0), 4).rows
     if engine == "transformers":

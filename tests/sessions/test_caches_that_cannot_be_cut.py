@@ -81,7 +81,7 @@ def turns(generate: Callable[[list[int], int], Any], reference: Callable[[list[i
 
 @pytest.mark.parametrize(
     ("make", "goes_on"),
-    [(sliding, True), (mixed, True), (chunked, True), (linear, False)],
+    [(sliding, True), (mixed, True), (chunked, True), (linear, True)],
     ids=lambda v: getattr(v, "__name__", ""),
 )
 def test_transformers_models_without_a_whole_cache(make: Callable[[], Any], goes_on: bool) -> None:
@@ -173,15 +173,6 @@ def test_a_beginning_that_cannot_be_cut_out_is_kept_for_itself() -> None:
         row = session.generate([*PROMPT, 30], max_new_tokens=4).rows[0]
     assert row.reuse == lk.Reuse(0, 14, [30])
     assert row.token_ids == by_transformers(model, [*PROMPT, 30], 4, None)
-
-
-def test_a_model_without_a_cache_of_positions_is_refused() -> None:
-    model = small(
-        transformers.MambaForCausalLM,
-        transformers.MambaConfig(vocab_size=64, hidden_size=16, state_size=4, num_hidden_layers=1),
-    )
-    with pytest.raises(ConfigurationError, match="MambaForCausalLM"):
-        Session(model)
 
 
 def test_caches_of_the_session_s_choice_are_not_for_llama_cpp() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, SampleMismatch
-from logitkit_adapters.sessions.generator import continuous
+from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
+from tests.core.misbehaving import Count
 from tests.sessions.continuation import PROMPT, PROMPTS, QUESTION, check_weights, lengths
 from tests.sessions.engines import watched
 from tests.sessions.transformers_generator import choice, generator
@@ -70,7 +73,7 @@ def test_rows_that_finish_at_different_times_go_on_correctly() -> None:
     s1 = pick([QUESTION, PROMPT, "Is it?", "The price"])
     assert bool(s1.finished.all())
     assert len(set(lengths(s1))) > 2
-    # Where a row ended stands its EOS, which no mask counts, and behind it pads.
+    # A finished row ends with EOS, which no mask counts, followed by padding.
     assert bool((s1.attention_masks[:, -1] == 0).all())
     with watched(model()) as fed:
         s2 = generator()(s1, max_new_tokens=5)
@@ -136,13 +139,42 @@ def test_a_constraint_restarts_at_the_seam_or_is_carried_on() -> None:
     on = date(part, carry_state=True)
     assert (str(on), on.rows) == (str(whole), whole.rows)
     torch.testing.assert_close(on.weights, whole.weights)
-    # What was finished stays so, and a slice is carried on from its tokens.
+    # Finished rows stay finished, and a slice continues from its tokens.
     assert date(on, carry_state=True).rows == whole.rows
     shorter = whole.tokens[:-2]
     assert shorter.processor_state is None
     assert date(shorter, carry_state=True).rows == whole.rows
     with pytest.raises(ConfigurationError, match="Regex"):
         generator(lk.Temperature(1.0), carry_state=True)(part)
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """Adds a bias to all tokens, and counts them."""
+
+    bias: Tensor
+
+    def init_state(self, context: lk.Context) -> Count:
+        return Count(torch.zeros(context.batch_size, dtype=torch.int64))
+
+    def advance(self, state: Count, tokens: Tensor) -> Count:
+        return Count(state.tokens + (tokens.reshape(len(state.tokens), -1) >= 0).sum(1))
+
+    def process_logits(self, state: Count, logits: Tensor, context: lk.Context) -> tuple[Count, Tensor]:
+        return state, logits + self.bias.to(logits) * (state.tokens[:, None] < 3)
+
+
+def test_the_state_of_a_processor_with_a_tensor_is_carried_on() -> None:
+    drawn = torch.Generator().manual_seed(0)
+    bias = torch.randn(vocabulary().size, generator=drawn) * 4
+    s = generator(Weighted(bias))
+    part = s(PROMPT, max_new_tokens=2)
+    # Another processor with equal values is the same one.
+    on = generator(Weighted(bias.clone()))(part, max_new_tokens=4, carry_state=True)
+    assert on.rows == s(PROMPT, max_new_tokens=6).rows
+    assert on.processor_state[0].tokens.tolist() == [6]
+    with pytest.raises(ConfigurationError, match="Chain left"):
+        generator(Weighted(bias + 1))(part, max_new_tokens=4, carry_state=True)
 
 
 def test_matches_generate_with_a_hook() -> None:
@@ -171,6 +203,9 @@ def test_wrong_arguments() -> None:
     for options in ({"num_samples": 0}, {"num_beams": 2, "num_samples": 3}, {"seed": -1}, {"max_new_tokens": True}):
         with pytest.raises(ConfigurationError):
             generator(**options)
+    for seed in (0, 1):
+        with pytest.raises(ConfigurationError, match=f"num_beams=3 .* seed={seed}"):
+            generator(num_beams=3, seed=seed)
     with pytest.raises(ConfigurationError, match="2048"):
         text("a", max_new_tokens=2048)
     with pytest.raises(ConfigurationError, match="processor is"):

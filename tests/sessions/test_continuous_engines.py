@@ -15,13 +15,12 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.sessions.sequence_parts import CacheDropped
-from logitkit.sessions.sequence_state import SequenceState
+from logitkit import CacheDropped, SequenceState
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths
 from tests.sessions.engines import ENGINES, loaded, watched
-from tests.sessions.one_layer import random_llama
+from tests.sessions.one_layer import fresh_llama, random_llama
 from tests.sessions.test_session import Failing
 
 
@@ -205,7 +204,7 @@ def test_whatever_was_done_to_a_state_it_goes_on_as_without_a_cache(engine: str,
             torch.testing.assert_close(found.weights, wanted.weights, atol=1e-3, rtol=0)
 
 
-def test_a_cache_that_another_state_has_replaced_is_computed_anew(engine: str, tmp_path: Path) -> None:
+def test_a_cache_that_another_state_has_replaced_is_recomputed(engine: str, tmp_path: Path) -> None:
     text = generator(engine)
     first, second = (text(prompt, max_new_tokens=2) for prompt in PROMPTS[:2])
     # Of equal lengths, and all of it cached: the tokens alone tell them apart.
@@ -215,7 +214,7 @@ def test_a_cache_that_another_state_has_replaced_is_computed_anew(engine: str, t
     wanted = text(first, max_new_tokens=4).rows
     first.save(tmp_path / "here")
     found = SequenceState.load(tmp_path / "here", loaded(engine)[1])
-    # What is not opened yet is saved with its cache.
+    # A state that has not been opened yet is saved with its cache.
     found.save(tmp_path / "there")
     second.save(tmp_path / "here")
     assert text(found, max_new_tokens=4).rows == wanted
@@ -314,12 +313,12 @@ def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another
             rows = text(state, max_new_tokens=count).rows
         wanted.append(str([rows, sum(fed)]))
         assert rows == text(replace(state, kv_cache=None, cached=0), max_new_tokens=count).rows
-    # Of each of six rows one token a pass; transformers counts columns.
+    # One token of each of six rows per pass; transformers counts columns.
     assert wanted[0].endswith(f", {4 if engine == 'transformers' else 24}]")
     assert run.stdout.splitlines() == wanted * 2
 
 
-def test_a_cache_of_another_model_or_a_broken_one_is_computed_anew(engine: str, tmp_path: Path) -> None:
+def test_a_cache_of_another_model_or_a_broken_one_is_recomputed(engine: str, tmp_path: Path) -> None:
     text = generator(engine)
     s = text(PROMPTS[:2], max_new_tokens=3)
     wanted = text(s, max_new_tokens=4).rows
@@ -338,14 +337,14 @@ def test_a_cache_of_another_model_or_a_broken_one_is_computed_anew(engine: str, 
     assert max(fed) == 1
     other = continuous(random_llama(engine, 3), loaded(engine)[1])
     assert other(other.load(tmp_path), max_new_tokens=4).rows == other(s, max_new_tokens=4).rows
-    # A state without a cache leaves nothing of the other behind.
+    # A state without a cache removes the other state's files.
     replace(s, kv_cache=None, cached=0).save(tmp_path)
     assert text(text.load(tmp_path), max_new_tokens=4).rows == wanted
 
 
 @pytest.mark.parametrize("engine", ["transformers", "mlx-lm"])
 def test_models_that_differ_little_have_caches_of_different_kinds(engine: str) -> None:
-    model, tokenizer = random_llama(engine, 3), loaded(engine)[1]
+    model, tokenizer = fresh_llama(engine, 3), loaded(engine)[1]
     kinds = [continuous(model, tokenizer).engine.kind]
     assert kinds == [continuous(random_llama(engine, 3), tokenizer).engine.kind]
     if engine == "transformers":

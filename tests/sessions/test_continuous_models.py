@@ -13,8 +13,9 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 import logitkit as lk
-from logitkit_adapters.sessions import continuous
+from logitkit_adapters.sessions import Session, continuous
 from tests.adapters.demo import tokenizer
+from tests.sessions.alone import by_transformers
 from tests.sessions.continuation import PROMPTS, fresh_logits, last_logits, lengths
 from tests.sessions.engines import watched
 
@@ -88,7 +89,7 @@ CACHES: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 @pytest.mark.parametrize("kind", CACHES)
-def test_a_cache_that_cannot_be_cut_is_computed_anew(kind: str) -> None:
+def test_a_cache_that_cannot_be_cut_is_recomputed(kind: str) -> None:
     name, make_cache = CACHES[kind]
     text, plain = (continuous(model(name), tokenizer(), make_cache=make) for make in (make_cache, None))
     prompts = PROMPTS if kind != "window of 5" else PROMPTS[:1]
@@ -98,13 +99,51 @@ def test_a_cache_that_cannot_be_cut_is_computed_anew(kind: str) -> None:
         with watched(model(name)) as fed:
             found = text(part, max_new_tokens=3)
         assert found.rows == plain(part, max_new_tokens=3).rows
-        # What is gone on from as it is needs no cut.
+        # A state that is continued unchanged needs no cut.
         assert fed[0] == 1 or part is not s
     # Branches of one state do not meet in its cache.
     assert text(s, max_new_tokens=3).rows == text(s, max_new_tokens=3).rows
     one = text(PROMPTS[0], max_new_tokens=4)
     again = [text(one.fan_out(2), max_new_tokens=3, num_samples=2, seed=1).rows for _ in range(2)]
     assert again[0] == again[1]
+
+
+# RoBERTa counts otherwise than `generate` where positions are not given; RoFormer takes none, and reads pads.
+COUNTING: dict[str, Callable[[], Any]] = {
+    "RoBERTa": lambda: transformers.RobertaForCausalLM(
+        transformers.RobertaConfig(
+            **SMALL, intermediate_size=48, max_position_embeddings=128, is_decoder=True, pad_token_id=0, eos_token_id=2
+        )
+    ),
+    "RoFormer": lambda: transformers.RoFormerForCausalLM(
+        transformers.RoFormerConfig(
+            **SMALL, intermediate_size=48, max_position_embeddings=128, is_decoder=True, pad_token_id=0, eos_token_id=2
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTING)
+def test_models_that_count_positions_in_their_own_way_write_what_generate_writes(kind: str) -> None:
+    torch.manual_seed(0)
+    made = COUNTING[kind]().eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.mul_(2)
+    wanted = [by_transformers(made, tokenizer()(prompt).input_ids, 6, None) for prompt in PROMPTS]
+    text = continuous(made, tokenizer())
+    for state in (text(PROMPTS, max_new_tokens=6), text(text(PROMPTS, max_new_tokens=2), max_new_tokens=4)):
+        assert [list(row[-6:]) for row in state.rows] == wanted
+        part = state[:, :8] + " and"
+        gained = text(part, max_new_tokens=4).weights - part.weights
+        for row, ids in enumerate(part.rows):
+            alone = text(list(ids), max_new_tokens=4).weights
+            torch.testing.assert_close(gained[row], alone[0], rtol=0, atol=1e-4)
+    with Session(made, tokenizer()) as session:
+        for prompt, tokens in zip(PROMPTS, wanted, strict=True):
+            ids = tokenizer()(prompt).input_ids
+            assert session.generate(ids, max_new_tokens=2).token_ids == [tokens[:2]]
+            assert session.generate([*ids, *tokens[:2]], max_new_tokens=4).token_ids == [tokens[2:]]
 
 
 def test_positions_do_not_run_out_unnoticed() -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import logitkit as lk
-from logitkit_adapters.sessions.generator import continuous
+from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.sessions.continuation import PROMPTS
 

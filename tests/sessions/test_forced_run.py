@@ -150,7 +150,7 @@ def test_what_depends_on_the_logits_is_not_forced() -> None:
     assert run(best) == []
 
 
-def test_what_is_no_constraint_is_not_certain() -> None:
+def test_a_processor_that_is_not_a_constraint_is_not_certain() -> None:
     # It leaves the middle one of logits, rising or falling.
     middle = lk.Stateless(lambda logits, _: logits.masked_fill(logits != logits.median(1, keepdim=True)[0], -torch.inf))
     assert run(middle, limit=1) == [AB]

@@ -1,4 +1,4 @@
-"""What a constraint forces takes no forward pass of its own, and the text is that of the engine's own `generate`."""
+"""Forced tokens take no forward pass of their own, and the text is that of the engine's own `generate`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_with_words_as_tokens_only_what_one_token_writes_is_forced(engine: str) 
     with Session(*loaded(engine), max_length=256) as session:
         (row,) = session.generate(ids, processor=processor, max_new_tokens=80).rows
     assert row.token_ids == alone(engine, ids, 80, processor)
-    # "name" may be written n, na, name, ...: a choice of the model. Behind an n that is alone nothing else goes on.
+    # "name" may be written n, na, name, ...: the model chooses. After a single n, there is only one continuation.
     forced = forced_in(processor, ids, row.token_ids)
     assert row.forward_passes_saved == row.forced_tokens == forced == 6
     assert len(row.token_ids) == 23

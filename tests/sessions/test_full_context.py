@@ -94,11 +94,11 @@ def test_states_that_fill_the_context_go_on(options: dict[str, Any]) -> None:
     assert found.rows == text(replace(begun, kv_cache=None, cached=0), max_new_tokens=FULL - longest).rows
     with pytest.raises(ConfigurationError, match=f"more than the model's {FULL} positions"):
         text(begun, max_new_tokens=FULL - longest + 1)
-    # What came before is as it was.
+    # Earlier results do not change.
     assert text(begun, max_new_tokens=2).rows == text(begun, max_new_tokens=2).rows
 
 
-def test_a_cache_that_llama_cpp_does_not_take_back_is_computed_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_llama_cpp_does_not_take_back_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> None:
     import llama_cpp
 
     rows = [prompt(seed, FULL - 3) for seed in range(2)]

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit_adapters.sessions import Session
-from logitkit_adapters.sessions.sequences.likeliest import likeliest, two_likeliest
+from logitkit_adapters.sessions import Session, likeliest, two_likeliest
 from tests.sessions.alone import alone
 from tests.sessions.engines import ENGINES, loaded
 

@@ -88,7 +88,7 @@ def test_a_prefix_sees_itself_whole(kind: str, start: int, prefix: int | list[in
     assert (held.logits - causal).abs().amax() > 1e-3
 
 
-def test_the_default_prefix_is_all_and_causal_tokens_go_on_behind_it() -> None:
+def test_the_default_prefix_is_all_and_causal_tokens_follow_it() -> None:
     whole = prefill(model(), ids(), empty(), mode="prefix", prefix_lengths=4)
     parts = prefill(model(), ids()[:, :4], empty(), mode="prefix")
     assert_same(prefill(model(), ids()[:, 4:], parts), whole)

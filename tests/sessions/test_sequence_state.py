@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import logitkit as lk
+from logitkit import CacheDropped, SequenceState
 from logitkit.errors import BatchMismatch, ConfigurationError, SampleMismatch, StateFileError
-from logitkit.sessions.packing import Packing
-from logitkit.sessions.sequence_parts import CacheDropped
-from logitkit.sessions.sequence_state import SequenceState
+from logitkit.sessions import Packing
 from tests.sessions.spelling import Pieces, state_of
 
 ROWS = [[97, 98, 99, 100], [101, 102], [103, 104, 105], [106]]
@@ -257,12 +256,12 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert SequenceState.load(tmp_path / "a", kind).processor_state is None
     with pytest.raises(StateFileError, match="Temperature"):
         SequenceState.load(tmp_path / "a", kind, lk.Temperature(1.0))
-    # A state without a processor leaves nothing of the other behind.
+    # A state without a processor removes the other state's files.
     given.save(tmp_path / "a")
     assert SequenceState.load(tmp_path / "a", kind, penalty).processor_state is None
 
 
-def test_what_is_no_saved_state(tmp_path: Path) -> None:
+def test_a_folder_without_a_saved_state(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="sequence"):
         SequenceState.load(tmp_path)
     state_of(ROWS).save(tmp_path)

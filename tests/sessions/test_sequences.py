@@ -9,7 +9,7 @@ import mlx.core as mx
 import pytest
 import torch
 
-from logitkit_adapters.sessions.sequences import engine_of
+from logitkit_adapters.sessions import engine_of
 from tests.sessions.engines import ENGINES, loaded, watched
 
 IDS = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
@@ -113,7 +113,7 @@ def test_a_sequence_is_resumed_without_a_copy_where_that_saves_one(engine: Any) 
         assert resumed.cache is sequence.cache
         assert near(resumed.feed([5, 6]), engine.new().feed([*IDS[:6], 5, 6]))
         assert (resumed.tokens, resumed.positions_fed, resumed.forward_passes) == ((*IDS[:6], 5, 6), 2, 1)
-        # What was saved has not been written to.
+        # A saved cache is not written to.
         assert near(engine.restore(saved, 10).feed([5]), engine.new().feed([*IDS, 5]))
         assert near(engine.restore(resumed.save(), 7).feed([9]), engine.new().feed([*IDS[:6], 5, 9]))
 

@@ -250,15 +250,15 @@ class Recording:
     def __init__(self) -> None:
         self.seen: list[tuple[int, list[int]]] = []
 
-    def init_state(self, context: lk.Context) -> torch.Tensor:
-        return context.prompt
+    def init_state(self, context: lk.Context) -> tuple[torch.Tensor]:
+        return (context.prompt,)
 
-    def advance(self, state: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        return torch.cat([state, tokens.reshape(1, -1)], 1)
+    def advance(self, state: tuple[torch.Tensor], tokens: torch.Tensor) -> tuple[torch.Tensor]:
+        return (torch.cat([state[0], tokens.reshape(1, -1)], 1),)
 
-    def process_logits(self, state: torch.Tensor, logits: torch.Tensor, context: lk.Context) -> Any:
-        assert int(context.lengths) == state.shape[1]
-        self.seen.append((int(context.prompt_lengths), state[0].tolist()))
+    def process_logits(self, state: tuple[torch.Tensor], logits: torch.Tensor, context: lk.Context) -> Any:
+        assert int(context.lengths) == state[0].shape[1]
+        self.seen.append((int(context.prompt_lengths), state[0][0].tolist()))
         return state, logits
 
 
@@ -320,7 +320,7 @@ def test_texts_are_encoded_and_decoded_as_the_engine_does(name: str) -> None:
     assert result.text.endswith(expected)
 
 
-def test_what_is_no_prompt_is_refused(name: str) -> None:
+def test_a_value_that_is_not_a_prompt_is_refused(name: str) -> None:
     model, tokenizer = loaded(name)
     with Session(model, tokenizer, max_length=64) as session:
         wrong: Any
@@ -330,7 +330,7 @@ def test_what_is_no_prompt_is_refused(name: str) -> None:
         for wrong in (0, -1, True, 1.5):
             with pytest.raises(ConfigurationError, match="max_new_tokens"):
                 session.generate(PROMPT, max_new_tokens=wrong)
-        with pytest.raises(ConfigurationError, match="processor is <class"):
+        with pytest.raises(ConfigurationError, match="processor is the class"):
             session.generate(PROMPT, max_new_tokens=1, processor=lk.TopK)  # type: ignore[arg-type]
         with pytest.raises(ConfigurationError, match="seed"):
             session.generate(PROMPT, max_new_tokens=1, seed=-1)
@@ -342,6 +342,6 @@ def test_what_is_no_prompt_is_refused(name: str) -> None:
             session.generate("text", max_new_tokens=1)
 
 
-def test_an_object_that_is_no_model_is_refused() -> None:
+def test_an_object_that_is_not_a_model_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"model is a builtins.str; give"):
         Session("gpt2")

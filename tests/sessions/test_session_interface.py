@@ -10,7 +10,7 @@ import pytest
 
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions import Session, continuous
-from logitkit_adapters.vllm_session import Session as VllmSession
+from logitkit_adapters.vllm.session import Session as VllmSession
 
 
 @pytest.mark.parametrize("method", ["__init__", "__enter__", "__exit__", "close", "generate"])

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from logitkit import SequenceState
 from logitkit.errors import ConfigurationError
-from logitkit.sessions.sequence_state import SequenceState
+from logitkit.sessions import TextTokenizer, cut_text
 from tests.adapters.demo import tokenizer as shipped
 from tests.adapters.tokenizer_zoo import encode, known
 from tests.sessions.spelling import Pieces, SpaceFirst, state_of
@@ -70,7 +71,7 @@ def test_equals_python_with_tokenizers_of_all_kinds(name: str, text: str, start:
     stop=st.integers(-14, 14),
     start=st.integers(0, 12),
 )
-def test_equals_python_where_bytes_are_no_text(ids: list[int], stop: int, start: int) -> None:
+def test_equals_python_where_bytes_are_not_text(ids: list[int], stop: int, start: int) -> None:
     state = state_of([ids], tokenizer=KINDS["pieces"])
     whole = str(state)
     assert str(state[:stop]) == whole[:stop]
@@ -92,7 +93,7 @@ def test_integers_are_single_characters() -> None:
     assert [str(state[i]) for i in (0, 1, 2, -1, -3)] == ["a", "€", "b", "b", "a"]
 
 
-def test_only_the_remainder_of_a_token_is_tokenised_anew() -> None:
+def test_only_the_remainder_of_a_token_is_encoded_again() -> None:
     kind = Pieces([b"ab", b"cde"])
     # "ab" spelled as two tokens, as no tokenizer would: tokens before the cut stay what they are.
     state = state_of([[97, 98, *kind.encode("cde", add_special_tokens=False)]], tokenizer=kind)
@@ -109,7 +110,7 @@ def test_a_cut_inside_a_token_that_ends_in_half_a_character() -> None:
     assert (str(state[2:]), str(state[1:2]), str(state[:3])) == ("éb", "x", "axé")
 
 
-def test_an_unfinished_character_is_no_text_but_stays_a_token() -> None:
+def test_an_unfinished_character_is_not_text_but_stays_a_token() -> None:
     state = state_of([[97, *"€".encode()[:2]]])
     assert (str(state), list(state), str(state[:]), str(state[:5])) == ("a", ["a"], "a", "a")
     assert state[:].rows == state[:5].rows == state.rows
@@ -154,7 +155,22 @@ def test_a_replacement_character_that_somebody_wrote_is_text() -> None:
     assert str(state_of([Pieces().encode("a\ufffd")])) == "a\ufffd"
 
 
-def test_bos_is_no_text_and_stays_at_the_beginning() -> None:
+def test_a_written_replacement_character_keeps_the_tokens_around_it() -> None:
+    ids = Pieces().encode("\ufffdab\ufffdc", add_special_tokens=False)
+    state = state_of([ids])
+    for stop, kept in ((1, 3), (2, 4), (3, 5), (4, 8), (5, 9)):
+        assert cut_text(ids, 0, stop, TextTokenizer(Pieces())) == (kept, [])
+        assert state[:stop].rows == (tuple(ids[:kept]),)
+
+
+def test_a_cut_after_a_byte_that_is_shown_as_a_replacement_character_keeps_the_tokens_before_it() -> None:
+    # Byte 0xE2 begins a character that never comes: within the text it is U+FFFD, at its end nothing.
+    ids = [97, 98, 0xE2, 99]
+    assert str(state_of([ids])) == "ab\ufffdc"
+    assert cut_text(ids, 0, 3, TextTokenizer(Pieces())) == (2, [*"\ufffd".encode()])
+
+
+def test_bos_is_not_text_and_stays_at_the_beginning() -> None:
     state = state_of([Pieces().encode("abc")])
     assert (str(state), state[:0].rows, state[:2].rows) == ("abc", ((256,),), ((256, 97, 98),))
     assert state[1:].rows == ((98, 99),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import logitkit as lk
-from logitkit_adapters.sessions.generator import continuous
+from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 
 

@@ -1,9 +1,9 @@
-"""A small model that ships with logitkit: demos and tests generate text with it, on any machine.
+"""A small model that ships with logitkit, with which demos and tests generate text on any machine.
 
-The model is a `LlamaForCausalLM` of 0.7 million float32 weights (4 layers of width 128, 4 heads of size 32
-with 2 key-value heads, tied embeddings, 2048 positions) with a byte-level BPE tokenizer of 1280 tokens. It
-writes contact cards, dates, prices, JSON records, short sentences, answers and lists; it knows nothing else.
-`scripts/train-demo-model` in the source repository makes it.
+The model is a `LlamaForCausalLM` of 0.7 million float32 weights (4 layers of width 128, 4 heads of size 32 with 2 key-value
+heads, tied embeddings, 2048 positions) with a byte-level BPE tokenizer of 1280 tokens. It generates contact cards, dates,
+prices, JSON records, short sentences, answers and lists, and nothing else. `scripts/train-demo-model` in the source repository
+trains it.
 """
 
 from pathlib import Path
@@ -14,12 +14,11 @@ __all__ = ["gguf_path", "model_dir"]
 def model_dir() -> Path:
     """Return the folder of the shipped model, in the Hugging Face layout.
 
-    The tokenizer adds no special token by itself. The model was trained on prompts with and without a leading
-    `<s>`.
+    The tokenizer does not add special tokens itself. The model was trained on prompts with and without a leading `<s>`.
 
     Returns:
         A folder with `config.json`, `generation_config.json`, `model.safetensors`, `tokenizer.json` and
-        `tokenizer_config.json`, of at most 3 MB together.
+        `tokenizer_config.json`, at most 3 MB in total.
 
     Example:
         >>> from logitkit_adapters.demo import model_dir
@@ -32,14 +31,14 @@ def model_dir() -> Path:
 def gguf_path() -> Path:
     """Return the shipped model as a GGUF file with float32 weights, for llama.cpp.
 
-    It is written once, to the folder `logitkit` in `$XDG_CACHE_HOME` (default `~/.cache`), under a name that tells
-    its content; where that cannot be written to, to a folder that goes when the process ends.
+    The file is written once, to the folder `logitkit` in `$XDG_CACHE_HOME` (default `~/.cache`), under a name that identifies
+    its content. If that folder is not writable, the file goes to a temporary folder that is deleted when the process ends.
 
     Returns:
         A file of 2.9 MB.
 
     Raises:
-        ConfigurationError: Neither folder can be written to.
+        ConfigurationError: Neither folder is writable.
 
     Example:
         >>> from logitkit_adapters.demo import gguf_path

@@ -1,4 +1,4 @@
-"""What the demo asks the model for, and how it checks what comes back, without logitkit."""
+"""The demo's prompts and constraints, and checks of the output that do not use logitkit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from torch import Tensor
 
 from logitkit import Choice, JsonSchema, Limits, Processor, Regex, Vocabulary
 
-__all__ = ["Case", "Constraint", "own_case", "shipped_cases"]
+__all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 
-_DATE = r"(19|20)\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])"
+_DATE = r"(19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
-_PERSON = rf'\{{"name": "Emma Brown", "age": [1-9]\d, "email": "{_EMAIL}", "active": (true|false)\}}'
-_PRICE = r"€\d{1,3}\.\d\d"
+_PERSON = rf'\{{"name": "Emma Brown", "age": [1-9][0-9], "email": "{_EMAIL}", "active": (true|false)\}}'
+_PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
 
 
 class Constraint(Processor[Any], Protocol):
@@ -31,22 +31,22 @@ class Constraint(Processor[Any], Protocol):
         ...
 
     def is_finished(self, state: Any) -> Tensor:
-        """Return [B] bool: whether each row has had EOS."""
+        """Return [B] bool, whether each row has emitted EOS."""
         ...
 
 
 @dataclass(frozen=True)
-class Case:
-    """Prompts, the language that the text after them must be in, and an independent check.
+class DemoCase:
+    """Prompts, the language that the following text must belong to, and an independent check.
 
     Args:
         name: A word or two.
-        language: What describes it, to be shown.
-        prompts: Generated for in one batch.
-        constraint: Makes the constraint for a vocabulary within limits.
-        check: Says without logitkit whether a text is in the language; None if nothing else can.
-        beams: Beams of each prompt; 1 is greedy search.
-        max_new_tokens: Most tokens of each text.
+        language: A description of the language, for display.
+        prompts: The prompts, generated in one batch.
+        constraint: Builds the constraint for a vocabulary, within limits.
+        check: Whether a text is in the language, without using logitkit; None if no other check exists.
+        beams: The number of beams per prompt; 1 is greedy search.
+        max_new_tokens: The maximum number of tokens of each text.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Case:
     max_new_tokens: int = 64
 
 
-def shipped_cases() -> tuple[Case, ...]:
+def shipped_cases() -> tuple[DemoCase, ...]:
     """Return the cases of a plain `logitkit demo`.
 
     Returns:
-        Cases with prompts after which the model by itself writes something else. That of a pydantic model is left
-        out where pydantic is missing.
+        Cases with prompts after which the model alone generates something else. The one with a pydantic model is left out if
+        pydantic is not installed.
     """
     return (
         _regex_case("date", _DATE, ["The meeting is on "], check=_matcher(_DATE)),
@@ -86,14 +86,14 @@ def shipped_cases() -> tuple[Case, ...]:
     )
 
 
-def own_case(pattern: str, prompt: str, *, beams: int, max_new_tokens: int) -> Case:
-    """Return a case of the user's own.
+def own_case(pattern: str, prompt: str, *, beams: int, max_new_tokens: int) -> DemoCase:
+    """Return a case for the user's own pattern.
 
     Args:
-        pattern: Python `re` syntax.
-        prompt: May be empty.
-        beams: At least 1.
-        max_new_tokens: At least 1.
+        pattern: A pattern in Python's `re` syntax.
+        prompt: The prompt, possibly empty.
+        beams: The number of beams, at least 1.
+        max_new_tokens: The maximum number of tokens, at least 1.
     """
     return _regex_case(
         "your pattern", pattern, [prompt], check=_matcher(pattern), beams=beams, max_new_tokens=max_new_tokens
@@ -108,31 +108,31 @@ def _regex_case(
     check: Callable[[str], bool] | None,
     beams: int = 1,
     max_new_tokens: int = 64,
-) -> Case:
+) -> DemoCase:
     def constraint(vocabulary: Vocabulary, limits: Limits) -> Regex:
         return Regex(pattern, vocabulary, limits=limits)
 
-    return Case(name, pattern, tuple(prompts), constraint, check, beams, max_new_tokens)
+    return DemoCase(name, pattern, tuple(prompts), constraint, check, beams, max_new_tokens)
 
 
-def _choice_case(name: str, options: Sequence[str], prompts: Sequence[str]) -> Case:
+def _choice_case(name: str, options: Sequence[str], prompts: Sequence[str]) -> DemoCase:
     def constraint(vocabulary: Vocabulary, limits: Limits) -> Choice:
         return Choice(options, vocabulary, limits=limits)
 
-    return Case(name, ", ".join(options), tuple(prompts), constraint, lambda text: text in options)
+    return DemoCase(name, ", ".join(options), tuple(prompts), constraint, lambda text: text in options)
 
 
-def _pydantic_case() -> Case:
+def _pydantic_case() -> DemoCase:
     from logitkit_adapters.demo.contact import LANGUAGE, Contact, is_contact
 
     def constraint(vocabulary: Vocabulary, limits: Limits) -> JsonSchema:
         return JsonSchema(Contact, vocabulary, limits=limits)
 
-    return Case("pydantic, 4 beams", LANGUAGE, ("A contact of ours: ",), constraint, is_contact, beams=4)
+    return DemoCase("pydantic, 4 beams", LANGUAGE, ("A contact of ours: ",), constraint, is_contact, beams=4)
 
 
 def _matcher(pattern: str) -> Callable[[str], bool] | None:
-    r"""Return how to ask `re`; None for what logitkit knows and `re` does not, such as `\p{L}`."""
+    r"""Return a check that uses `re`, or None for syntax that only logitkit supports, such as `\p{L}`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

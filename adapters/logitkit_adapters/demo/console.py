@@ -1,4 +1,4 @@
-"""Where the demo writes: results on one stream, progress on the other, colour on terminals that want it."""
+"""The demo's output: results on one stream, progress on the other, in colour on terminals that support it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _ERASE_LINE = "\r\x1b[K"
 
 
 class Console:
-    """Two streams, each perhaps a terminal.
+    """Two output streams, each possibly a terminal.
 
     Args:
-        out: For results.
-        err: For progress, which on a terminal takes one line that vanishes.
-        environ: Of the process: `NO_COLOR` with any value, or `TERM=dumb`, turns colour off.
+        out: The stream for results.
+        err: The stream for progress; on a terminal, progress is one line that disappears.
+        environ: The environment of the process: `NO_COLOR` with any value, or `TERM=dumb`, turns colour off.
     """
 
     def __init__(self, out: TextIO, err: TextIO, environ: Mapping[str, str] = os.environ) -> None:
@@ -30,7 +30,7 @@ class Console:
         self.good, self.bad = ("✓", "✗") if ticks else ("ok", "no")
 
     def styled(self, text: str, style: str) -> str:
-        """Return a text in a style: good, bad, title, faint, or none with an empty name."""
+        """Return a text in a style: good, bad, title or faint; an empty name means no style."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self._colour and style else text
 
     def results(self, lines: Iterable[str]) -> None:
@@ -40,18 +40,18 @@ class Console:
         self._out.flush()
 
     def progress(self, text: str) -> None:
-        """Say what is being done now."""
+        """Show the current activity."""
         self._clear()
         self._err.write(f"{text} ..." if self._transient else f"{text} ...\n")
         self._err.flush()
 
     def step(self, text: str) -> None:
-        """Say it on a terminal only, where it takes no room."""
+        """Show it only on a terminal, where it leaves no trace."""
         if self._transient:
             self.progress(text)
 
     def done(self) -> None:
-        """Leave no progress behind."""
+        """Remove the progress line."""
         self._clear()
 
     def _clear(self) -> None:
@@ -60,6 +60,6 @@ class Console:
             self._err.flush()
 
     def _shown(self, text: str) -> str:
-        """Return the text with what the stream's encoding lacks escaped."""
+        """Return the text, with characters escaped that the stream's encoding does not support."""
         encoding = self._out.encoding or "utf-8"
         return text.encode(encoding, "backslashreplace").decode(encoding)

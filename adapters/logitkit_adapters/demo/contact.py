@@ -1,4 +1,4 @@
-"""The pydantic model that the demo has filled in; this module alone needs pydantic."""
+"""The pydantic model in the demo; no other module needs pydantic."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 __all__ = ["LANGUAGE", "Contact", "is_contact"]
 
-# For people: the schema itself would fill the screen.
+# A summary for display, because the schema itself would fill the screen.
 LANGUAGE = "Contact: name, age from 18 to 99, active, address (email, country)"
 
 
 class Address(BaseModel):
-    """Where somebody can be reached."""
+    """How a person can be reached."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -22,7 +22,7 @@ class Address(BaseModel):
 
 
 class Contact(BaseModel):
-    """Somebody, and how to reach them."""
+    """A person and their address."""
 
     model_config = ConfigDict(extra="forbid")
 

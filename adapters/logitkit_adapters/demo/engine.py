@@ -1,4 +1,4 @@
-"""What the demo asks of an engine: generate text, bare or with a processor, and say how long it took."""
+"""The interface that the demo needs from an engine: generate text, with or without a processor, and measure the time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Protocol
 
 from logitkit import Processor, Vocabulary
 
-__all__ = ["Engine", "Generation"]
+__all__ = ["DemoGeneration", "Engine"]
 
 
 @dataclass(frozen=True)
-class Generation:
-    """What one call of an engine wrote, and what it cost.
+class DemoGeneration:
+    """The output of one call of an engine, and its cost.
 
     Args:
         texts: The new text of each prompt, without special tokens.
-        ids: The new token ids of each prompt, up to its first EOS and with it.
-        steps: Forward passes, each of which chose a token for every row.
-        step_seconds: What each step took, from one forward pass to the next; the last is left out where there
-            are others. Where one thread does the work, its CPU time, so that other programs do not count.
-        hook_seconds: What each call of the processor's hook took, by the same clock.
+        ids: The new token ids of each prompt, up to and including its first EOS.
+        steps: The number of forward passes, each of which chose a token for every row.
+        step_seconds: The duration of each step, from one forward pass to the next; the last is left out if there are others.
+            CPU time if one thread does the work, so that other programs do not count.
+        hook_seconds: The duration of each call of the processor's hook, measured in the same way.
     """
 
     texts: tuple[str, ...]
@@ -32,18 +32,18 @@ class Generation:
 
 
 class Engine(Protocol):
-    """One engine with the demo model in it.
+    """An engine with the demo model.
 
     Args:
-        name: Of the engine.
-        has_beams: Whether it can search with more than one beam.
+        name: The name of the engine.
+        has_beams: Whether it supports beam search.
     """
 
     name: str
     has_beams: bool
 
     def available(self) -> str | None:
-        """Return None if the engine can be used, or else one line that says what to install."""
+        """Return None if the engine can be used, otherwise one line that says what to install."""
         ...
 
     def load(self) -> str:
@@ -52,7 +52,7 @@ class Engine(Protocol):
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The tokens of the demo model; `load` comes first."""
+        """The vocabulary of the demo model; call `load` first."""
         ...
 
     def generate(
@@ -63,17 +63,17 @@ class Engine(Protocol):
         max_new_tokens: int,
         beams: int = 1,
         past_eos: bool = False,
-    ) -> Generation:
-        """Write the likeliest text after each prompt, all prompts in one batch.
+    ) -> DemoGeneration:
+        """Generate the most likely text after each prompt, all prompts in one batch.
 
         Args:
             prompts: At least one.
-            processor: What changes the logits, or None for the bare engine.
-            max_new_tokens: Most tokens of each text.
-            beams: Beams of each prompt; with 1, the search is greedy. More, only if the engine `has_beams`.
-            past_eos: Write `max_new_tokens` tokens whatever they are, so as to do the work of another call.
+            processor: The processor for the logits, or None to use the engine alone.
+            max_new_tokens: The maximum number of tokens of each text.
+            beams: The number of beams per prompt; 1 is greedy search. More only if the engine `has_beams`.
+            past_eos: Generate exactly `max_new_tokens` tokens, so that two calls do the same amount of work.
 
         Raises:
-            ConfigurationError: A prompt is no text, or too long for the model.
+            ConfigurationError: A prompt is not valid text, or is too long for the model.
         """
         ...

@@ -1,4 +1,4 @@
-"""The GGUF file format, version 3: metadata by key, then tensors of float32."""
+"""The GGUF file format, version 3: metadata by key, then float32 tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TENSOR_OF_FLOAT32 = 0
 
 
 class UInt32(int):
-    """A number that the file holds as uint32; other integers are int32."""
+    """A number stored as uint32; other integers are stored as int32."""
 
 
 Scalar = bool | int | float | str
@@ -26,12 +26,12 @@ def encode_gguf(metadata: Mapping[str, Scalar | Sequence[Scalar]], tensors: Mapp
     r"""Return the content of a GGUF file.
 
     Args:
-        metadata: By key: a truth value, an integer, a float (written as float32), a text, or a list of at least one
-            of these, all of one type.
-        tensors: By name, C order. The file lists the sizes the other way round, the innermost first.
+        metadata: By key: a boolean, an integer, a float (stored as float32), a text, or a non-empty list of these, all of the
+            same type.
+        tensors: By name, in C order. The file lists the sizes in reverse, the innermost first.
 
     Returns:
-        The whole file.
+        The complete file.
 
     Example:
         >>> encode_gguf({"general.architecture": "llama"}, {"a": np.zeros((2, 3), np.float32)})[:5]

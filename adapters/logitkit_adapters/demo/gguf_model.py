@@ -1,4 +1,4 @@
-"""The demo model as llama.cpp reads it: a Llama with float32 weights and its byte-level BPE, in one GGUF file."""
+"""The demo model for llama.cpp: a float32 Llama and its byte-level BPE, in one GGUF file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from logitkit_adapters.demo.gguf_file import UInt32, encode_gguf
 
 __all__ = ["cached", "convert"]
 
-_NORMAL, _CONTROL = 1, 3  # types of tokens
-_ALL_FLOAT32 = 0  # a type of files
+_NORMAL, _CONTROL = 1, 3  # token types
+_ALL_FLOAT32 = 0  # a file type
 
-# By the name in a block of the safetensors file.
+# By the name of the tensor in a block of the safetensors file.
 _BLOCK = {
     "input_layernorm": "attn_norm",
     "self_attn.q_proj": "attn_q",
@@ -38,11 +38,11 @@ _BLOCK = {
 
 
 def convert(folder: Path) -> bytes:
-    """Return the content of the GGUF file of a model in the Hugging Face layout.
+    """Return the content of the GGUF file for a model in the Hugging Face layout.
 
     Args:
-        folder: The folder of a `LlamaForCausalLM` in float32 with tied embeddings, and of a byte-level BPE tokenizer
-            that splits text as GPT-2 does and adds no special token by itself.
+        folder: The folder of a float32 `LlamaForCausalLM` with tied embeddings, and of a byte-level BPE tokenizer that splits
+            text like GPT-2 and does not add special tokens itself.
     """
     config = json.loads((folder / "config.json").read_text("utf-8"))
     tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
@@ -59,18 +59,18 @@ def convert(folder: Path) -> bytes:
 
 
 def cached(content: bytes, name: str) -> Path:
-    """Return the file of some content in the user's cache, written if it is not there.
+    """Return the path of a file with the given content in the user's cache; the file is written if it is missing.
 
     Args:
-        content: Of the file, and the key: a file of other content is another file.
-        name: The file's name, with its suffix; the key comes between.
+        content: The content of the file, whose hash is part of the file's name.
+        name: The file's name, with its suffix; the hash comes between the two.
 
     Returns:
-        The path; where the cache cannot be written to, one in a folder that goes when the process ends. Processes that write it
-        at once do not disturb each other.
+        The path. If the cache is not writable, a path in a temporary folder that is deleted when the process ends. Several
+        processes may write the file at the same time.
 
     Raises:
-        ConfigurationError: Neither folder can be written to.
+        ConfigurationError: Neither folder is writable.
     """
     key = hashlib.sha256(content).hexdigest()[:16]
     file = f"{Path(name).stem}-{key}{Path(name).suffix}"
@@ -92,7 +92,7 @@ def cached(content: bytes, name: str) -> Path:
 
 def _user_folder() -> Path:
     root = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification: a relative path is to be ignored.
+    # The XDG specification says to ignore relative paths.
     base = Path(root) if Path(root).is_absolute() else Path.home() / ".cache"
     return base / "logitkit"
 
@@ -103,7 +103,7 @@ def _folder_of_this_process() -> Path:
 
 @cache
 def _temporary() -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that goes when the process ends."""
+    """Create a folder that is deleted when the process ends."""
     return tempfile.TemporaryDirectory(prefix="logitkit-")
 
 
@@ -153,7 +153,7 @@ def _tokenizer(config: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> dict[
 
 
 def _tensors(config: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
-    # Without a tensor for the output, llama.cpp takes the embeddings: they are tied.
+    # llama.cpp uses the embeddings as output weights if the file has none; they are tied.
     tensors = {
         "token_embd.weight": weights["model.embed_tokens.weight"],
         "output_norm.weight": weights["model.norm.weight"],
@@ -167,9 +167,9 @@ def _tensors(config: Mapping[str, Any], weights: Mapping[str, NDArray[Any]]) -> 
 
 
 def _rotated_by_pairs(weight: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Reorder the outputs of a head from halves, of which the first's i turns with the second's, to such pairs.
+    """Reorder the outputs of a head so that the two values of each rotated pair are adjacent.
 
-    Position embeddings turn pairs of values: in transformers 0 and n/2, 1 and n/2 + 1; in llama.cpp 0 and 1, 2 and 3.
+    Position embeddings rotate pairs of values: in transformers 0 and n/2, 1 and n/2 + 1; in llama.cpp 0 and 1, 2 and 3.
     """
     outputs, inputs = weight.shape
     return weight.reshape(heads, 2, outputs // heads // 2, inputs).swapaxes(1, 2).reshape(outputs, inputs)

@@ -1,4 +1,4 @@
-"""llama.cpp, on the CPU, in the demo."""
+"""llama.cpp on the CPU, for the demo."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import Any
 from logitkit import Processor, Vocabulary
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import gguf_path
-from logitkit_adapters.demo.engine import Generation
+from logitkit_adapters.demo.engine import DemoGeneration
 
-__all__ = ["LlamaCppEngine"]
+__all__ = ["LlamaCppDemo"]
 
 _FLOAT32, _POSITIONS = 0, 2048
 
 
-class LlamaCppEngine:
-    r"""The demo model in `llama.generate`, one prompt after the other.
+class LlamaCppDemo:
+    r"""The demo model in `llama.generate`, one prompt after another.
 
     Example:
-        >>> engine = LlamaCppEngine()
+        >>> engine = LlamaCppDemo()
         >>> engine.load().split()[0]
         'llama-cpp-python'
         >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
@@ -35,7 +35,7 @@ class LlamaCppEngine:
     has_beams = False
 
     def available(self) -> str | None:
-        """Return None if llama-cpp-python can be imported, or else one line that says what to install."""
+        """Return None if llama-cpp-python can be imported, otherwise one line that says what to install."""
         try:
             importlib.import_module("logitkit_adapters.llama_cpp")
         except ImportError as error:
@@ -59,7 +59,7 @@ class LlamaCppEngine:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The tokens of the demo model; `load` comes first."""
+        """The vocabulary of the demo model; call `load` first."""
         from logitkit_adapters.llama_cpp import vocabulary
 
         return vocabulary(self._llama)
@@ -72,12 +72,12 @@ class LlamaCppEngine:
         max_new_tokens: int,
         beams: int = 1,
         past_eos: bool = False,
-    ) -> Generation:
-        """Write the likeliest text after each prompt; see `Engine.generate`."""
+    ) -> DemoGeneration:
+        """Generate the most likely text after each prompt; see `Engine.generate`."""
         assert beams == 1
         clock = _Clock(processor)
         rows = [self._row(prompt, clock, max_new_tokens, past_eos) for prompt in prompts]
-        return Generation(
+        return DemoGeneration(
             texts=tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows),
             ids=tuple(map(tuple, rows)),
             steps=sum(map(len, rows)),
@@ -102,7 +102,7 @@ class LlamaCppEngine:
             raise ConfigurationError(
                 f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
             ) from error
-        # Where there is no text to continue, the model starts from its BOS.
+        # Without any text to continue, the model starts from its BOS.
         ids: list[int] = self._llama.tokenize(text) or [self._llama.token_bos()]
         if len(ids) + max_new_tokens > _POSITIONS:
             raise ConfigurationError(
@@ -113,10 +113,10 @@ class LlamaCppEngine:
 
 
 class _Clock:
-    """Takes the time of steps and of hooks.
+    """Measures the time of steps and hooks.
 
     Args:
-        processor: What the hooks apply, or None.
+        processor: The processor that the hooks apply, or None.
     """
 
     def __init__(self, processor: Processor[Any] | None) -> None:
@@ -125,7 +125,7 @@ class _Clock:
         self._processor = processor
 
     def timed(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Yield tokens; the first of them takes the prompt's time too, and does not count where there are others."""
+        """Yield tokens. The first one includes the time of the prompt, so it does not count if there are others."""
         start = thread_time()
         for count, token in enumerate(tokens):
             if count != 1:
@@ -136,7 +136,7 @@ class _Clock:
             yield token
 
     def list_of_hooks(self) -> Any:
-        """Return the processors that the engine calls, or None."""
+        """Return the list of hooks for the engine, or None."""
         if self._processor is None:
             return None
         import llama_cpp

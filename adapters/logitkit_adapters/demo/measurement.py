@@ -1,4 +1,4 @@
-"""What a constraint costs: its compilation, and each step of `generate` with it beside a bare one."""
+"""The cost of a constraint: its compilation, and a step of `generate` with and without it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from statistics import median
 from time import perf_counter, thread_time
 
 from logitkit import Limits, Vocabulary
-from logitkit_adapters.demo.cases import Case, Constraint
+from logitkit_adapters.demo.cases import Constraint, DemoCase
 from logitkit_adapters.demo.engine import Engine
 
 __all__ = ["StepCost", "compile_seconds", "step_cost"]
 
-# Slow machines and hard patterns get fewer runs, so that the demo stays short.
+# Slow machines and hard patterns get fewer runs, to keep the demo short.
 _COMPILATIONS, _COMPILE_BUDGET = 9, 1.0
 _compilations = count(1)
 _PAIRS, _PAIR_BUDGET = 7, 3.0
@@ -22,14 +22,14 @@ _PAIRS, _PAIR_BUDGET = 7, 3.0
 
 @dataclass(frozen=True)
 class StepCost:
-    """Seconds a step, as `Generation` has them: medians over runs of equal length, taken in turns.
+    """Seconds per step, as in `DemoGeneration`: medians over runs of equal length, with and without the constraint in turns.
 
     Args:
-        steps: Forward passes of each run.
+        steps: The number of forward passes of each run.
         bare: A step of `generate` without a processor.
         constrained: A step of `generate` with it.
-        hook: A call of its hook, which is part of that.
-        rows: Sequences that a step extends: prompts times beams.
+        hook: A call of its hook, included in the step.
+        rows: The number of sequences that a step extends: prompts times beams.
     """
 
     steps: int
@@ -40,20 +40,20 @@ class StepCost:
 
 
 def compile_seconds(constraint: Callable[[Vocabulary, Limits], Constraint], vocabulary: Vocabulary) -> float:
-    """Measure from a pattern, a list of options or a schema to its automaton over tokens.
+    """Measure the time from a pattern, a list of options or a schema to its automaton over tokens.
 
     Args:
-        constraint: Makes the constraint for a vocabulary within limits.
-        vocabulary: Its trie, which all constraints share, is made before.
+        constraint: Builds the constraint for a vocabulary, within limits.
+        vocabulary: The vocabulary. Its trie, which all constraints share, is built before the measurement.
 
     Returns:
-        Seconds of CPU time, the median of several compilations.
+        CPU seconds, the median of several compilations.
     """
     _ = vocabulary.trie
     defaults = Limits()
     times: list[float] = []
     while len(times) < _COMPILATIONS and (len(times) < 3 or sum(times) < _COMPILE_BUDGET):
-        # What was compiled is kept, for equal limits; these differ in a way that does not matter.
+        # Compiled automata are cached by their limits; these differ slightly, to compile each time.
         limits = Limits(states=defaults.states, work=defaults.work + next(_compilations))
         start = thread_time()
         constraint(vocabulary, limits)
@@ -61,14 +61,14 @@ def compile_seconds(constraint: Callable[[Vocabulary, Limits], Constraint], voca
     return median(times)
 
 
-def step_cost(engine: Engine, case: Case, constraint: Constraint, progress: Callable[[str], None]) -> StepCost:
-    """Measure a step of `generate` with a constraint beside one without.
+def step_cost(engine: Engine, case: DemoCase, constraint: Constraint, progress: Callable[[str], None]) -> StepCost:
+    """Measure a step of `generate` with a constraint and without.
 
     Args:
-        engine: A loaded one.
-        case: The prompts, the number of beams and of tokens.
-        constraint: What the case makes for the engine's vocabulary.
-        progress: Told which pair of runs begins.
+        engine: A loaded engine.
+        case: The case, which defines the prompts, beams and tokens.
+        constraint: The case's constraint for the engine's vocabulary.
+        progress: Called with a message at the start of each pair of runs.
 
     Returns:
         The medians.

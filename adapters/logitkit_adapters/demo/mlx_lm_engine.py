@@ -1,4 +1,4 @@
-"""mlx-lm in the demo."""
+"""mlx-lm, for the demo."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 from logitkit import Processor, Vocabulary
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import model_dir
-from logitkit_adapters.demo.engine import Generation
+from logitkit_adapters.demo.engine import DemoGeneration
 
-__all__ = ["MlxLmEngine"]
+__all__ = ["MlxLmDemo"]
 
 
-class MlxLmEngine:
-    r"""The demo model in `mlx_lm.generate_step`, one prompt after the other.
+class MlxLmDemo:
+    r"""The demo model in `mlx_lm.generate_step`, one prompt after another.
 
     Example:
-        >>> engine = MlxLmEngine()
+        >>> engine = MlxLmDemo()
         >>> engine.load().split()[0]
         'mlx-lm'
         >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
@@ -32,7 +32,7 @@ class MlxLmEngine:
     has_beams = False
 
     def available(self) -> str | None:
-        """Return None if mlx-lm can be imported, or else one line that says what to install."""
+        """Return None if mlx-lm can be imported, otherwise one line that says what to install."""
         try:
             importlib.import_module("logitkit_adapters.mlx_lm")
         except ImportError as error:
@@ -49,10 +49,10 @@ class MlxLmEngine:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The tokens of the demo model; `load` comes first."""
+        """The vocabulary of the demo model; call `load` first."""
         from logitkit_adapters.mlx_lm import vocabulary
 
-        return vocabulary(self._tokenizer)
+        return vocabulary(self._tokenizer, self._model)
 
     def generate(
         self,
@@ -62,8 +62,8 @@ class MlxLmEngine:
         max_new_tokens: int,
         beams: int = 1,
         past_eos: bool = False,
-    ) -> Generation:
-        """Write the likeliest text after each prompt; see `Engine.generate`."""
+    ) -> DemoGeneration:
+        """Generate the most likely text after each prompt; see `Engine.generate`."""
         assert beams == 1
         steps: list[float] = []
         hooks: list[float] = []
@@ -71,7 +71,7 @@ class MlxLmEngine:
             self._row(self._ids(prompt, max_new_tokens), _hooks(processor, hooks), steps, max_new_tokens, past_eos)
             for prompt in prompts
         ]
-        return Generation(
+        return DemoGeneration(
             texts=tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows),
             ids=tuple(map(tuple, rows)),
             steps=sum(map(len, rows)),
@@ -94,7 +94,7 @@ class MlxLmEngine:
                 row.append(int(token))
                 if token in self.vocabulary.eos_ids and not past_eos:
                     break
-        # The first took the prompt's time too.
+        # The first step includes the time of the prompt.
         steps += took[1:] or took
         return row
 
@@ -105,7 +105,7 @@ class MlxLmEngine:
             raise ConfigurationError(
                 f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
             ) from error
-        # Where there is no text to continue, the model starts from its BOS.
+        # Without any text to continue, the model starts from its BOS.
         ids: list[int] = self._tokenizer.encode(prompt) or [self._tokenizer.bos_token_id]
         most: int = self._model.args.max_position_embeddings
         if len(ids) + max_new_tokens > most:
@@ -117,7 +117,7 @@ class MlxLmEngine:
 
 
 def _hooks(processor: Processor[Any] | None, seconds: list[float]) -> list[Any]:
-    """Return what the engine calls: the hook, if any, between two that take its time."""
+    """Return the hooks for the engine: the processor's hook between two that measure its time."""
     if processor is None:
         return []
     import mlx.core as mx
@@ -125,7 +125,7 @@ def _hooks(processor: Processor[Any] | None, seconds: list[float]) -> list[Any]:
     from logitkit_adapters.mlx_lm import logits_processor
 
     def begin(tokens: Any, logits: Any) -> Any:
-        # Until now nothing of the step is computed; that is not the hook's doing.
+        # Forces the computation of the step so far, so that it is not counted as the hook's time.
         mx.eval(tokens, logits)
         seconds.append(-process_time())
         return logits

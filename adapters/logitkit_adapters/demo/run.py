@@ -1,4 +1,4 @@
-"""The demo: for each engine and case, text without and with the constraint, then what it costs."""
+"""The demo: for each engine and case, the text without and with the constraint, then the cost."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 import logitkit
 from logitkit import Context, Limits
-from logitkit_adapters.demo.cases import Case, Constraint
+from logitkit_adapters.demo.cases import Constraint, DemoCase
 from logitkit_adapters.demo.console import Console
-from logitkit_adapters.demo.engine import Engine, Generation
+from logitkit_adapters.demo.engine import DemoGeneration, Engine
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
 from logitkit_adapters.demo.table import WIDTH, Cell, columns, quoted, visible
 
@@ -20,25 +20,25 @@ __all__ = ["run_demo"]
 _TEXTS = (31, 32, 33)
 _COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
 _LEGEND = (
-    "Medians of CPU time. compile: what makes the automaton. bare step: one step of generate alone;",
-    "with it: with the constraint, for as many tokens, in turns; the hook: what logitkit takes of that.",
-    "Its time depends on rows and vocabulary, not on the model, which here is a very small one.",
+    "Medians of CPU time. compile: building the automaton. bare step: one step of generate alone;",
+    "with it: with the constraint, for as many tokens, in turns; the hook: logitkit's part of that.",
+    "The hook's time depends on rows and vocabulary, not on the model, which is very small here.",
 )
 
 
-def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console) -> bool:
-    """Show every case in every engine that can run it, on one thread.
+def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Console) -> bool:
+    """Run every case in every engine that supports it, on one thread.
 
     Args:
-        engines: Available ones.
-        cases: What to generate.
-        console: Where to write.
+        engines: The available engines.
+        cases: The cases to generate.
+        console: The output.
 
     Returns:
         Whether every constrained text is valid.
 
     Raises:
-        LogitkitError: A case cannot be compiled, or its prompts do not fit.
+        LogitkitError: A case cannot be compiled, or its prompts are too long.
     """
     valid = True
     with _one_thread():
@@ -65,7 +65,7 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[Case], console: Console)
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Measure the processor rather than the scheduler."""
+    """Use one thread, to measure the processor instead of the scheduler."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -74,15 +74,15 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _valid(case: Case, constraint: Constraint, held: Generation, row: int) -> bool:
-    """Whether a constrained text is whole and in the language, by the case's own check too."""
+def _valid(case: DemoCase, constraint: Constraint, held: DemoGeneration, row: int) -> bool:
+    """Whether a constrained text is complete and in the language, also by the case's own check."""
     return _in_language(constraint, held.ids[row]) and (case.check is None or case.check(held.texts[row]))
 
 
 def _in_language(constraint: Constraint, ids: Sequence[int]) -> bool:
-    """Whether token ids spell a text of the language and then end, as the automaton says.
+    """Whether token ids spell a text of the language and then end, according to the automaton.
 
-    This is how bare texts are judged: `re` might never come to an end on a text that nobody foresaw.
+    This judges unconstrained texts: on an unexpected text, `re` might never terminate.
     """
     context = Context.of([[]], vocabulary_size=constraint.vocabulary.size)
     state = constraint.advance(constraint.init_state(context), torch.tensor([list(ids)]))
@@ -97,10 +97,10 @@ def _head(release: str, engine: Engine, console: Console) -> list[str]:
 
 
 def _texts(
-    case: Case,
+    case: DemoCase,
     constraint: Constraint,
-    free: Generation,
-    held: Generation,
+    free: DemoGeneration,
+    held: DemoGeneration,
     judged: Sequence[bool],
     console: Console,
 ) -> list[str]:
@@ -125,7 +125,7 @@ def _judged(text: str, valid: bool, console: Console) -> Cell:
     return Cell(f"{console.good if valid else console.bad} {quoted(text)}", "good" if valid else "bad")
 
 
-def _cost(case: Case, compilation: float, cost: StepCost) -> list[Cell]:
+def _cost(case: DemoCase, compilation: float, cost: StepCost) -> list[Cell]:
     numbers = [
         f"{cost.rows}",
         f"{cost.steps}",

@@ -1,4 +1,4 @@
-"""Tables of plain text in fixed columns; text that is too wide goes on in the next line."""
+"""Plain-text tables with fixed columns; text that is too wide continues on the next line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GAP = 2
 
 
 class Cell(NamedTuple):
-    """Text in a column, a style for `Console.styled`, and whether it stands on the right."""
+    """The text of a cell, a style for `Console.styled`, and whether the text is right-aligned."""
 
     text: str
     style: str = ""
@@ -21,15 +21,15 @@ class Cell(NamedTuple):
 
 
 def columns(cells: Sequence[Cell], widths: Sequence[int], styled: Callable[[str, str], str]) -> list[str]:
-    """Set cells beside each other.
+    """Place cells side by side.
 
     Args:
-        cells: One for each column, of visible characters.
-        widths: Of the columns, in terminal cells; two blanks stand between columns.
-        styled: Returns a text in a style.
+        cells: One per column, of printable characters.
+        widths: The widths of the columns, in terminal cells; columns are two blanks apart.
+        styled: A function that returns a text in a style.
 
     Returns:
-        As many lines as the longest cell needs.
+        The number of lines that the longest cell needs.
 
     Example:
         >>> columns([Cell("one two"), Cell("3", right=True)], [4, 3], lambda text, style: text)
@@ -53,7 +53,7 @@ def columns(cells: Sequence[Cell], widths: Sequence[int], styled: Callable[[str,
 
 
 def quoted(text: str) -> str:
-    r"""Put text between quotation marks, its control characters and line ends escaped.
+    r"""Put text in quotation marks, with control characters and line ends escaped.
 
     Example:
         >>> print(quoted("a\n\x1b[31mb "))
@@ -63,12 +63,12 @@ def quoted(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Escape what a terminal would obey rather than show."""
+    """Escape characters that a terminal would interpret instead of showing."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def width(text: str) -> int:
-    """Return how many terminal cells a text takes.
+    """Return the number of terminal cells that a text takes.
 
     Example:
         >>> width("Zoë"), width("東京")
@@ -84,7 +84,7 @@ def _width_of(character: str) -> int:
 
 
 def _wrapped(text: str, size: int) -> list[str]:
-    """Cut text into lines, behind a blank where there is one far enough to the right."""
+    """Cut text into lines, after a blank if there is one far enough to the right."""
     lines = []
     while width(text) > size:
         end, used = 1, _width_of(text[0])

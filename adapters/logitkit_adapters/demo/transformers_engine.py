@@ -1,4 +1,4 @@
-"""transformers, on the CPU, in the demo."""
+"""transformers on the CPU, for the demo."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from torch import Tensor
 from logitkit import Processor, Vocabulary
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import model_dir
-from logitkit_adapters.demo.engine import Generation
+from logitkit_adapters.demo.engine import DemoGeneration
 
-__all__ = ["TransformersEngine"]
+__all__ = ["TransformersDemo"]
 
 
-class TransformersEngine:
+class TransformersDemo:
     r"""The demo model in `model.generate`.
 
     Example:
-        >>> engine = TransformersEngine()
+        >>> engine = TransformersDemo()
         >>> engine.load().split()[0]
         'transformers'
         >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
@@ -34,7 +34,7 @@ class TransformersEngine:
     has_beams = True
 
     def available(self) -> str | None:
-        """Return None if transformers can be imported, or else one line that says what to install."""
+        """Return None if transformers can be imported, otherwise one line that says what to install."""
         try:
             importlib.import_module("logitkit_adapters.transformers")
         except ImportError as error:
@@ -46,7 +46,7 @@ class TransformersEngine:
         import transformers
         from transformers.utils import logging
 
-        # A bar for 3 MB of weights would only disturb the demo's own progress.
+        # A progress bar for 3 MB of weights would only disturb the demo's own progress line.
         bar = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
@@ -61,10 +61,10 @@ class TransformersEngine:
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The tokens of the demo model; `load` comes first."""
+        """The vocabulary of the demo model; call `load` first."""
         from logitkit_adapters.transformers import vocabulary
 
-        return vocabulary(self._tokenizer)
+        return vocabulary(self._tokenizer, self._model)
 
     def generate(
         self,
@@ -74,11 +74,11 @@ class TransformersEngine:
         max_new_tokens: int,
         beams: int = 1,
         past_eos: bool = False,
-    ) -> Generation:
-        """Write the likeliest text after each prompt; see `Engine.generate`."""
+    ) -> DemoGeneration:
+        """Generate the most likely text after each prompt; see `Engine.generate`."""
         inputs = self._inputs(prompts, max_new_tokens)
         hooks = [] if processor is None else [_TimedHook(processor, inputs["attention_mask"])]
-        # The model never writes its BOS: with that for EOS, no text ends before the last token.
+        # The model never generates its BOS, so with BOS as EOS no text ends early.
         eos = self._tokenizer.bos_token_id if past_eos else self._tokenizer.eos_token_id
         starts: list[float] = []
         clock = self._model.register_forward_pre_hook(lambda *_: starts.append(thread_time()))
@@ -96,7 +96,7 @@ class TransformersEngine:
         end = thread_time()
         new = output[:, inputs["input_ids"].shape[1] :].tolist()
         rows = [row[: row.index(eos) + 1] if eos in row else row for row in new]
-        return Generation(
+        return DemoGeneration(
             texts=tuple(self._tokenizer.decode(row, skip_special_tokens=True) for row in rows),
             ids=tuple(map(tuple, rows)),
             steps=len(starts),
@@ -112,7 +112,7 @@ class TransformersEngine:
                 raise ConfigurationError(
                     f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
                 ) from error
-        # Where there is no text to continue, the model starts from its BOS.
+        # Without any text to continue, the model starts from its BOS.
         texts = [prompt or self._tokenizer.bos_token for prompt in prompts]
         inputs = self._tokenizer(texts, return_tensors="pt", padding=True, verbose=False)
         length, most = inputs["input_ids"].shape[1], self._model.config.max_position_embeddings
@@ -125,7 +125,7 @@ class TransformersEngine:
 
 
 class _TimedHook:
-    """A hook that takes the time of its calls."""
+    """A hook that measures the time of its calls."""
 
     def __init__(self, processor: Processor[Any], attention_mask: Tensor) -> None:
         from logitkit_adapters.transformers import logits_processor

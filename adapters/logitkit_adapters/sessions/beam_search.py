@@ -1,4 +1,4 @@
-"""Beam search over rows that are being written."""
+"""Beam search over rows being generated."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 from logitkit.sessions.token_choice import best_continuations, without_twins
-from logitkit_adapters.sessions.batches.protocol import BatchRun
+from logitkit_adapters.sessions.batch import BatchRun
 from logitkit_adapters.sessions.written_rows import WrittenRows
 
 __all__ = ["BeamSearch"]
 
 
 class Hypothesis(NamedTuple):
-    """A text that is complete, unless a better one takes its place.
+    """A complete text, kept unless a better one replaces it.
 
     Args:
-        score: Its weight, divided by a power of its length.
+        score: Its weight divided by a power of its length.
         weight: The sum of its log-probabilities.
-        row: The row that it is, or that it becomes by the token.
-        token: The last token, or -1 if it is there already.
+        row: The row of the text, or the row that it extends by the token.
+        token: The last token, or -1 if it is already part of the row.
     """
 
     score: float
@@ -32,20 +32,20 @@ class Hypothesis(NamedTuple):
 
 
 class BeamSearch:
-    """The search: of each prompt as many beams go on as are asked for, and as many complete texts are kept, the best ones.
+    """The search. For each prompt, the best `beams` beams continue, and the best `beams` complete texts are kept.
 
-    Rows are the beams of all prompts, and after them the complete texts. A prompt is done once the best beam has no better a
-    score than the worst of its complete texts.
+    The rows are the beams of all prompts, followed by the complete texts. A prompt is done when its best beam cannot score
+    better than the worst of its complete texts.
 
     Args:
-        rows: The rows that beams begin with.
-        run: Their run.
-        beams: Of each prompt.
-        length_penalty: The score of a text is the sum of its log-probabilities over this power of its length since the prompt, an
-            EOS counted.
+        rows: The rows that the beams start from.
+        run: The run of these rows.
+        beams: The number of beams per prompt.
+        length_penalty: The score of a text is the sum of its log-probabilities divided by this power of its length after the
+            prompt, including EOS.
 
-    Source: Wu and others, Google's Neural Machine Translation System, 2016, https://arxiv.org/abs/1609.08144, section 7; what
-    is kept and when it ends is as in transformers with `early_stopping=False`.
+    Source: Wu and others, Google's Neural Machine Translation System, 2016, https://arxiv.org/abs/1609.08144, section 7; the
+        kept texts and the end of the search are as in transformers with `early_stopping=False`.
     """
 
     def __init__(self, rows: WrittenRows, run: BatchRun, beams: int, length_penalty: float) -> None:
@@ -65,7 +65,7 @@ class BeamSearch:
         rows.weights = torch.cat([weights.masked_fill(rows.finished[: self._count], -torch.inf), weights[complete]])
 
     def step(self, logits: Tensor, is_last: bool) -> None:
-        """Let every beam grow by a token."""
+        """Extend every beam by a token."""
         rows, beams, count = self._rows, self._beams, self._count
         likelihood = logits.log_softmax(1)
         scores = rows.processed(likelihood)[:count]
@@ -99,7 +99,7 @@ class BeamSearch:
         self._close()
 
     def finish(self) -> None:
-        """Leave the complete texts alone, best first; a weight of -inf marks those for which there was no other text."""
+        """Keep only the complete texts, best first; a weight of -inf marks those for which there was no other text."""
         order: list[Hypothesis] = []
         for prompt, kept in enumerate(self._kept):
             first = kept[0].row if kept else prompt * self._beams
@@ -108,7 +108,7 @@ class BeamSearch:
         self._rows.weights = self._rows.weights.new_tensor([h.weight for h in order])
 
     def _grow(self, going: list[Hypothesis]) -> None:
-        """Make rows of the beams and the complete texts, each with its next token."""
+        """Replace the rows with the beams and the complete texts, each extended by its next token."""
         kept = [h for group in self._kept for h in group]
         self._take([h.row for h in (*going, *kept)])
         place = self._count
@@ -116,14 +116,14 @@ class BeamSearch:
             self._kept[prompt] = [h._replace(row=place + i, token=-1) for i, h in enumerate(group)]
             place += len(group)
         rows = self._rows
-        # What a beam draws depends on its place, whatever row it goes on from.
+        # The random stream of a beam depends on its rank, not on the row that it continues.
         streams = torch.nn.functional.pad(self._streams, (0, len(kept)))
         rows.context = replace(rows.context, stream_ids=streams)
         before, rows.weights = rows.weights, rows.weights.new_tensor([h.weight for h in (*going, *kept)])
         rows.append(torch.tensor([h.token for h in (*going, *kept)], device=rows.ids.device), before)
 
     def _close(self) -> None:
-        """Find the prompts whose beams can become no better than what they have."""
+        """Mark the prompts whose beams can no longer improve on their complete texts."""
         best = self._scores(self._rows.weights[: self._count], 0).reshape(-1, self._beams).amax(1).tolist()
         for prompt, kept in enumerate(self._kept):
             worst = kept[-1].score if len(kept) == self._beams else -torch.inf
@@ -132,7 +132,7 @@ class BeamSearch:
                 self._rows.ended[prompt * self._beams : (prompt + 1) * self._beams] = True
 
     def _scores(self, weights: Tensor, more: int, rows: Tensor | None = None) -> Tensor:
-        """Return weights over lengths; rows are those of the weights by default."""
+        """Return weights divided by lengths; the rows default to those of the weights."""
         lengths = self._rows.lengths - self._rows.prompt_lengths + more
         lengths = lengths[: len(weights)] if rows is None else lengths[rows]
         return weights / lengths.clamp(min=1).to(weights.dtype) ** self._penalty

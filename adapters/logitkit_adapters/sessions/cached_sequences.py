@@ -1,27 +1,30 @@
-"""The sequences that a session keeps cached, and what a prompt takes of them."""
+"""The cached sequences of a session, and their reuse for a prompt."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from logitkit.sessions.prefix_tree import Entry, PrefixTree
+from logitkit.sessions.prefix_tree import Entry, Match, PrefixTree
 from logitkit.sessions.reuse import Reuse, plan_reuse
-from logitkit_adapters.sessions.sequences import CachedSequence, SavedSequence, SequenceEngine
+from logitkit_adapters.sessions.ready_sequences import ReadySequences
+from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
 __all__ = ["Begun", "CachedSequences"]
 
-# Tokens of sequences, besides the last one, that are kept ready to go on from without a copy.
+# The number of tokens of sequences, besides the last one, that can be continued without a copy.
 READY = 4096
 
 
 @dataclass(frozen=True)
-class Kept:
+class CachedEntry:
     """A cache in the tree.
 
     Args:
         saved: The cache.
-        approximate: Whether positions in it were shifted, or computed from such, and a model of its depth minds.
+        approximate: Whether positions in it were shifted, or computed from shifted ones, in a model deep enough for that to
+            matter.
     """
 
     saved: SavedSequence
@@ -29,12 +32,12 @@ class Kept:
 
 
 class Begun(NamedTuple):
-    """A beginning of a prompt, out of what is cached.
+    """The cached beginning of a prompt.
 
     Args:
-        sequence: It holds that beginning.
-        reuse: Where it is from.
-        approximate: Whether it was cached for another beginning.
+        sequence: A sequence of that beginning.
+        reuse: The cached tokens that it comes from.
+        approximate: Whether it was computed after another beginning.
     """
 
     sequence: CachedSequence
@@ -43,43 +46,47 @@ class Begun(NamedTuple):
 
 
 class CachedSequences:
-    """Caches of several conversations, bounded by tokens.
+    """The caches of several conversations, limited in tokens.
 
     Args:
         engine: The model.
-        max_tokens: Most tokens that are kept; those that several have in common count once, and the least recently used go first.
+        max_tokens: The maximum number of cached tokens; shared prefixes count once, and the least recently used sequences are
+            evicted first. The beginning of a longer sequence is kept if its cache can be cut.
         rolling: Whether positions may be shifted.
     """
 
     def __init__(self, engine: SequenceEngine, max_tokens: int, rolling: bool) -> None:
         self._engine = engine
-        self._tree: PrefixTree[Kept] = PrefixTree(max_tokens)
+        self._max_tokens = max_tokens
+        self._tree: PrefixTree[CachedEntry] = PrefixTree(max_tokens)
         self._rolling = rolling
+        # Whether a cache can be cut to its first positions: a property of the model, so the same for all its caches.
+        self._are_cuttable = True
         self._last: tuple[int, ...] = ()
-        # Those that need not be copied to go on, by their tokens; the one that was kept last is the last.
-        self._live: dict[tuple[int, ...], CachedSequence] = {}
+        self._ready = ReadySequences(READY)
 
     @property
     def tokens(self) -> int:
-        """Tokens that are cached now."""
+        """The number of cached tokens."""
         return self._tree.tokens
 
     @property
     def position(self) -> int:
-        """Tokens of the sequence that was kept last; 0 if it has gone."""
-        return len(self._last) if self._tree.get(self._last) is not None else 0
+        """The number of tokens in the last cached sequence; 0 if it has been evicted."""
+        last = self._last
+        return len(last) if self._tree.get(last) is not None else 0
 
     def shared(self, prompt: list[int]) -> int:
-        """Return how many tokens a prompt begins with that are cached, the last one left out."""
-        return next((match.shared for match in self._tree.matches(prompt[:-1])), 0)
+        """Return how many tokens at the start of a prompt are cached, not counting its last token."""
+        return next((match.shared for match in self._candidates(prompt[:-1])), 0)
 
     def begin(self, prompt: list[int]) -> Begun:
-        """Return as much of a prompt as is cached, but for its last token."""
+        """Return the cached part of a prompt, except for its last token."""
         if self._rolling:
             rolled = self._roll(prompt)
             if rolled is not None:
                 return rolled
-        for entry, shared in self._tree.matches(prompt[:-1]):
+        for entry, shared in self._candidates(prompt[:-1]):
             sequence = self._resumed(entry, shared) or self._engine.restore(entry.value.saved, shared)
             if sequence is not None:
                 self._tree.touch(entry)
@@ -87,63 +94,66 @@ class CachedSequences:
         return Begun(self._engine.new(), Reuse(0, 0, list(prompt)), False)
 
     def keep(self, sequence: CachedSequence, approximate: bool) -> None:
-        """Keep a sequence as the last one, in place of those that it goes on from."""
-        saved, tokens = sequence.save(), sequence.tokens
-        self._live.pop(tokens, None)
-        if saved is None:
+        """Cache a sequence as the last one; it replaces the sequences that it extends."""
+        saved = sequence.save() if self._fits(sequence) else None
+        self._last = tokens = sequence.tokens
+        self._ready.drop(tokens)
+        if saved is None or not tokens:
             return
+        self._are_cuttable = saved.is_cuttable
         if saved.is_cuttable:
-            for entry in self._beginnings(tokens):
-                if entry.value.approximate == approximate:
-                    self._tree.discard(entry.tokens)
-        self._tree.put(tokens, Kept(saved, approximate))
-        self._last = tokens
-        self._hold_ready(sequence)
+            for entry, shared in self._tree.beginnings(tokens):
+                if shared < len(tokens) and entry.value.approximate == approximate:
+                    self._discard(entry.tokens)
+        for entry in self._tree.put(tokens, CachedEntry(saved, approximate)):
+            self._ready.drop(entry.tokens)
+        if self._engine.resumes:
+            self._ready.hold(sequence)
 
     def rewind(self, length: int) -> None:
-        """Keep the first tokens only of the sequence that was kept last; none if its cache cannot be cut."""
+        """Cut the last cached sequence to its first tokens, or remove it if its cache cannot be cut."""
         entry = self._tree.get(self._last)
         if entry is None or length == len(self._last):
             return
         kept = entry.value
         sequence = self._engine.restore(kept.saved, length)
         saved = None if sequence is None else sequence.save()
-        self._tree.discard(self._last)
-        self._live.pop(self._last, None)
+        self._discard(self._last)
         self._last = self._last[:length]
         if saved is not None:
-            self._tree.put(self._last, Kept(saved, kept.approximate))
+            self._tree.put(self._last, CachedEntry(saved, kept.approximate))
 
     def clear(self) -> None:
-        """Let all go; what the engine itself holds of it too, if it is not what it seems."""
+        """Remove all sequences, and also what the engine itself may mistake for the cache of some tokens."""
         if any(entry.value.approximate for entry in self._tree.entries()):
             self._engine.forget()
         self._tree.clear()
         self._last = ()
-        self._live.clear()
+        self._ready.clear()
 
-    def _hold_ready(self, sequence: CachedSequence) -> None:
-        """Keep a sequence to go on from, and of those before it, the last ones, as many as there is room for."""
-        if self._engine.resumes:
-            self._live[sequence.tokens] = sequence
-        room = READY
-        for tokens in reversed([*self._live]):
-            if tokens != self._last:
-                room -= len(tokens)
-            if room < 0 or self._tree.get(tokens) is None:
-                del self._live[tokens]
+    def _fits(self, sequence: CachedSequence) -> bool:
+        """Cut a sequence that is too long to cache; return False if its cache cannot be cut, or nothing may be cached."""
+        return sequence.length <= self._max_tokens or (self._max_tokens > 0 and sequence.trim(self._max_tokens))
 
-    def _resumed(self, entry: Entry[Kept], length: int) -> CachedSequence | None:
-        """Return the first tokens of a sequence that is ready: nothing is copied then."""
+    def _candidates(self, tokens: list[int]) -> Iterable[Match[CachedEntry]]:
+        """Return the caches that a prompt can continue, the most useful first."""
+        return self._tree.matches(tokens) if self._are_cuttable else self._tree.beginnings(tokens)
+
+    def _discard(self, tokens: tuple[int, ...]) -> None:
+        self._tree.discard(tokens)
+        self._ready.drop(tokens)
+
+    def _resumed(self, entry: Entry[CachedEntry], length: int) -> CachedSequence | None:
+        """Return the first tokens of a sequence that is ready for use, without a copy."""
         if length < len(entry.tokens) and entry.tokens != self._last:
-            # Another conversation that begins alike: its own may go on yet.
+            # The ready sequence may belong to another conversation with the same beginning, which may still continue.
             return None
-        # What it will have become if something is raised, nobody knows.
-        sequence = self._live.pop(entry.tokens, None)
+        # If this raises, the state of the sequence is unknown.
+        sequence = self._ready.take(entry.tokens)
         return None if sequence is None else self._engine.resume(sequence, length)
 
     def _roll(self, prompt: list[int]) -> Begun | None:
-        """Return a beginning whose positions were shifted, if that is more than the common prefix."""
+        """Return a beginning with shifted positions, if it is longer than the common prefix."""
         plans = [(plan_reuse(entry.tokens, prompt, rolling=True), entry) for entry in self._tree.entries()]
         plan, entry = max(plans, key=lambda found: found[0].length, default=(Reuse(0, 0, prompt), None))
         if entry is None or plan.start == 0 or plan.length <= self.shared(prompt):
@@ -153,6 +163,3 @@ class CachedSequences:
             return None
         self._tree.touch(entry)
         return Begun(sequence, plan, entry.value.approximate or self._engine.layers > 1)
-
-    def _beginnings(self, tokens: tuple[int, ...]) -> list[Entry[Kept]]:
-        return [entry for entry, shared in self._tree.matches(tokens) if shared == len(entry.tokens) < len(tokens)]

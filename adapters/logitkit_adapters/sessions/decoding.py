@@ -1,4 +1,4 @@
-"""Writing: greedily, by drawing, or by beams, with a processor at every step."""
+"""Generation: greedy, sampled or by beam search, with a processor at every step."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from logitkit.sessions.sequence_parts import Piece, Weights, put_together, weights_of
+from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit_adapters.sessions.batches.protocol import BatchEngine, BatchRun
+from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
 from logitkit_adapters.sessions.beam_search import BeamSearch
 from logitkit_adapters.sessions.written_rows import Decoding, WrittenRows
 
@@ -17,14 +17,14 @@ __all__ = ["write"]
 
 
 def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
-    """Return the state with up to `steps` more tokens a row.
+    """Return the state with up to `steps` more tokens per row.
 
     Args:
         engine: The model.
-        state: Its pads are on the left only, and its last column is not cached.
-        how: How tokens are chosen.
-        steps: At least 1.
-        samples: How many rows each row of the state becomes.
+        state: The state to continue; padding is on the left only, and the last column is not cached.
+        how: The decoding options.
+        steps: The maximum number of steps, at least 1.
+        samples: The number of rows that each row of the state becomes.
     """
     if engine.one_by_one and not how.beams:
         return _row_by_row(engine, state, how, steps, samples)
@@ -43,19 +43,19 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
 
 
 def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
-    """Write one row after the other, where an engine would have to swap their caches at every token."""
+    """Generate row after row, because the engine would have to swap caches at every token otherwise."""
     written: WrittenRows | None = None
     parts, caches = list[WrittenRows](), []
     for row, tokens in enumerate(state.rows):
         weights = Weights(*(w.reshape(-1)[row].reshape(1, 1) for w in weights_of(state)))
-        run = engine.run(put_together(state, [Piece(row, len(tokens))], weights))
+        run = engine.run(put_together(state, [RowPiece(row, len(tokens))], weights))
         logits = run.start()
         if written is None:
             written = WrittenRows(how, _repeated(state, samples), logits.shape[1], steps)
         run.select(torch.zeros(samples, dtype=torch.int64))
         for sample in range(samples):
             part, one = written.only(row * samples + sample), run.only(sample)
-            # A processor may overwrite what it is given, and the next sample begins with the same.
+            # A copy, because a processor may overwrite its logits, and the next sample starts from the same.
             _grow(part, one, logits.clone(), steps)
             parts.append(part)
             caches += one.cache()
@@ -74,7 +74,7 @@ def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
 
 
 def _search(search: BeamSearch, rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
-    # Rows that are complete already have come behind the others.
+    # Rows that were already complete have been moved after the others.
     logits = torch.nn.functional.pad(logits, (0, 0, 0, len(rows.ids) - len(logits)))
     for step in range(steps):
         if bool(rows.ended.all()):

@@ -1,4 +1,4 @@
-"""What a session has generated, and what that took."""
+"""The output of a session, and the work that it took."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ class GeneratedRow:
     """The output of one prompt.
 
     Args:
-        token_ids: The new tokens; EOS is the last if it came.
-        text: Their text, without special tokens; "" where the session has no tokenizer.
-        reuse: Which cached tokens stood for the beginning of the prompt, and the tokens that were left to do.
-        prompt_tokens: Tokens of the prompt.
-        positions_fed: Positions that ran through the model.
-        forward_passes: In how many passes.
-        forced_tokens: New tokens that the processor left no alternative to, and that had no pass of their own.
-        approximate: Whether cached positions were used that a model of several layers would have computed otherwise.
+        token_ids: The new tokens, including a final EOS.
+        text: The text that they add to the prompt, without special tokens and without an incomplete character at the end; "" if
+            the session has no tokenizer.
+        reuse: The cached tokens that replaced the beginning of the prompt, and the remaining tokens.
+        prompt_tokens: The number of tokens in the prompt.
+        positions_fed: The number of positions that ran through the model.
+        forward_passes: The number of forward passes.
+        forced_tokens: The number of new tokens that had no legal alternative, and so needed no separate forward pass.
+        approximate: Whether the model used cached positions that it would have computed differently without the cache.
     """
 
     token_ids: list[int]
@@ -35,26 +36,26 @@ class GeneratedRow:
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens of the prompt that were cached."""
+        """The number of prompt tokens that were cached."""
         return self.reuse.length
 
     @property
     def positions_saved(self) -> int:
-        """Positions that the prompt alone would have fed besides: of a new text, all but the last token are fed."""
-        return self.prompt_tokens + len(self.token_ids) - 1 - self.positions_fed
+        """The number of positions saved: without the cache, the prompt and all new tokens but the last would be fed."""
+        return max(self.prompt_tokens + len(self.token_ids) - 1, 0) - self.positions_fed
 
     @property
     def forward_passes_saved(self) -> int:
-        """Passes that the prompt alone would have taken besides: one for each new token."""
+        """The number of forward passes saved, compared with one for each new token."""
         return len(self.token_ids) - self.forward_passes
 
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The outputs of one call, a row for each prompt.
+    """The outputs of one call, one row per prompt.
 
     Args:
-        rows: In the order of the prompts.
+        rows: The rows, in the order of the prompts.
     """
 
     rows: tuple[GeneratedRow, ...]
@@ -76,27 +77,27 @@ class Generated:
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens of the prompts that were cached, of all rows."""
+        """The number of prompt tokens that were cached, in all rows."""
         return sum(row.cached_tokens for row in self.rows)
 
     @property
     def positions_fed(self) -> int:
-        """Positions that ran through the model, of all rows."""
+        """The number of positions that ran through the model, in all rows."""
         return sum(row.positions_fed for row in self.rows)
 
     @property
     def forward_passes(self) -> int:
-        """Passes through the model, of all rows."""
+        """The number of forward passes, for all rows."""
         return sum(row.forward_passes for row in self.rows)
 
     @property
     def positions_saved(self) -> int:
-        """Positions that the prompts alone would have fed besides."""
+        """The number of positions saved by the cache, in all rows."""
         return sum(row.positions_saved for row in self.rows)
 
     @property
     def forward_passes_saved(self) -> int:
-        """Passes that the prompts alone would have taken besides."""
+        """The number of forward passes saved, for all rows."""
         return sum(row.forward_passes_saved for row in self.rows)
 
     @property

@@ -1,4 +1,4 @@
-"""Writing one row: what is forced at once, and else a token a pass."""
+"""Generation of one row: forced tokens all at once, other tokens one per forward pass."""
 
 from __future__ import annotations
 
@@ -9,40 +9,44 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.processor import Processor, Stateless, process_checked
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.protocol.checked_calls import advance_checked, init_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor, Stateless
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
-from logitkit_adapters.sessions.sequences import CachedSequence, SequenceEngine
+from logitkit_adapters.sessions.sequence import CachedSequence, SequenceEngine
 
 __all__ = ["RowWriter"]
 
 
 @dataclass(frozen=True)
 class RowWriter:
-    """How one row goes on.
+    """The options of one row.
 
     Args:
         engine: The model.
-        processor: What to apply to the logits, if anything; it sees the whole prompt, cached or not.
+        processor: The processor to apply to the logits, if any; it sees the whole prompt, cached or not.
+        ends: The ids that end the row.
         prompt: The tokens of the prompt.
-        max_new_tokens: Most new tokens, at least 1.
-        seed: Of what is drawn; None: the likeliest token.
-        stream: Which stream of random numbers the row draws from.
+        max_new_tokens: The maximum number of new tokens, at least 1.
+        seed: The seed of sampling; None: greedy.
+        stream: The random stream of the row.
     """
 
     engine: SequenceEngine
     processor: Processor[Any] | None
+    ends: frozenset[int]
     prompt: list[int]
     max_new_tokens: int
     seed: int | None
     stream: int
 
     def write(self, sequence: CachedSequence) -> tuple[list[int], int]:
-        """Return the new tokens, and how many of them were forced.
+        """Return the new tokens, and the number of forced tokens among them.
 
         Args:
-            sequence: It holds a beginning of the prompt that is shorter than the prompt.
+            sequence: A sequence of the beginning of the prompt, shorter than the prompt.
         """
         pending = self.prompt[sequence.length :]
         new: list[int] = []
@@ -50,7 +54,7 @@ class RowWriter:
         run = _Processing(self)
         while True:
             known = run.forced(self.max_new_tokens - len(new))
-            end = next((at for at, token in enumerate(known, 1) if token in self.engine.eos_ids), None)
+            end = next((at for at, token in enumerate(known, 1) if token in self.ends), None)
             known = known[:end]
             new += known
             forced += len(known)
@@ -58,20 +62,20 @@ class RowWriter:
                 return new, forced
             logits = sequence.feed([*pending, *known])
             new.append(run.choose(logits, known))
-            if new[-1] in self.engine.eos_ids or len(new) == self.max_new_tokens:
+            if new[-1] in self.ends or len(new) == self.max_new_tokens:
                 return new, forced
             pending = new[-1:]
             run.commit(pending)
 
 
 class _Processing:
-    """A processor's state along one row, and the choice of its tokens."""
+    """The processor's state along one row, and the choice of tokens."""
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer = writer
         self._processor = writer.processor
         self._tokens: list[int] = []
-        # That of the prompt; `_now` is for the tokens behind it too.
+        # The context of the prompt; `_now` adds the tokens after it.
         self._context: Context | None = None
         self._state: Any = None
         engine = writer.engine
@@ -80,7 +84,7 @@ class _Processing:
             self._begin(engine.vocabulary_size, engine.device)
 
     def forced(self, limit: int) -> list[int]:
-        """Return what comes next without an alternative."""
+        """Return the next tokens as long as there is no alternative."""
         if not self._may_force:
             return []
         assert self._processor is not None
@@ -88,15 +92,15 @@ class _Processing:
         return forced_run(self._processor, self._state, context=self._now(self._context), limit=limit)
 
     def choose(self, logits: Tensor, known: list[int]) -> int:
-        """Return the next token behind some that are known, of logits [V]."""
+        """Return the token after the known ones, from logits [V]."""
         self.commit(known)
         writer = self._writer
         if self._processor is not None:
             context, columns, device = self._context, logits.shape[0], logits.device
             if context is None or context.vocabulary_size != columns or context.device != device:
                 context = self._begin(columns, device)
-            self._state, processed = process_checked(self._processor, self._state, logits[None], self._now(context))
-            logits = processed
+            ends = sorted(writer.engine.eos_ids)
+            logits = process_for_engine(self._processor, self._state, logits[None], self._now(context), ends)
         if writer.seed is None:
             return writer.engine.greedy(logits)
         length = len(writer.prompt) + len(self._tokens)
@@ -104,33 +108,33 @@ class _Processing:
         return int(drawn_tokens(logits.reshape(1, -1), writer.seed, stream, position))
 
     def commit(self, tokens: list[int]) -> None:
-        """Tell the processor of tokens that were chosen."""
+        """Advance the processor by the chosen tokens."""
         self._tokens += tokens
         if self._context is not None and tokens:
             self._advance(self._context, tokens)
 
     def _begin(self, columns: int, device: torch.device) -> Context:
-        """Make the state of the prompt and the tokens so far, for logits of some columns and device."""
+        """Initialise the state with the prompt and the tokens so far, for logits of the given width and device."""
         writer = self._writer
         assert self._processor is not None
         most = len(writer.prompt) + writer.max_new_tokens
         context = Context.of([writer.prompt], columns, device, max_length=most)
-        # The first row has the first stream anyway.
+        # Without stream ids, the first row has the first stream.
         self._context = (
             replace(context, stream_ids=torch.tensor([writer.stream], device=device)) if writer.stream else context
         )
-        self._state = self._processor.init_state(self._context)
+        self._state = init_checked(self._processor, self._context)
         self._advance(self._context, self._tokens)
         return self._context
 
     def _advance(self, context: Context, tokens: list[int]) -> None:
         assert self._processor is not None
-        # A function remembers nothing.
+        # A `Stateless` function has no state to advance.
         if tokens and not isinstance(self._processor, Stateless):
-            # By way of numpy, which makes arrays of lists several times as fast as torch does.
+            # Through numpy, which converts lists several times as fast as torch.
             ids = torch.from_numpy(np.array([tokens], np.int64)).to(context.device)
-            self._state = self._processor.advance(self._state, ids)
+            self._state = advance_checked(self._processor, self._state, ids)
 
     def _now(self, context: Context) -> Context:
-        """Return the context with the length of the row as it is now."""
+        """Return the context at the current length of the row."""
         return context.at(context.prompt_lengths + len(self._tokens)) if self._tokens else context

@@ -1,20 +1,24 @@
-"""Independent calls that reuse what they share."""
+"""Sessions: independent calls that reuse each other's cached prefixes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
 
-from logitkit.integers import checked_integer
-from logitkit.processor import Processor
+from logitkit.composition.engine_ends import check_ends, vocabulary_ends
+from logitkit.parameters.integers import checked_integer
+from logitkit.protocol.processor import Processor
+from logitkit.sessions.reuse import Reuse
+from logitkit.sessions.text_continuation import added_text
+from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.cached_sequences import CachedSequences
+from logitkit_adapters.sessions.engines import engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
-from logitkit_adapters.sessions.prompts import read_prompts
+from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 from logitkit_adapters.sessions.row_writer import RowWriter
-from logitkit_adapters.sessions.sequences import engine_of
 from logitkit_adapters.sessions.session_arguments import (
     MOST,
     check_open,
@@ -26,38 +30,44 @@ from logitkit_adapters.sessions.session_arguments import (
 
 __all__ = ["Session"]
 
-# Tokens that are kept where nothing else is said: some conversations of a few thousand.
+# The default limit of cached tokens: several conversations of a few thousand.
 KEPT = 32_768
 
 
 class Session:
-    r"""Calls of `generate` that are each as if they were alone, but reuse what earlier ones have computed.
+    r"""Independent calls of `generate` that reuse what earlier ones have computed.
 
-    A prompt that begins as an earlier one, with its output, did is fed from where it differs on; of several conversations each
-    finds its own. A cache that cannot be cut (of a sliding window, quantised) is gone on from where it can, or else computed
-    anew: what comes out does not depend on it.
+    If a prompt starts with the same tokens as an earlier prompt and its output, only the rest is fed to the model; this works
+    for several conversations at once. A cache that cannot be cut (sliding window, quantised) is reused as far as possible and
+    otherwise recomputed, so the output does not depend on it.
+
+    Several threads may share a session: each call waits for the one before. In mlx-lm and llama.cpp, where only one thread at a
+    time may run a model, it waits for all sessions and generators of that model.
 
     Args:
-        model: A decoder-only language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`. While the session
-            lives, other uses of the model do no harm to it.
-        tokenizer: Its tokenizer, for prompts that are texts; llama.cpp has its own.
-        processor: What is applied to the logits of every call that names none of its own.
-        max_length: Most tokens of a prompt and its output; None: as many as the model or its context has positions.
-        max_cached_tokens: Most tokens that are kept cached between calls, those that conversations share counted once; the
-            least recently used go first. None: 32,768, or `max_length` where that is given and more. In transformers and
-            mlx-lm the last sequence and up to 4,096 tokens of others are held a second time, to go on without a copy.
-        rolling: Whether a prompt may reuse cached tokens whose head it has dropped, by shifting their positions. What deeper
-            layers saw of the head stays in them: a model of more than one layer may say something else then, and the result
-            is flagged `approximate`.
-        make_cache: Makes the empty cache of one sequence in transformers or mlx-lm, where the default is not wanted.
+        model: A decoder-only language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`. Other code may use the
+            model while the session exists.
+        tokenizer: Its tokenizer, for prompts given as text; llama.cpp has its own.
+        processor: The processor for the logits of every call that is not given another.
+        max_length: The maximum number of tokens of a prompt and its output; None: the number of positions of the model or its
+            context.
+        max_cached_tokens: The maximum number of tokens cached between calls; shared prefixes count once. The least recently
+            used sequences are evicted first; of a longer conversation, the beginning is kept. None: 32,768, or `max_length` if
+            that is given and larger. In transformers and mlx-lm, the last sequence and up to 4,096 tokens of others are stored
+            twice, so that they can continue without a copy.
+        rolling: Whether a prompt may reuse cached tokens whose head it has dropped, by shifting their positions. In deeper
+            layers they still contain information about the head, so a model with more than one layer may give another output.
+            The result is then flagged `approximate`.
+        make_cache: Returns the empty cache of one sequence in transformers or mlx-lm, to replace the default.
 
     Raises:
-        ConfigurationError: The model is of no known engine, an argument is not allowed, or with `rolling` the positions cannot be
-            shifted, as learned ones cannot.
+        ConfigurationError: The model does not belong to a supported engine, an argument is not allowed, or with `rolling` the
+            positions cannot be shifted, for example because they are learned.
 
     Example:
         >>> from transformers import AutoModelForCausalLM, AutoTokenizer
         >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.transformers import Session
         >>> model = AutoModelForCausalLM.from_pretrained(model_dir())
         >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
         >>> with Session(model, tokenizer, max_length=256) as session:
@@ -80,6 +90,7 @@ class Session:
     ) -> None:
         self._engine = engine_of(model, tokenizer, make_cache)
         self.processor = checked_processor(processor)
+        check_ends(self.processor, self._engine.eos_ids)
         self.max_length = self._engine.max_length
         if max_length is not None:
             self.max_length = checked_integer("max_length", max_length, 1, self._engine.max_length or MOST)
@@ -100,31 +111,34 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of all that is cached; a closed session generates no more."""
-        self._cached.clear()
-        self._closed = True
+        """Release all caches; a closed session can no longer generate."""
+        with self._engine.lock:
+            self._cached.clear()
+            self._closed = True
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens that are cached now, those that conversations share counted once."""
+        """The number of cached tokens; shared prefixes count once."""
         return self._cached.tokens
 
     @property
     def position(self) -> int:
-        """Cached tokens of the sequence that was generated last.
+        """The number of cached tokens of the last generated sequence.
 
-        Set it to a lower number to let go of those behind; where the cache cannot be cut, all go.
+        Set it to a lower number to drop the tokens after it; if the cache cannot be cut, all are dropped.
         """
         return self._cached.position
 
     @position.setter
     def position(self, position: int) -> None:
-        self._cached.rewind(checked_position(position, self._cached.position))
+        with self._engine.lock:
+            self._cached.rewind(checked_position(position, self._cached.position))
 
     def generate(
         self,
-        prompt: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]] | Tensor,
+        prompt: Prompt,
         *,
+        attention_mask: Tensor | None = None,
         max_new_tokens: int | None = None,
         processor: Processor[Any] | None = None,
         seed: int | None = None,
@@ -132,40 +146,51 @@ class Session:
         """Continue one prompt or several.
 
         Args:
-            prompt: A text, a list of token ids, or several of either, without pads. Rows of several may come in any order: each
-                finds what is cached of it by its tokens. They run one after another; see `continuous` for rows that run together.
-            max_new_tokens: Most new tokens of each row; it ends before if EOS comes. None: up to `max_length`.
-            processor: What is applied to the logits, with the whole prompt as its history, whatever was cached of that. None:
-                the session's.
-            seed: Draw each token by its probability, from a stream of random numbers of this seed and the row's number; None:
-                take the likeliest. To draw as with temperature 0.7, put `logitkit.Temperature(0.7)` into the processor.
+            prompt: A text, a list of token ids, a tensor or array of them [P] or [B, P], the output of a tokenizer, or a chat:
+                a list of `{"role": ..., "content": ...}`, to which the tokenizer's chat template is applied. Or a list of
+                texts, of lists of token ids, or of chats. Several prompts run one after another, and each finds its cached
+                prefix by its tokens, so their order does not matter; see `continuous` for rows that run together.
+            attention_mask: 1 for a token and 0 for padding, in the shape of the token ids. None: the mask of the prompt, or no
+                padding. A row that contains only padding has ended, and gets no tokens.
+            max_new_tokens: The maximum number of new tokens per row; a row ends earlier at EOS. None: up to `max_length`.
+            processor: The processor for the logits. Its history is the whole prompt, whether or not that was cached. None: the
+                session's processor.
+            seed: Sample each token by its probability, with this seed and the row's index as random stream; None: greedy. To
+                sample with temperature 0.7, include `logitkit.Temperature(0.7)` in the processor.
 
         Returns:
-            A row for each prompt.
+            One row per prompt.
 
         Raises:
-            ConfigurationError: A prompt has no tokens, a prompt and its new tokens are more than `max_length`, or another
-                argument is not allowed. Nothing was fed then.
-            Exception: What the processor or the engine raises. The session can be used on, and still has what it had cached.
+            ConfigurationError: A prompt has another type or no tokens, a prompt and its new tokens exceed `max_length`, or
+                another argument is not allowed. Nothing has been fed to the model then.
+            Exception: Any exception of the processor or the engine. The session remains usable and keeps its cache.
         """
-        check_open(self._closed)
         used = self.processor if processor is None else checked_processor(processor)
+        check_ends(used, self._engine.eos_ids)
         seed = checked_seed(seed)
-        prompts = read_prompts(prompt, self._engine.encode if self._engine.has_text else None)
-        counts = [checked_new_tokens(tokens, max_new_tokens, self.max_length, self._shared) for tokens in prompts]
-        writers = [
-            RowWriter(self._engine, used, tokens, count, seed, row)
-            for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True))
-        ]
-        return Generated(tuple(map(self._row, writers)))
+        encode = self._engine.encode if self._engine.has_text else None
+        prompts = read_prompts(prompt, encode, self._engine.tokenizer, attention_mask)
+        ends = self._engine.eos_ids | vocabulary_ends(used)
+        with self._engine.lock:
+            check_open(self._closed)
+            counts = [checked_new_tokens(tokens, max_new_tokens, self.max_length, self._shared) for tokens in prompts]
+            writers = [
+                RowWriter(self._engine, used, ends, tokens, count, seed, row)
+                for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True))
+            ]
+            return Generated(tuple(map(self._row, writers)))
 
     def _row(self, writer: RowWriter) -> GeneratedRow:
+        if not writer.prompt:
+            # Only padding: the row has ended.
+            return GeneratedRow([], "", Reuse(0, 0, []), prompt_tokens=0, positions_fed=0, forward_passes=0)
         sequence, reuse, approximate = self._cached.begin(writer.prompt)
         new, forced = writer.write(sequence)
         self._cached.keep(sequence, approximate)
         return GeneratedRow(
             token_ids=new,
-            text=self._engine.decode(new) if self._engine.has_text else "",
+            text=self._text(writer, new),
             reuse=reuse,
             prompt_tokens=len(writer.prompt),
             positions_fed=sequence.positions_fed,
@@ -173,6 +198,12 @@ class Session:
             forced_tokens=forced,
             approximate=approximate,
         )
+
+    def _text(self, writer: RowWriter, new: list[int]) -> str:
+        if not self._engine.has_text:
+            return ""
+        written = new[:-1] if new and new[-1] in writer.ends else new
+        return added_text(writer.prompt, written, TextTokenizer(self._engine.tokenizer))
 
     def _shared(self, prompt: list[int]) -> tuple[int, str]:
         return self._cached.shared(prompt), "cached tokens"

@@ -1,4 +1,4 @@
-"""What the sessions of all engines are given, checked alike."""
+"""Checks of the arguments of a session, the same for all engines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from logitkit.errors import ConfigurationError
-from logitkit.integers import checked_integer
-from logitkit.processor import is_processor
+from logitkit.parameters.integers import checked_integer
+from logitkit.protocol.processor import check_is_processor
 
 __all__ = ["MOST", "check_open", "checked_new_tokens", "checked_position", "checked_processor", "checked_seed"]
 
@@ -26,50 +26,48 @@ def checked_processor(processor: P, note: str = "") -> P:
     """Return a processor, or None.
 
     Args:
-        processor: What is given for one.
-        note: What is allowed besides, for an error.
+        processor: The value to check.
+        note: A remark on other allowed values, for the error.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value has another type.
     """
-    if processor is not None and not is_processor(processor):
-        raise ConfigurationError(
-            f"processor is {processor!r}; give a processor, such as logitkit.Regex(...){note and f', {note}'}"
-        )
+    if processor is not None:
+        check_is_processor(processor, note=note)
     return processor
 
 
 def checked_seed(seed: int | None) -> int | None:
-    """Return a seed, or None where the likeliest tokens are taken.
+    """Return a seed, or None for greedy decoding.
 
     Raises:
-        ConfigurationError: It is no integer of 63 bits.
+        ConfigurationError: The seed is not a 63-bit integer.
     """
     return None if seed is None else checked_integer("seed", seed, 0, 2**63 - 1)
 
 
 def checked_position(position: int, here: int) -> int:
-    """Return a position to set a session back to.
+    """Return a position to rewind a session to.
 
     Raises:
-        ConfigurationError: It is not one from 0 to here.
+        ConfigurationError: It is not an integer from 0 to the current position.
     """
-    return checked_integer("position", position, 0, here, "; a session can be set back only")
+    return checked_integer("position", position, 0, here, "; a session can only be rewound")
 
 
 def checked_new_tokens(
     prompt: list[int], asked: int | None, limit: int | None, prefix: Callable[[list[int]], tuple[int, str]]
 ) -> int:
-    """Return how many tokens may come to a prompt.
+    """Return the maximum number of tokens to add to a prompt.
 
     Args:
-        prompt: Its tokens.
-        asked: How many are asked for; None: as many as there is room for.
-        limit: Most tokens of prompt and output, if there is a limit.
-        prefix: Returns how many tokens a prompt begins with that are there already, and what they are, for an error.
+        prompt: The tokens of the prompt.
+        asked: The requested number; None: as many as the limit allows.
+        limit: The maximum number of tokens of prompt and output, if there is one.
+        prefix: Returns how many tokens of the prompt already exist, and a description of them, for the error.
 
     Raises:
-        ConfigurationError: They are more than the limit, there is none, or `asked` is no number of tokens.
+        ConfigurationError: The tokens exceed the limit, there is no limit, or `asked` is not a number of tokens.
     """
     if asked is None:
         if limit is None:

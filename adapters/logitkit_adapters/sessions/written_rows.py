@@ -1,4 +1,4 @@
-"""Rows while they are being written: the choice of tokens, and the processor's state."""
+"""Rows being generated: the choice of tokens, and the processor's state."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logitkit.context import Context, select_context
-from logitkit.processor import Processor, process_checked
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.context import Context, select_context
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.state import concatenate, select
 from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.token_choice import drawn_tokens
-from logitkit.state import concatenate, select
 
 __all__ = ["Decoding", "WrittenRows"]
 
@@ -24,16 +26,16 @@ FIELDS = ("ids", "masks", "lengths", "prompt_lengths", "seams", "finished", "end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """How tokens are chosen, and when a row ends.
+    """The decoding options: how tokens are chosen, and when a row ends.
 
     Args:
-        processor: What is applied to the logits, if anything.
+        processor: The processor for the logits, if any.
         beams: Whether the samples of a prompt are its beams.
-        length_penalty: The power of a text's length that its weight is divided by where beams are compared.
-        seed: Seed of what is drawn; None: the likeliest token.
+        length_penalty: When beams are compared, their weight is divided by this power of their length.
+        seed: The seed of sampling; None: greedy.
         eos_ids: The ids that end a row.
-        pad_id: What stands behind the end of a row; masks tell it from a token.
-        carry_state: Whether the processor goes on from where it was.
+        pad_id: The id that follows the end of a row; masks distinguish it from a token.
+        carry_state: Whether the processor continues from its last state.
     """
 
     processor: Processor[Any] | None
@@ -46,13 +48,13 @@ class Decoding:
 
 
 class WrittenRows:
-    """The rows of a state while they grow.
+    """The rows of a state during generation.
 
     Args:
-        how: How tokens are chosen.
+        how: The decoding options.
         state: The rows.
-        columns: Columns of the logits.
-        steps: Most tokens to come.
+        columns: The number of logits columns.
+        steps: The maximum number of tokens to come.
     """
 
     def __init__(self, how: Decoding, state: SequenceState, columns: int, steps: int) -> None:
@@ -62,12 +64,14 @@ class WrittenRows:
         self.prompt_lengths, self.seams = state.prompt_lengths, state.seams if how.carry_state else self.lengths
         self.finished = state.finished if how.carry_state else torch.zeros_like(state.finished)
         self.ended = self.finished
-        # A row that goes on does so from before its EOS, whose probability is no part of the text.
+        # A continued row starts before its EOS, whose probability then does not count.
         self.open_weights = state.open_weights.reshape(-1)
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         longest = int(self.lengths.max()) + steps
-        self.context = Context.of(state.rows, columns, self.ids.device, longest)
+        self.context = replace(
+            Context.of(state.rows, columns, self.ids.device, longest), max_lengths=self.lengths.to(torch.int64) + steps
+        )
         self.processor_state = state.processor_state if how.carry_state else None
         if how.processor is not None and self.processor_state is None:
             self.processor_state = state_at_seam(
@@ -84,21 +88,20 @@ class WrittenRows:
         self.append(tokens, before)
 
     def processed(self, scores: Tensor) -> Tensor:
-        """Return what the processor makes of the scores of all rows, which it may overwrite."""
+        """Return the scores of all rows after the processor, which may overwrite them."""
         if self.how.processor is None:
             return scores
         context = replace(self.context, lengths=self.lengths)
-        self.processor_state, scores = process_checked(self.how.processor, self.processor_state, scores, context)
-        return scores
+        return process_for_engine(self.how.processor, self.processor_state, scores, context, self.how.eos_ids)
 
     def only(self, row: int) -> WrittenRows:
-        """Return one row, to be written by itself."""
+        """Return a single row, to be generated on its own."""
         one = copy.copy(self)
         one.keep(torch.tensor([row], device=self.ids.device))
         return one
 
     def join(self, parts: Sequence[WrittenRows]) -> None:
-        """Take over all rows, each written by itself."""
+        """Replace all rows with rows that were generated one by one."""
         width = max(part.ids.shape[1] for part in parts)
 
         def padded(values: Tensor, blank: int) -> Tensor:
@@ -112,7 +115,7 @@ class WrittenRows:
             self.processor_state = concatenate([part.processor_state for part in parts])
 
     def state(self) -> SequenceState:
-        """Return the rows as they are now, without a cache."""
+        """Return the current rows as a state, without a cache."""
         return replace(
             self.before,
             token_ids=self.ids,
@@ -136,10 +139,10 @@ class WrittenRows:
 
         Args:
             tokens: [R] int64.
-            before: [R], the weights without them.
+            before: [R], the weights before these tokens.
         """
         if self.how.processor is not None:
-            self.processor_state = self.how.processor.advance(self.processor_state, tokens)
+            self.processor_state = advance_checked(self.how.processor, self.processor_state, tokens)
         is_end = torch.isin(tokens, self.ends)
         is_text = (tokens >= 0) & ~is_end
         self.ids = torch.cat([self.ids, torch.where(tokens < 0, self.how.pad_id, tokens)[:, None]], 1)
@@ -150,7 +153,7 @@ class WrittenRows:
         self.open_weights = torch.where(is_end, before, torch.where(is_text, self.weights, self.open_weights))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these rows, each with its stream of random numbers."""
+        """Continue with the given rows, each with its random stream."""
         for name in FIELDS:
             setattr(self, name, getattr(self, name)[rows])
         self.context = select_context(self.context, rows)

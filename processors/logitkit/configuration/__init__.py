@@ -1,5 +1,31 @@
-"""The JSON form of processors: what servers take.
+"""The JSON form of processors, which servers take.
 
-`kinds` lists the processors with their parameters, `forms` the forms of values. `reading` is `from_config`, `writing` is
-`to_config`, and `schema` the JSON Schema of what they read and write.
+reading, writing, schema    from_config, to_config and config_schema
+registry                    every kind of processor, by its key; each class declares its own (`logitkit.protocol.kind`)
+registered                  register: kinds of other packages; Registered, a processor of such a kind
+declared_schema             the parameters of registered kinds, declared in JSON Schema
 """
+
+from logitkit.configuration.reading import from_config as from_config
+from logitkit.configuration.registered import Registered as Registered
+from logitkit.configuration.registered import RegisteredKind as RegisteredKind
+from logitkit.configuration.registered import register as register
+from logitkit.configuration.registry import CHAIN as CHAIN
+from logitkit.configuration.registry import KINDS as KINDS
+from logitkit.configuration.registry import check_installed as check_installed
+from logitkit.configuration.registry import installed_kinds as installed_kinds
+from logitkit.configuration.schema import config_schema as config_schema
+from logitkit.configuration.writing import to_config as to_config
+
+__all__ = [
+    "CHAIN",
+    "KINDS",
+    "Registered",
+    "RegisteredKind",
+    "check_installed",
+    "config_schema",
+    "from_config",
+    "installed_kinds",
+    "register",
+    "to_config",
+]

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.chain import chain
-from logitkit.configuration.kind import unknown_key
-from logitkit.configuration.kinds import CHAIN, KINDS
-from logitkit.configuration.place import Place
-from logitkit.constraints.constraint import check_has_eos
+from logitkit.budget import one_budget
+from logitkit.composition.chain import Chain, chain
+from logitkit.configuration.registry import CHAIN, installed_kinds, problem_with
 from logitkit.errors import ConfigurationError
-from logitkit.processor import Processor
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters.place import Place
+from logitkit.protocol.kind import unknown_key
+from logitkit.protocol.processor import Processor
+from logitkit.runtime.automaton_constraint import check_has_eos
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_config"]
 
@@ -21,20 +22,21 @@ __all__ = ["from_config"]
 def from_config(
     config: Mapping[str, Any], vocabulary: Vocabulary, *, limits: Limits = DEFAULT_LIMITS
 ) -> Processor[Any]:
-    """Make a processor of its JSON form.
+    """Build a processor from its JSON form.
 
-    Each key is a kind of processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`; a
-    parameter that says all may stand alone. Several keys make a chain in the canonical order, whatever the order of the
+    Each key is a kind of processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`. If one
+    parameter is enough, its value may stand alone. Several keys make a chain in the canonical order, whatever the order of the
     keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and
     allows a kind twice.
 
-    Nothing in a configuration runs code, reads files, or takes more time or memory than the limits allow each of its
-    processors, of which there may be 64: it may come from anyone.
+    Nothing in a configuration runs code, reads files, or takes more time or memory than the limits allow: it may come from
+    anyone. All processors of a configuration, of which there may be 64, share `limits.work`; one that was compiled before counts
+    as if it was compiled again.
 
     Args:
-        config: What `json.loads` gives. The format is published as a JSON Schema, see `config_schema`.
+        config: A mapping, as `json.loads` returns it. `config_schema` returns the JSON Schema of the format.
         vocabulary: The tokens.
-        limits: Bounds on what each pattern may cost.
+        limits: Bounds on the cost of compiling all patterns together.
 
     Returns:
         The processor of a single kind, or else the chain.
@@ -49,31 +51,43 @@ def from_config(
     Example:
         >>> import logitkit as lk
         >>> vocabulary = lk.Vocabulary([b"0", b"1", None], eos_ids=[2])
-        >>> both = from_config({"regex": "[01]{2}", "repetition_penalty": 1.1}, vocabulary)
+        >>> both = lk.from_config({"regex": "[01]{2}", "repetition_penalty": 1.1}, vocabulary)
         >>> [type(p).__name__ for p in both.processors]
         ['RepetitionPenalty', 'Regex']
-        >>> from_config({"repetition_penalty": "high"}, vocabulary)
+        >>> lk.from_config({"repetition_penalty": "high"}, vocabulary)
         Traceback (most recent call last):
             ...
         logitkit.errors.ConfigurationError: config['repetition_penalty'] is 'high'; allowed is a number from 0.0001 to 10000
     """
     check_has_eos(vocabulary)
     check_limits(limits)
-    return read(config, Place("config", vocabulary, limits))
+    with one_budget(limits.work):
+        return read(config, Place("config", vocabulary, limits, _read_inside))
 
 
 def read(config: object, place: Place) -> Processor[Any]:
     """Return the processor that a configuration at some place stands for."""
     if not isinstance(config, Mapping):
         raise place.refuse(config, "an object whose keys are kinds of processors")
+    kinds = installed_kinds()
     for key in config:
-        if key not in KINDS and key != CHAIN:
-            raise unknown_key(place, key, {**KINDS, CHAIN: None})
+        if key not in kinds and key != CHAIN:
+            reason = problem_with(key)
+            if reason is not None:
+                raise ConfigurationError(f"{place.path}: {reason}")
+            raise unknown_key(place, key, {**kinds, CHAIN: None})
     if CHAIN in config:
         return _chain(config, place)
     # In the order of the table, which is the canonical one.
-    made = [kind.read(config[name], place.inside(name)) for name, kind in KINDS.items() if name in config]
+    made = [kind.read(config[name], place.inside(name)) for name, kind in kinds.items() if name in config]
     return made[0] if len(made) == 1 else _joined(made, place)
+
+
+def _read_inside(config: object, place: Place) -> Processor[Any]:
+    """Return the processor that a configuration inside another one stands for."""
+    made = read(config, place)
+    # Several constraints are one, their intersection.
+    return made.processors[0] if isinstance(made, Chain) and len(made.processors) == 1 else made
 
 
 def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:

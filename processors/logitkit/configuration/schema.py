@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from logitkit.configuration.kinds import CHAIN, KINDS
+from logitkit.configuration.registry import CHAIN, installed_kinds
 
 __all__ = ["config_schema"]
 
@@ -18,11 +18,13 @@ def config_schema() -> dict[str, Any]:
         The schema, with a definition for each kind of processor.
 
     Example:
-        >>> config_schema()["$defs"]["top_k"]["anyOf"][0]["type"]
+        >>> import logitkit as lk
+        >>> lk.config_schema()["$defs"]["top_k"]["anyOf"][0]["type"]
         'integer'
     """
-    kinds = {name: {"$ref": f"#/$defs/{name}"} for name in KINDS}
-    single = {"type": "object", "properties": kinds, "additionalProperties": False}
+    kinds = installed_kinds()
+    references = {name: {"$ref": f"#/$defs/{name}"} for name in kinds}
+    single = {"type": "object", "properties": references, "additionalProperties": False}
     links = {
         "type": "object",
         "properties": {CHAIN: {"type": "array", "items": {"$ref": "#/$defs/config"}}},
@@ -33,5 +35,5 @@ def config_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A configuration of logitkit",
         "$ref": "#/$defs/config",
-        "$defs": {"config": {"anyOf": [single, links]}} | {name: kind.schema() for name, kind in KINDS.items()},
+        "$defs": {"config": {"anyOf": [single, links]}} | {name: kind.schema() for name, kind in kinds.items()},
     }

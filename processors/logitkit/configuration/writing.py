@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from logitkit.chain import Chain
-from logitkit.configuration.kinds import CHAIN, KIND_OF, KINDS
+from logitkit.composition.chain import Chain
+from logitkit.configuration.registry import CHAIN, installed_kinds
 from logitkit.constraints.intersection import Intersection
 from logitkit.errors import ConfigurationError
-from logitkit.processor import Processor, name_of
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Processor, name_of
 
 __all__ = ["to_config"]
 
@@ -29,7 +30,7 @@ def to_config(processor: Processor[Any]) -> dict[str, Any]:
 
     Example:
         >>> import logitkit as lk
-        >>> to_config(lk.chain(lk.Temperature(0.7), lk.RepetitionPenalty(1.1, window=64)))
+        >>> lk.to_config(lk.chain(lk.Temperature(0.7), lk.RepetitionPenalty(1.1, window=64)))
         {'chain': [{'temperature': 0.7}, {'repetition_penalty': {'penalty': 1.1, 'window': 64}}]}
     """
     if not isinstance(processor, Chain | Intersection):
@@ -37,7 +38,7 @@ def to_config(processor: Processor[Any]) -> dict[str, Any]:
     links = [_single(p) for p in _flat(processor)]
     names = [name for link in links for name in link]
     # One object says it all where its order is the canonical one, and no kind comes twice.
-    if len(names) != 1 and names == [name for name in KINDS if name in names]:
+    if len(names) != 1 and names == [name for name in installed_kinds() if name in names]:
         return {name: value for link in links for name, value in link.items()}
     return {CHAIN: links}
 
@@ -49,10 +50,11 @@ def _flat(processor: Chain | Intersection) -> list[Processor[Any]]:
 
 
 def _single(processor: Processor[Any]) -> dict[str, Any]:
-    kind = KIND_OF.get(type(processor))
-    if kind is None:
+    kinds = installed_kinds().values()
+    kind = vars(type(processor)).get("kind") or next((k for k in kinds if k.make is type(processor)), None)
+    if not isinstance(kind, Kind):
+        known = ", ".join(k.made.__name__ for k in kinds if k.made is not None)
         raise ConfigurationError(
-            f"a {name_of(processor)} has no JSON form; those that have are {', '.join(k.made.__name__ for k in KINDS.values())}, "
-            "and chains of them"
+            f"a {name_of(processor)} has no JSON form; those that have are {known}, and chains of them"
         )
-    return {kind.name: kind.write(processor)}
+    return {kind.name: kind.write(processor, to_config)}

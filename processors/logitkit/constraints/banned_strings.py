@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.folded_occurrences import folded_occurrences
-from logitkit.automata.limits import Limits, check_limits
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.folded_occurrences import folded_occurrences
+from logitkit.compiler.bytes.letters import without
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.errors import ConfigurationError
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import Limits, check_limits
+from logitkit.parameters import Boolean, ListOf, Text
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]
 
@@ -27,7 +30,8 @@ LIMITS = Limits(states=200_000)
 class BannedStrings(AutomatonConstraint):
     """Never let the new text contain any of some texts, in any tokenisation.
 
-    A text that begins in the prompt may be completed: only what is new counts. EOS and ids without text are always legal.
+    A text that begins in the prompt may be completed: only what is new counts. A text that is the name of a special token bans
+    that token too, an EOS only if another one remains. Other ids without text, and EOS, are always legal.
 
     Args:
         strings: At least one text, none empty, as str (written in UTF-8) or bytes.
@@ -37,7 +41,8 @@ class BannedStrings(AutomatonConstraint):
         limits: Bounds on what compiling may cost.
 
     Raises:
-        ConfigurationError: There are no strings, one is empty or no text, or bytes have no case to ignore.
+        ConfigurationError: There are no strings, one is empty, not text, or contains the name of a special token and other text,
+            they name every EOS, or bytes have no case to ignore.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -53,6 +58,8 @@ class BannedStrings(AutomatonConstraint):
 
     Source: Aho and Corasick, Efficient string matching (1975); the classes of tokens are logitkit's own.
     """
+
+    kind = Kind("banned_strings", {"strings": ListOf(Text()), "ignore_case": Boolean()}, main="strings", order=90)
 
     strings: Sequence[str | bytes]
     vocabulary: Vocabulary
@@ -73,15 +80,22 @@ class BannedStrings(AutomatonConstraint):
                 )
             if not text:
                 raise ConfigurationError(f"strings[{index}] is empty, and every text contains it; leave it out")
+            self.vocabulary.special_names.check(f"strings[{index}]", text, self.ignore_case)
+        self.vocabulary.special_names.check_ends_remain("strings", self._letters())
         key = (BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""
         if self.ignore_case:
-            return folded_occurrences([t for t in self.strings if isinstance(t, str)], self.limits).without()
-        texts = list(dict.fromkeys(as_bytes(t) for t in self.strings))
-        return Occurrences.of(texts, self.limits).without()
+            dfa = folded_occurrences([t for t in self.strings if isinstance(t, str)], self.limits).without()
+        else:
+            dfa = Occurrences.of(list(dict.fromkeys(as_bytes(t) for t in self.strings)), self.limits).without()
+        return replace(dfa, letters=without(dfa, self._letters()))
+
+    def _letters(self) -> set[int]:
+        names = self.vocabulary.special_names
+        return {token for text in self.strings for token in names.letters(text, self.ignore_case)}
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, "the ban")

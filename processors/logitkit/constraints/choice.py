@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.automata.word_list import word_list_dfa
-from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.word_list import word_list_dfa
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import ListOf, Text
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Choice"]
 
 
 @dataclass(frozen=True)
 class Choice(AutomatonConstraint):
-    """Allow only the given texts, in any tokenisation.
+    """Allow only the texts of a list, in any tokenisation.
 
     Args:
-        options: At least one text, as str (written in UTF-8) or bytes. Where one begins another, EOS decides.
+        options: At least one text, as str (encoded as UTF-8) or bytes. If one option begins another, EOS may end the shorter one.
         vocabulary: The tokens.
-        limits: Bounds on what compiling may cost.
+        limits: Bounds on the cost of compiling.
 
     Raises:
-        ConfigurationError: There are no options, one is no text, `limits` are no `Limits`, or the tokens can spell none of them.
+        ConfigurationError: There are no options, one is not a text, `limits` is not a `Limits`, or the tokens cannot spell any
+            option.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -42,6 +45,8 @@ class Choice(AutomatonConstraint):
         tensor([[0., 0., -inf, 0., -inf]])
     """
 
+    kind = Kind("choice", {"options": ListOf(Text(0))}, main="options", order=70)
+
     options: Sequence[str | bytes]
     vocabulary: Vocabulary
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
@@ -51,7 +56,9 @@ class Choice(AutomatonConstraint):
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
         object.__setattr__(self, "options", check_texts("options", self.options))
-        automaton = shared_by(self.vocabulary).automaton((Choice, self._texts(), self.limits), self._compile)
+        automaton = shared_by(self.vocabulary).automaton(
+            (Choice, self._texts(), self.limits), self._compile, self.limits
+        )
         object.__setattr__(self, "automaton", automaton)
 
     def byte_dfa(self) -> ByteDfa:

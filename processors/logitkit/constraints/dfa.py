@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain, count
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logitkit.automata.behaviours import Behaviours, merge, starts
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
-from logitkit.vocabulary import Vocabulary
+from logitkit.parameters import ListOf, Moves, State
+from logitkit.parameters.integers import as_integer
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Dfa"]
 
@@ -48,6 +54,8 @@ class Dfa(AutomatonConstraint):
         tensor([[0., -inf, -inf, 0.]])
     """
 
+    kind = Kind("dfa", {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}, order=80)
+
     # A mapping is invariant in its keys: with Hashable for Any, a dict of int states would not type-check.
     transitions: Mapping[tuple[Any, int], Hashable]
     start: Hashable
@@ -57,66 +65,115 @@ class Dfa(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
-        object.__setattr__(self, "transitions", _checked_transitions(self.transitions))
+        transitions = _checked_transitions(self.transitions)
         _check_states(self.start, self.accepting)
-        object.__setattr__(self, "automaton", self._compile())
-
-    def _compile(self) -> TokenAutomaton:
-        number: dict[Hashable, int] = {self.start: FIRST_STATE}
-        sources: dict[Hashable, list[Hashable]] = defaultdict(list)
-        for (source, token), target in self.transitions.items():
-            self._check_id(source, token)
-            for state in (source, target):
-                number.setdefault(state, FIRST_STATE + len(number))
-            sources[target].append(source)
-        accepting = np.zeros(FIRST_STATE + len(number), bool)
-        accepting[[number[state] for state in self.accepting if state in number]] = True
-        alive = _with_sources([state for state in self.accepting if state in number], sources)
-        if self.start not in alive:
+        _check_ids(transitions, self.vocabulary)
+        moves = _moves(transitions, self.start, self.accepting)
+        alive = _alive(moves)
+        if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
-        moves: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for (source, token), target in self.transitions.items():
-            if target in alive:
-                moves[token].append((number[source], number[target]))
-        pairs = np.array([pair for run in moves.values() for pair in sorted(run)], np.int64).reshape(-1, 2)
-        table = Behaviours(
-            np.zeros(len(moves), np.int64), starts(np.array([len(run) for run in moves.values()], np.int64)), *pairs.T
-        )
-        table, class_of_move = merge(table)
+        object.__setattr__(self, "automaton", self._compile(moves, alive))
+        # Only now: a copy and the numbers of the states at once would take twice as much memory.
+        object.__setattr__(self, "transitions", dict(transitions))
+
+    def _compile(self, moves: _Transitions, alive: NDArray[np.bool_]) -> TokenAutomaton:
+        kept = np.flatnonzero(alive[moves.target])
+        # By token, and the sources of each token ascending.
+        kept = kept[np.lexsort((moves.source[kept], moves.token[kept]))]
+        tokens, counts = np.unique(moves.token[kept], return_counts=True)
+        table = Behaviours(np.zeros(len(tokens), np.int32), starts(counts), moves.source[kept], moves.target[kept])
+        del kept
+        table, class_of_token = merge(table)
         class_of = np.zeros(self.vocabulary.size, np.int64)
-        class_of[list(moves)] = class_of_move
+        class_of[tokens] = class_of_token
         return TokenAutomaton.of(
-            class_of, table, accepting, FIRST_STATE, self.vocabulary.eos_ids, self.vocabulary.pad_id
+            class_of, table, moves.accepting, FIRST_STATE, self.vocabulary.eos_ids, self.vocabulary.pad_id
         )
 
-    def _check_id(self, source: Hashable, token: int) -> None:
-        if not 0 <= token < self.vocabulary.size:
-            raise ConfigurationError(
-                f"the transition from {source!r} reads token {token}; allowed are ids from 0 to {self.vocabulary.size - 1}"
-            )
-        if token in self.vocabulary.eos_ids:
-            raise ConfigurationError(
-                f"the transition from {source!r} reads the EOS id {token}; EOS is legal in accepting states by itself, so list "
-                "the state in accepting instead"
-            )
+
+class _Transitions(NamedTuple):
+    """Transitions between numbered states, the start state first; E of them, all int32.
+
+    Args:
+        source: [E] where each begins.
+        token: [E] what it reads.
+        target: [E] where it leads.
+        accepting: [S] bool.
+    """
+
+    source: Ints
+    token: Ints
+    target: Ints
+    accepting: NDArray[np.bool_]
 
 
-def _with_sources(states: Sequence[Hashable], sources: Mapping[Hashable, Sequence[Hashable]]) -> set[Hashable]:
-    """Return some states and all from which one of them is reached."""
-    found, todo = set(states), list(states)
+def _moves(
+    transitions: Mapping[tuple[Any, int], Hashable], start: Hashable, accepting: Collection[Hashable]
+) -> _Transitions:
+    """Number the states, without an object for each transition: there may be millions."""
+    number: defaultdict[Hashable, int] = defaultdict(count(FIRST_STATE).__next__)
+    # The first number is the start state's.
+    number[start]
+    edges = len(transitions)
+    ends = chain(map(itemgetter(0), transitions), transitions.values())
+    try:
+        states = np.fromiter(map(number.__getitem__, ends), np.int32, 2 * edges)
+    except TypeError:
+        for key, target in transitions.items():
+            if not _hashable(target):
+                raise ConfigurationError(
+                    f"the transition {key!r} leads to {target!r}; states must be hashable"
+                ) from None
+        raise
+    accepts = np.zeros(FIRST_STATE + len(number), bool)
+    accepts[np.fromiter((number[state] for state in accepting if state in number), np.int32)] = True
+    del number
+    token = np.fromiter(map(itemgetter(1), transitions), np.int32, edges)
+    return _Transitions(states[:edges], token, states[edges:], accepts)
+
+
+def _alive(moves: _Transitions) -> NDArray[np.bool_]:
+    """Return [S] bool: the states from which an accepting one is reached."""
+    states = len(moves.accepting)
+    sources = memoryview(moves.source[np.argsort(moves.target, kind="stable")])  # type: ignore[arg-type]
+    first = memoryview(starts(np.bincount(moves.target, minlength=states)))  # type: ignore[arg-type]
+    alive = bytearray(moves.accepting)
+    # One state after another: in a chain of them each would be a round of its own.
+    todo = array("i", np.flatnonzero(moves.accepting).astype(np.int32).tobytes())
     while todo:
-        fresh = [source for source in sources.get(todo.pop(), ()) if source not in found]
-        found.update(fresh)
-        todo += fresh
-    return found
+        state = todo.pop()
+        for source in sources[first[state] : first[state + 1]]:
+            if not alive[source]:
+                alive[source] = True
+                todo.append(source)
+    return np.frombuffer(alive, np.bool_)
+
+
+def _check_ids(transitions: Mapping[tuple[Any, int], Hashable], vocabulary: Vocabulary) -> None:
+    read = set(map(itemgetter(1), transitions))
+    for token in sorted(read.intersection(vocabulary.eos_ids))[:1]:
+        source = next(source for source, reads in transitions if reads == token)
+        raise ConfigurationError(
+            f"the transition from {source!r} reads the EOS id {token}; EOS is legal in accepting states by itself, so list the "
+            "state in accepting instead"
+        )
+    if read and not 0 <= min(read) <= max(read) < vocabulary.size:
+        source, token = next(key for key in transitions if not 0 <= key[1] < vocabulary.size)
+        raise ConfigurationError(
+            f"the transition from {source!r} reads token {token}; allowed are ids from 0 to {vocabulary.size - 1}"
+        )
 
 
 def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
-    """Return the transitions with every token id as an int."""
+    """Return the transitions with every token id as an int: those given, where they are so already."""
     if not isinstance(given, Mapping):
         raise ConfigurationError(
             f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}"
         )
+    if type(given) is dict and set(map(type, given)) <= {tuple} and set(map(len, given)) <= {2}:
+        ids: set[type] = set(map(type, map(itemgetter(1), given)))
+        if ids <= {int}:
+            return given
     checked: dict[tuple[Any, int], Hashable] = {}
     for key, target in given.items():
         if not isinstance(key, tuple) or len(key) != 2:
@@ -126,8 +183,6 @@ def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
             raise ConfigurationError(
                 f"the transition from {key[0]!r} reads {key[1]!r} of type {type(key[1]).__name__}; allowed are integer token ids"
             )
-        if not _hashable(target):
-            raise ConfigurationError(f"the transition {key!r} leads to {target!r}; states must be hashable")
         checked[key[0], token] = target
     return checked
 

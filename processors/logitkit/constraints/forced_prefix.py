@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.concatenation import after_text, anything
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
-from logitkit.constraints.pushdown_constraint import PushdownConstraint
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.concatenation import after_text, anything
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_text
 from logitkit.errors import ConfigurationError
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Either, Nested, Null, Text
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ForcedPrefix"]
 
@@ -50,6 +52,8 @@ class ForcedPrefix(AutomatonConstraint):
     Source: Lundberg, The Art of Prompt Design: Prompt Boundaries and Token Healing (2023), for the use.
     """
 
+    kind = Kind("forced_prefix", {"text": Text(0), "then": Either((Nested(), Null()))}, main="text", order=100)
+
     text: str | bytes
     vocabulary: Vocabulary
     then: AutomatonConstraint | PushdownConstraint | None = None
@@ -75,7 +79,7 @@ class ForcedPrefix(AutomatonConstraint):
             return self.then.automaton
         following = None if self.then is None else self.then.automaton.content_key
         key = (ForcedPrefix, text, following, self.limits)
-        return shared_by(self.vocabulary).automaton(key, self._compile)
+        return shared_by(self.vocabulary).automaton(key, self._compile, self.limits)
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")

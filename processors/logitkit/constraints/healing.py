@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, SupportsIndex
 
-from logitkit.automata.trie import Trie
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.integers import as_integer
-from logitkit.vocabulary import Vocabulary
+from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.trie import Trie
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["HealedPrompt", "heal_prompt"]
 

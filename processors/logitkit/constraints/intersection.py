@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import groupby
+from typing import Any, TypeGuard
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.byte_intersection import intersect_bytes
-from logitkit.automata.intersection import intersect
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import AutomatonConstraint
-from logitkit.constraints.pushdown_constraint import PushdownConstraint
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.byte_intersection import intersect_bytes
+from logitkit.compiler.tokens.intersection import intersect
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.protocol.declared import only_masks
+from logitkit.protocol.processor import Processor
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Intersection"]
+__all__ = ["Intersection", "intersected"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,9 @@ class Intersection(AutomatonConstraint):
         # What is asked for twice is so once.
         automata = [*{part.automaton.content_key: part.automaton for part in self.parts}.values()]
         key = (Intersection, tuple(a.content_key for a in automata), self.limits)
-        object.__setattr__(self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata)))
+        object.__setattr__(
+            self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata), self.limits)
+        )
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.
@@ -79,3 +86,23 @@ class Intersection(AutomatonConstraint):
             return both
 
         return reduce(product, automata)
+
+
+def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Processor[Any]]:
+    """Replace the finite automata of each run of constraints by their intersection, in the place of the first of them."""
+    joined: list[Processor[Any]] = []
+    for constrains, run in groupby(processors, only_masks):
+        members = list(run)
+        automata = [p for p in members if _is_finite(p)]
+        if not constrains or len(automata) < 2:
+            joined.extend(members)
+            continue
+        parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
+        both = Intersection(tuple(parts), limits=limits)
+        # These only mask, so what stands between two of them need not stay there.
+        joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
+    return joined
+
+
+def _is_finite(processor: Processor[Any]) -> TypeGuard[AutomatonConstraint | PushdownConstraint]:
+    return isinstance(processor, AutomatonConstraint | PushdownConstraint) and processor.is_finite

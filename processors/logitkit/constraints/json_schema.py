@@ -8,26 +8,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from logitkit.automata.budget import one_budget
-from logitkit.automata.collection import uncollected
-from logitkit.automata.limits import Limits, check_limits
-from logitkit.automata.nested_dfa import NestedDfa
-from logitkit.automata.network_dfa import network_dfa
-from logitkit.automata.pushdown_automaton import PushdownAutomaton
-from logitkit.automata.pushdown_compile import pushdown_automaton
-from logitkit.automata.shared import shared_by
-from logitkit.constraints.constraint import check_has_eos
-from logitkit.constraints.pushdown_constraint import PushdownConstraint, check_closing
+from logitkit.budget import one_budget
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.collection import uncollected
+from logitkit.compiler.network_dfa import network_dfa
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
-from logitkit.integers import as_integer
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import MOST_DROPPED, schema_network
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import Limits, check_limits
+from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import check_has_eos
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["JsonSchema"]
 
-MOST_DEPTH = 1024
+CLOSING = "the most new tokens; True: up to Context.max_length; False: without end"
 
 # Each character of a counted string takes a dozen states, for its bytes and its escapes. What all parts of a schema take together
 # is counted, so that it is over in two seconds.
@@ -36,26 +37,28 @@ SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
 
 @dataclass(frozen=True)
 class JsonSchema(PushdownConstraint):
-    """Allow only JSON texts that satisfy a JSON Schema (draft 2020-12; older spellings are understood).
+    """Allow only JSON texts that satisfy a JSON Schema (draft 2020-12; older drafts are supported too).
 
-    The new text begins after the prompt, and EOS is legal where it is complete. One text is written of each value: members in the
-    order of the schema, no needless escapes, no white space. A schema that does not nest without bound is a finite automaton, as
-    that of `Regex`; recursive schemas and unconstrained values take a stack for each row.
+    The text begins after the prompt, and EOS is allowed when it is complete. Each value has exactly one accepted spelling:
+    members in the order of the schema, without needless escapes or white space. A schema with bounded nesting compiles to a
+    finite automaton, like `Regex`. Recursive schemas and unconstrained values need a stack per row.
 
     Args:
         schema: A dict, true or false, JSON text, or a pydantic model class.
         vocabulary: The tokens.
-        whitespace: `"compact"`: none. `"bounded"`: where `json.dumps` may put some, with any indent of up to 32 spaces.
-        lax: Whether to leave out, with a warning, keywords that cannot be honoured exactly.
-        closing: Whether the output must be complete before it is cut off: True: within `Context.max_length`; or the most new
-            tokens. EOS does not count. Where the context has less room than a shortest text needs, that is written.
-        max_depth: Most brackets of the recursive parts that are open at once; a deeper one is illegal.
-        limits: Bounds on what compiling may cost.
+        whitespace: `"compact"`: no white space. `"bounded"`: white space where `json.dumps` may write it, with an indent of
+            at most 32 spaces.
+        lax: Whether to ignore, with a warning, up to 32 keywords that cannot be enforced exactly. The schema is compiled again
+            without each; failed attempts may take as many steps again as `limits` allow.
+        closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
+            within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
+        max_depth: The maximum number of open brackets in recursive parts.
+        limits: Bounds on the cost of compiling.
 
     Raises:
-        UnsupportedSchema: A keyword cannot be honoured exactly, or the schema is too large; the message has its JSON pointer.
-        ConfigurationError: An argument is not allowed, the schema is not valid, no value satisfies it, or none can be
-            written in `closing` tokens.
+        UnsupportedSchema: A keyword cannot be enforced exactly, or the schema is too large; the message has its JSON pointer.
+        ConfigurationError: An argument is not allowed, the schema is not valid, no value satisfies it, or no value fits
+            in `closing` tokens.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -71,6 +74,21 @@ class JsonSchema(PushdownConstraint):
     Source: JSON Schema, draft 2020-12; Alur and Madhusudan, Visibly pushdown languages (2004).
     """
 
+    # What may nest comes after all that cannot: the two are steps of their own where requests share a batch.
+    kind = Kind(
+        "json_schema",
+        {
+            "schema": SchemaForm(),
+            "whitespace": Word(get_args(Whitespace)),
+            "lax": Boolean(),
+            "closing": Either((Integer(1, note=CLOSING), Boolean())),
+            "max_depth": Integer(1, 1024),
+        },
+        main="schema",
+        order=120,
+        wrapped=True,
+    )
+
     schema: Any = field(compare=False)
     vocabulary: Vocabulary
     whitespace: Whitespace = field(default="compact", kw_only=True)
@@ -84,20 +102,14 @@ class JsonSchema(PushdownConstraint):
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
-        if self.whitespace not in get_args(Whitespace):
-            raise ConfigurationError(f"whitespace is {self.whitespace!r}; allowed are {get_args(Whitespace)}")
-        if not isinstance(self.lax, bool):
-            raise ConfigurationError(f"lax is {self.lax!r}; allowed are True and False")
-        depth = as_integer(self.max_depth)
-        if depth is None or not 1 <= depth <= MOST_DEPTH:
-            raise ConfigurationError(f"max_depth is {self.max_depth!r}; allowed are integers from 1 to {MOST_DEPTH}")
-        object.__setattr__(self, "max_depth", depth)
-        object.__setattr__(self, "closing", check_closing(self.closing))
+        super().__post_init__()
         with uncollected():
             object.__setattr__(self, "schema", load(self.schema))
             object.__setattr__(self, "content", key_of(self.schema))
-        key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), depth, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+        key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), self.max_depth, self.limits)
+        with self._one_budget():
+            automaton = shared_by(self.vocabulary).automaton(key, self._compile, self.limits)
+        object.__setattr__(self, "automaton", automaton)
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(
@@ -105,7 +117,11 @@ class JsonSchema(PushdownConstraint):
             )
         if self.automaton.dropped:
             left_out = "; ".join(self.automaton.dropped)
-            warnings.warn(f"JsonSchema leaves out what it cannot honour exactly: {left_out}", stacklevel=3)
+            warnings.warn(
+                f"JsonSchema leaves out what it cannot honour exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
+                f"{left_out}",
+                stacklevel=3,
+            )
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes, made anew: what a text before it is put in front of."""
@@ -123,18 +139,17 @@ class JsonSchema(PushdownConstraint):
             raise UnsupportedSchema(reason, "#")
 
     def _compile(self) -> PushdownAutomaton:
-        with self._one_budget():
-            dfa, dropped = self._nested_dfa()
-            made = pushdown_automaton(
-                dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
-            )
-            return replace(made, dropped=dropped)
+        dfa, dropped = self._nested_dfa()
+        made = pushdown_automaton(
+            dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
+        )
+        return replace(made, dropped=dropped)
 
     @contextmanager
     def _one_budget(self) -> Iterator[None]:
         """Count together what the many automata of a schema cost, and say of what is too much that it is the schema's."""
         try:
-            with one_budget(), uncollected():
+            with one_budget(self.limits.work), uncollected():
                 yield
         except PatternTooLarge as error:
             raise UnsupportedSchema(str(error).replace("pattern", "schema"), "#") from None

@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logitkit.automata.budget import one_budget
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.language import pattern_dfa
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import AutomatonConstraint, check_has_eos
-from logitkit.vocabulary import Vocabulary
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.language import pattern_dfa
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Text
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Regex"]
 
 
 @dataclass(frozen=True)
 class Regex(AutomatonConstraint):
-    r"""Allow only texts that a pattern matches as a whole, as `re.fullmatch` would.
+    r"""Allow only texts that match a regular expression as a whole, as in `re.fullmatch`.
 
-    The new text begins after the prompt. EOS is legal where the text so far matches.
+    The text begins after the prompt. EOS is allowed when the text so far matches.
 
     Args:
-        pattern: Python `re` syntax.
+        pattern: A pattern in the syntax of Python's `re`.
         vocabulary: The tokens.
-        limits: Bounds on what compiling may cost.
+        limits: Bounds on the cost of compiling.
 
     Raises:
         PatternSyntaxError: The pattern is not valid, or not regular; the message shows where.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
-        ConfigurationError: `limits` are no `Limits`, or the pattern matches no text, or none that the tokens can spell.
+        ConfigurationError: `limits` is not a `Limits`, or the tokens cannot spell any text that matches the pattern.
 
     Example:
         >>> import torch
@@ -45,8 +46,10 @@ class Regex(AutomatonConstraint):
         tensor([[0., 0., -inf, -inf, -inf]])
 
     Source: Willard and Louf, Efficient Guided Generation for Large Language Models (2023), for the idea of an automaton over
-        tokens; the token classes are logitkit's own.
+        tokens.
     """
+
+    kind = Kind("regex", {"pattern": Text(0, raw=False)}, main="pattern", order=60)
 
     pattern: str
     vocabulary: Vocabulary
@@ -56,13 +59,12 @@ class Regex(AutomatonConstraint):
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
-        automaton = shared_by(self.vocabulary).automaton((Regex, self.pattern, self.limits), self._compile)
+        automaton = shared_by(self.vocabulary).automaton((Regex, self.pattern, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""
         return pattern_dfa(self.pattern, self.limits)
 
-    @one_budget()
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the pattern {self.pattern!r}")

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logitkit.automata.byte_dfa import ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.concatenation import anything, until_marker
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.automata.token_concatenation import until_token
-from logitkit.constraints.constraint import AutomatonConstraint
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.concatenation import anything, until_marker
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
-from logitkit.constraints.pushdown_constraint import PushdownConstraint
 from logitkit.constraints.texts import as_bytes, check_text
 from logitkit.constraints.then_nested import ThenNested
 from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Either, Nested, Null, Text, TokenId
+from logitkit.parameters.integers import as_integer
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Then", "then"]
 
 
+SECTION = Either((Nested(), Null()))
+
+
 @dataclass(frozen=True)
 class Then(AutomatonConstraint):
-    """Two sections with a marker between them; make it with `then`."""
+    """Two constraints with a marker between them; make it with `then`."""
+
+    kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
 
     first: AutomatonConstraint | PushdownConstraint | None
     second: AutomatonConstraint | PushdownConstraint | None
@@ -48,7 +55,19 @@ class Then(AutomatonConstraint):
         object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
         parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
         key = (Then, *parts, self.marker, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
+
+    @classmethod
+    def configured(
+        cls,
+        first: AutomatonConstraint | PushdownConstraint | None,
+        second: AutomatonConstraint | PushdownConstraint | None,
+        marker: str | bytes | int,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Then | ThenNested:
+        """Make one of a configuration: what nests without bound after the marker is of another class."""
+        return then(first, second, marker, limits=limits)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.
@@ -61,7 +80,8 @@ class Then(AutomatonConstraint):
                 f"the marker is the token id {self.marker}, so this is no constraint over text alone; give a marker of text"
             )
         first, second = (anything() if p is None else p.byte_dfa() for p in (self.first, self.second))
-        return until_marker(first, as_bytes(self.marker), second, self.limits)
+        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+        return until_marker(first, as_bytes(self.marker), second, self.limits, letter)
 
     def _compile(self) -> TokenAutomaton:
         name = f"what stands around the marker {self.marker!r}"
@@ -79,16 +99,25 @@ class Then(AutomatonConstraint):
         return token_automaton(anything(), self.vocabulary, self.limits, "anything")
 
 
+ThenNested.kind = Then.kind
+
+
 def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
     """Return what a marker stands for.
 
     Raises:
-        ConfigurationError: It is empty, or neither a text nor a token id behind which something can come.
+        ConfigurationError: It is empty, text that contains the name of a special token and more, or neither text nor a token id
+            after which something can come.
     """
     if isinstance(marker, str | bytes):
         check_text("marker", marker)
         if not marker:
             raise ConfigurationError("marker is empty, so nothing would divide the text; give a text or a token id")
+        vocabulary.special_names.check("marker", marker)
+        if vocabulary.special_names.token(marker) in vocabulary.eos_ids:
+            raise ConfigurationError(
+                f"marker is {marker!r}, the name of an EOS token, after which nothing can come; give another marker"
+            )
         return marker
     token = as_integer(marker)
     if token is None:
@@ -97,7 +126,7 @@ def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
         raise ConfigurationError(f"marker is {token}; allowed are token ids from 0 to {vocabulary.size - 1}")
     if token in vocabulary.eos_ids:
         raise ConfigurationError(
-            f"marker is the EOS id {token}, behind which nothing can come; give another id, or a text"
+            f"marker is the EOS id {token}, after which nothing can come; give another id, or a text"
         )
     return token
 
@@ -109,24 +138,25 @@ def then(
     *,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Then | ThenNested:
-    """Hold the text to one constraint until a marker, and to another from there on.
+    """Apply one constraint up to a marker, such as `</think>`, and another one after it.
 
-    The marker is where it occurs first. It may begin and end inside tokens. EOS is illegal before it: text without an answer must
-    not pass for one.
+    The first occurrence of the marker counts. It may begin and end inside tokens. EOS is not allowed before the marker, so every
+    finished text has an answer.
 
     Args:
-        first: What comes before the marker, as a whole. None: anything, ids without text included.
-        second: What comes behind the marker. None: anything, EOS and ids without text included.
-        marker: A text (str, written in UTF-8, or bytes), or the id of a token. Where a tokenizer has a special token, such as
-            `</think>`, give its id: it has no text.
-        limits: Bounds on what compiling may cost.
+        first: The constraint on the whole text before the marker. None: anything, including ids without text.
+        second: The constraint on the text after the marker. None: anything, including EOS and ids without text.
+        marker: Text (str, encoded as UTF-8, or bytes), or a token id. The name of a special token, such as `</think>`, means that
+            token, and also the name spelled in ordinary tokens. A token id means that token only.
+        limits: Bounds on the cost of compiling.
 
     Returns:
         A constraint.
 
     Raises:
-        ConfigurationError: Both sections are None, one is no constraint (with a marker of text: over text) or has another
-            vocabulary, the marker is empty or no text or id, or no text is left.
+        ConfigurationError: Both constraints are None; one is not a constraint, or not one over text although the marker is text;
+            their vocabularies differ; the marker is empty, is EOS, is neither text nor a token id, or contains the name of a
+            special token and other text; or no text satisfies them.
         PatternTooLarge: The automaton would exceed a limit.
 
     Example:

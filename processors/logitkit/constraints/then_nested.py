@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from logitkit.automata.concatenation import anything, until_marker
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.automata.nested_concatenation import behind, beside, only_the_empty_text, start_beside
-from logitkit.automata.nested_dfa import NestedDfa
-from logitkit.automata.pushdown_automaton import PushdownAutomaton
-from logitkit.automata.pushdown_compile import Leap, pushdown_automaton
-from logitkit.automata.shared import shared_by
-from logitkit.constraints.constraint import AutomatonConstraint
-from logitkit.constraints.pushdown_constraint import PushdownConstraint
+from logitkit.compiler.bytes.concatenation import anything, until_marker
+from logitkit.compiler.bytes.nested_concatenation import behind, beside, only_the_empty_text, start_beside
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
+from logitkit.compiler.tokens.pushdown_compile import Leap, pushdown_automaton
 from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThenNested"]
 
@@ -41,7 +41,7 @@ class ThenNested(PushdownConstraint):
         object.__setattr__(self, "closing", self.second.closing)
         parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
         key = (ThenNested, *parts, self.marker, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
+        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes.
@@ -54,7 +54,8 @@ class ThenNested(PushdownConstraint):
                 f"the marker is the token id {self.marker}, so this is no constraint over text alone; give a marker of text"
             )
         first = anything() if self.first is None else self.first.byte_dfa()
-        until = until_marker(first, as_bytes(self.marker), only_the_empty_text(), self.limits)
+        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+        until = until_marker(first, as_bytes(self.marker), only_the_empty_text(), self.limits, letter)
         return behind(until, self.second.nested_dfa(), self.limits)
 
     def _compile(self) -> PushdownAutomaton:

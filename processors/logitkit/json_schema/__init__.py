@@ -1,1 +1,17 @@
-"""From JSON Schema to automata."""
+"""From JSON Schema to languages.
+
+document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
+reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
+                    conjunction, checked)
+values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
+plan, writer        how objects and arrays are written (object_plan, array_plan, parts, layout, constants)
+formats, ecma       languages of strings (addresses, dates, uris, search, string_text)
+decimals            languages of numbers (multiples, comparison)
+compile             from a document to the network that the compiler takes
+"""
+
+from logitkit.json_schema.compile import MOST_DROPPED as MOST_DROPPED
+from logitkit.json_schema.number_set import NumberSet as NumberSet
+from logitkit.json_schema.string_set import StringSet as StringSet
+
+__all__ = ["MOST_DROPPED", "NumberSet", "StringSet"]

@@ -27,17 +27,27 @@ IPV6 = f"(?:(?:{_GROUP}:){{6}}{_LAST_TWO}|" + "|".join(_shortened(before) for be
 _ASCII = "A-Za-z0-9"
 
 
-def _label(letters: str, most: int) -> str:
-    """Return the pattern of a label of so many characters at most: no hyphen at its ends, nor two in the third place."""
-    some, any_ = f"[{letters}]", f"[{letters}-]"
-    longer = f"{some}{any_}(?:{some}{any_}|-{some}){any_}{{0,{most - 5}}}{some}"
-    return f"(?:{some}(?:{any_}{{0,2}}{some})?|{longer})"
+def _label(letters: str, most: int, marks: str = "") -> str:
+    """Return the pattern of a label of at most `most` characters: no hyphen at its ends, nor two in the third place.
+
+    Args:
+        letters: What it may begin with.
+        most: Most characters.
+        marks: What it may hold besides, but not begin with.
+    """
+    first, some, any_ = f"[{letters}]", f"[{letters}{marks}]", f"[{letters}{marks}-]"
+    longer = f"{first}{any_}(?:{some}{any_}|-{some}){any_}{{0,{most - 5}}}{some}"
+    return f"(?:{first}(?:{any_}{{0,2}}{some})?|{longer})"
 
 
 # What stands behind `xn--` is not decoded.
 _LABEL = f"(?:{_label(_ASCII, 63)}|[Xx][Nn]--[{_ASCII}-]{{0,58}}[{_ASCII}])"
 HOSTNAME = rf"(?:{_LABEL}(?:\.{_LABEL})*)"
 """RFC 1123 and RFC 5891: labels of up to 63 characters. The characters of all labels together are not counted."""
+
+_OLD_LABEL = f"[{_ASCII}](?:[{_ASCII}-]{{0,61}}[{_ASCII}])?"
+OLD_HOSTNAME = rf"(?:{_OLD_LABEL}(?:\.{_OLD_LABEL})*)"
+"""RFC 1123 alone, as before draft 7: two hyphens may stand anywhere inside a label."""
 
 _ATOM = r"A-Za-z0-9!#$%&'*+/=?^_`{|}~\-"
 # `::` stands for at least two groups there.
@@ -77,6 +87,7 @@ def _plain_letters() -> str:
 
 
 # However far apart they are, eleven characters take no more than 63 in Punycode.
-_INTERNATIONAL = _label("a-z0-9" + _plain_letters(), 11)
+# The marks are those of which letters are put together where a text is not normalised.
+_INTERNATIONAL = _label("a-z0-9" + _plain_letters(), 11, marks="\u0300-\u036f")
 IDN_EMAIL = _mailbox(r"\x80-\ud7ff\ue000-\U0010ffff", f"(?:{_SUBDOMAIN}|{_INTERNATIONAL})")
 """The `Mailbox` of RFC 6531; in domains, of the scripts beyond ASCII, Latin, Greek, Cyrillic, kana, Han and Hangul."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from logitkit.budget import spend
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import is_empty
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 MOST_COMPARED = 8
 # So many different values, at most, may be told apart, and so many sets of them.
 MOST_DIFFERENT = 12
+
+# What it costs to write a way in which an item may be counted.
+COMBINATION_STEPS = 5
 
 # What an item is written as: a fixed text, or a value that satisfies a conjunction.
 Item = tuple[Node, Conjunction | None]
@@ -124,6 +128,8 @@ class _Writer:
             return
         found: list[tuple[Conjunction, tuple[int, ...]]] = [(self.arrays.at(index), ())]
         for some, count in zip(self.arrays.contains, counts, strict=True):
+            # They may double with each.
+            spend(COMBINATION_STEPS * len(found))
             if index < some.begin or (some.maximum is None and count >= some.minimum):
                 found = [(value, (*grown, count)) for value, grown in found]
                 continue

@@ -96,7 +96,9 @@ def format_(reader: Reader, here: Here) -> Values:
     if name in _NUMERIC_FORMATS:
         # Of OpenAPI: they say how wide a number is, which is an annotation.
         return reader.everything
-    return replace(reader.everything, strings=StringSet.of_format(name, reader.limits))
+    return replace(
+        reader.everything, strings=StringSet.of_format(name, reader.limits, reader.references.dialect.old_formats)
+    )
 
 
 _NUMERIC_FORMATS = frozenset({"int32", "int64", "float", "double"})

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.decimals import DIGITS, digits_of, explored
+from logitkit.limits import Limits
 
 
 class Place(NamedTuple):
@@ -37,7 +37,7 @@ def compared_with(bound: Decimal, orders: frozenset[int], limits: Limits) -> Tex
         PatternTooLarge: The bound has too many digits.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> small = compared_with(Decimal("-0.5"), frozenset({-1}), DEFAULT_LIMITS)
         >>> small.contains("-0.51"), small.contains("-0.50"), small.contains("3")
         (True, False, False)

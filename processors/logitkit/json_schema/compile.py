@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from logitkit.automata.limits import Limits
-from logitkit.automata.network import Network
+from logitkit.budget import spent, took
+from logitkit.compiler.characters.network import Network
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
@@ -13,6 +13,7 @@ from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from logitkit.json_schema.writer import network_of
+from logitkit.limits import Limits
 
 # So many keywords may be left out, each of which means to begin anew.
 MOST_DROPPED = 32
@@ -47,16 +48,25 @@ def schema_network(
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
     dropped: dict[tuple[str, str | None], str] = {}
+    in_vain = 0
     while True:
+        before = spent()
         try:
             return Compiled(_network(schema, limits, whitespace, frozenset(dropped), apart), tuple(dropped.values()))
         except UnsupportedSchema as error:
-            if error.pointer is None or not lax or len(dropped) >= MOST_DROPPED:
-                raise
             left_out = error.pointer, error.keyword
-            if left_out in dropped:
+            if not lax or error.pointer is None or left_out in dropped:
                 raise
-            dropped[left_out] = str(error)
+            if len(dropped) >= MOST_DROPPED:
+                reason = f"lax=True leaves out at most {MOST_DROPPED} keywords, and this is one more; remove them from the schema"
+                raise UnsupportedSchema(f"{error.reason} ({reason})", *left_out) from None
+            if in_vain > limits.work:
+                reason = "lax=True has begun anew until that took more steps than the limit; remove such keywords from the schema"
+                raise UnsupportedSchema(f"{error.reason} ({reason})", *left_out) from None
+            dropped[error.pointer, error.keyword] = str(error)
+            # What was done in vain has a limit of its own, or nothing would be left after what is too large.
+            in_vain += spent() - before
+            took(before - spent())
 
 
 def _network(

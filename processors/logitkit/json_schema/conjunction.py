@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from logitkit.budget import spend
+
 
 class Literal(NamedTuple):
     """A schema that a value satisfies, or must not.
@@ -26,9 +28,15 @@ Conjunction: TypeAlias = tuple[Literal, ...]
 ANYTHING: Conjunction = ()
 NOTHING: Conjunction = (Literal(-1),)
 
+# What it costs to join two, in steps, beside what is in them.
+JOINING = 3
+
 
 def both(one: Conjunction, other: Conjunction) -> Conjunction:
     """Return what satisfies both.
+
+    Raises:
+        PatternTooLarge: Nothing is left of what the schema may cost.
 
     Example:
         >>> both((Literal(1),), (Literal(2), Literal(1)))
@@ -40,6 +48,7 @@ def both(one: Conjunction, other: Conjunction) -> Conjunction:
         return other
     if NOTHING in (one, other):
         return NOTHING
+    spend(JOINING + len(one) // 2 + 3 * len(other))
     known = set(one)
     fresh = [literal for literal in other if literal not in known]
     return NOTHING if any(~literal in known for literal in fresh) else (*one, *fresh)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.decimals import exact, plain_text
 from logitkit.json_schema.layout import is_unicode
 from logitkit.json_schema.plan import Plan
+from logitkit.limits import Limits
 
 
 def constant_text(value: Any, limits: Limits) -> str | None:
@@ -21,7 +21,7 @@ def constant_text(value: Any, limits: Limits) -> str | None:
         PatternTooLarge: A number has too many digits.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> constant_text({"a": [1.0, None]}, DEFAULT_LIMITS)
         '{"a":[1,null]}'
     """

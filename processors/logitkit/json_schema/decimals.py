@@ -6,12 +6,13 @@ from collections.abc import Callable, Hashable, Iterable
 from decimal import Decimal
 from typing import TypeVar
 
-from logitkit.automata.alphabet import Alphabet
-from logitkit.automata.limits import Limits
-from logitkit.automata.minimise import minimise
-from logitkit.automata.subset import SymbolDfa
-from logitkit.automata.text_language import TextLanguage
+from logitkit.budget import took
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
 S = TypeVar("S", bound=Hashable)
@@ -49,7 +50,7 @@ def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:
         PatternTooLarge: There are too many digits.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> digits_of(Decimal("-0012.50"), DEFAULT_LIMITS), digits_of(Decimal(0), DEFAULT_LIMITS)
         (('12', '5'), ('0', ''))
     """
@@ -69,7 +70,7 @@ def plain_text(number: Decimal, limits: Limits) -> str:
     """Return the shortest plain text of a number.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> plain_text(Decimal("-1.50E+1"), DEFAULT_LIMITS)
         '-15'
     """
@@ -79,7 +80,7 @@ def plain_text(number: Decimal, limits: Limits) -> str:
 
 
 # What it costs to explore, in steps.
-EXPLORING_STATE, EXPLORING_MOVE = 10, 5
+EXPLORING_ANY, EXPLORING_STATE, EXPLORING_MOVE = 300, 10, 5
 
 
 def explored(
@@ -98,21 +99,25 @@ def explored(
     """
     number = {start: 0}
     places = [start]
-    steps = 0
+    steps = EXPLORING_ANY
     rows: list[dict[int, int]] = []
-    while len(rows) < len(places):
-        row: dict[int, int] = {}
-        for characters, target in moves(places[len(rows)]):
-            found = number.setdefault(target, len(places))
-            if found == len(places):
-                limits.check_states(found)
-                places.append(target)
-            for c in characters:
-                row[found] = row.get(found, 0) | MASKS[c]
-        rows.append(row)
-        steps += EXPLORING_STATE + EXPLORING_MOVE * len(row)
-    limits.spend(steps)
-    return TextLanguage(minimise(SymbolDfa(rows, [accepts(place) for place in places])), ALPHABET, limits)
+    try:
+        while len(rows) < len(places):
+            row: dict[int, int] = {}
+            for characters, target in moves(places[len(rows)]):
+                found = number.setdefault(target, len(places))
+                if found == len(places):
+                    limits.check_states(found)
+                    places.append(target)
+                for c in characters:
+                    row[found] = row.get(found, 0) | MASKS[c]
+            rows.append(row)
+            steps += EXPLORING_STATE + EXPLORING_MOVE * len(row)
+            limits.check_work(steps)
+    finally:
+        took(steps)
+    dfa = SymbolDfa(rows, [accepts(place) for place in places])
+    return TextLanguage(minimise(dfa, limits), ALPHABET, limits)
 
 
 def decimals_of(texts: Iterable[str], limits: Limits) -> TextLanguage:
@@ -122,7 +127,7 @@ def decimals_of(texts: Iterable[str], limits: Limits) -> TextLanguage:
         PatternTooLarge: There are too many digits.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> language = decimals_of(["1", "1.05"], DEFAULT_LIMITS)
         >>> [language.contains(text) for text in ("1", "1.000", "1.0500", "1.5")]
         [True, True, True, False]

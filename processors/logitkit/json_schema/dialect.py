@@ -75,6 +75,11 @@ class Dialect:
         return self.name in _ADDED and [*_ADDED].index(self.name) <= [*_ADDED].index(_LAST_REF_ALONE)
 
     @property
+    def old_formats(self) -> bool:
+        """Whether formats mean what they did before draft 7."""
+        return self.name in ("draft-04", "draft-05", "draft-06")
+
+    @property
     def identifier(self) -> str:
         """The keyword that identifies a schema."""
         return "id" if self.name == "draft-04" else "$id"

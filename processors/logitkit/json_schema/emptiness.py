@@ -38,10 +38,11 @@ def is_void(reader: Reader, branch: Objects | Arrays, levels: int = LEVELS) -> b
         return False
     if branch.is_empty:
         return True
-    reader.work.add(1)
     if isinstance(branch, Objects):
+        reader.work.add(1 + len(branch.required))
         return any(is_empty(reader, branch.value_of(name), levels - 1) for name in branch.required)
     items = range(min(branch.minimum, len(branch.prefix) + 1))
+    reader.work.add(1 + len(items))
     return any(is_empty(reader, branch.at(i), levels - 1) for i in items)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from logitkit.automata.budget import outside_budget
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.budget import outside_budget
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema import addresses, dates, uris
+from logitkit.limits import Limits
 
 _HEX = "[0-9A-Fa-f]"
 _PATTERNS = {
@@ -31,6 +31,9 @@ _PATTERNS = {
     "relative-json-pointer": uris.RELATIVE_JSON_POINTER,
 }
 
+# What some meant before draft 7.
+_OLD_PATTERNS = {"hostname": addresses.OLD_HOSTNAME}
+
 FORMATS = frozenset(_PATTERNS)
 """The names of the formats that are supported."""
 
@@ -41,15 +44,20 @@ REFUSED = {
 """Formats of the standard that are not, and why."""
 
 
-def format_language(name: str, limits: Limits) -> TextLanguage:
+def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguage:
     """Return the strings of a format.
+
+    Args:
+        name: The format.
+        limits: Bounds on its automaton.
+        old: Whether it is meant as before draft 7.
 
     Raises:
         UnsupportedSchema: The format is not supported.
         PatternTooLarge: A limit is exceeded.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> format_language("date", DEFAULT_LIMITS).contains("2023-02-29")
         False
     """
@@ -57,10 +65,10 @@ def format_language(name: str, limits: Limits) -> TextLanguage:
         raise UnsupportedSchema(f"the format {name!r} is not supported: {REFUSED[name]}")
     if name not in _PATTERNS:
         raise UnsupportedSchema(f"the format {name!r} is not known; known are {', '.join(sorted(FORMATS))}")
-    return _language(name, limits)
+    return _language(_OLD_PATTERNS.get(name, _PATTERNS[name]) if old else _PATTERNS[name], limits)
 
 
 @lru_cache(maxsize=64)
 @outside_budget()
-def _language(name: str, limits: Limits) -> TextLanguage:
-    return TextLanguage.of_pattern(_PATTERNS[name], limits)
+def _language(pattern: str, limits: Limits) -> TextLanguage:
+    return TextLanguage.of_pattern(pattern, limits)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TypeAlias
 
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import PatternTooLarge
 from logitkit.json_schema.decimals import DIGITS, digits_of, explored
+from logitkit.limits import Limits
 
 # A state of the digits before the point: see `_Division.state`.
 Before: TypeAlias = tuple[int, ...]
@@ -29,7 +29,7 @@ def multiples_of(divisor: Decimal, limits: Limits) -> TextLanguage:
         PatternTooLarge: Too many remainders must be told apart.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> quarters = multiples_of(Decimal("0.25"), DEFAULT_LIMITS)
         >>> [text for text in ("7", "-1.50", "0.3", "0.2500") if quarters.contains(text)]
         ['7', '-1.50', '0.2500']

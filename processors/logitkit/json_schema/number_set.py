@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 
-from logitkit.automata.budget import outside_budget
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.budget import outside_budget
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.comparison import compared_with
 from logitkit.json_schema.decimals import decimals_of, exact, explored, plain_text
 from logitkit.json_schema.multiples import multiples_of
+from logitkit.limits import Limits
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Node
 
@@ -28,7 +28,7 @@ class NumberSet:
         language: The plain decimals whose values are in the set, all of each value: `1.5` with `1.50`, `0` with `-0.0`.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> digits = NumberSet.at_least(0, DEFAULT_LIMITS) & NumberSet.at_most(9, DEFAULT_LIMITS)
         >>> (digits & NumberSet.multiples_of(4.5, DEFAULT_LIMITS)).values()
         [Decimal('0'), Decimal('4.5'), Decimal('9')]

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logitkit.automata.budget import spend
+from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.patterns.syntax import Node

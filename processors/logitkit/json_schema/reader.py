@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from logitkit.automata.limits import Limits
+from logitkit.budget import spent
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema import applicators, array_keywords, assertions, object_keywords
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
@@ -14,6 +14,7 @@ from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Here, Place, References
 from logitkit.json_schema.values import Values, Work
+from logitkit.limits import Limits
 
 # Schemas that apply to one value and hold each other, as `allOf` in `allOf`.
 DEEPEST = 40
@@ -205,7 +206,11 @@ class Reader:
         return found
 
     def told(self, conjunction: Conjunction) -> Values | None:
-        """Return the values that satisfy a conjunction; None where it is being read, or refused if it is ever written."""
+        """Return the values that satisfy a conjunction; None where it is being read, or refused if it is ever written.
+
+        Raises:
+            UnsupportedSchema: Nothing is left of what the schema may cost.
+        """
         if conjunction in self._values:
             return self._values[conjunction]
         opened, drops = len(self._open), self._drops
@@ -213,6 +218,8 @@ class Reader:
             return self.values(conjunction)
         except UnsupportedSchema:
             del self._open[opened:]
+            if spent() > self.limits.work:
+                raise
             return None
         finally:
             # What is inside says nothing of what it is in.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.ecma import ecma_tree
+from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY
 from logitkit.patterns.construction import alternate, concatenate
 from logitkit.patterns.syntax import Alternate, Anchor, Characters, Concat, Node, Repeat
@@ -20,7 +20,7 @@ def search_language(pattern: str, limits: Limits) -> TextLanguage:
         PatternTooLarge: A limit is exceeded.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> search_language("^a", DEFAULT_LIMITS).contains("ab")
         True
     """

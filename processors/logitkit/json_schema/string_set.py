@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from logitkit.automata.budget import outside_budget
-from logitkit.automata.limits import Limits
-from logitkit.automata.text_language import TextLanguage
+from logitkit.budget import outside_budget
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.formats import format_language
 from logitkit.json_schema.search import search_language
 from logitkit.json_schema.string_text import string_tree
+from logitkit.limits import Limits
 from logitkit.patterns.syntax import Node
 
 # What it costs to write a set as a tree, in steps.
@@ -28,7 +28,7 @@ class StringSet:
         language: The strings.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
+        >>> from logitkit.limits import DEFAULT_LIMITS
         >>> short = StringSet.of_length(0, 2, DEFAULT_LIMITS)
         >>> (short & StringSet.matching("^a?b$", DEFAULT_LIMITS)).values()
         ['ab', 'b']
@@ -63,13 +63,13 @@ class StringSet:
         return cls(search_language(pattern, limits))
 
     @classmethod
-    def of_format(cls, name: str, limits: Limits) -> StringSet:
-        """Return the strings of a format.
+    def of_format(cls, name: str, limits: Limits, old: bool = False) -> StringSet:
+        """Return the strings of a format; `old` if it is meant as before draft 7.
 
         Raises:
             UnsupportedSchema: The format is unknown, or not supported.
         """
-        return _of_format(name, limits)
+        return _of_format(name, limits, old)
 
     @classmethod
     def of_values(cls, texts: Iterable[str], limits: Limits) -> StringSet:
@@ -141,5 +141,5 @@ def _everything(limits: Limits) -> StringSet:
 
 
 @lru_cache(maxsize=64)
-def _of_format(name: str, limits: Limits) -> StringSet:
-    return StringSet(format_language(name, limits))
+def _of_format(name: str, limits: Limits, old: bool) -> StringSet:
+    return StringSet(format_language(name, limits, old))

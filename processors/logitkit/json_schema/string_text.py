@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from logitkit.automata.text_language import TextLanguage
+from logitkit.compiler.text_language import TextLanguage
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters, Machine, Node
@@ -60,8 +60,8 @@ def string_tree(language: TextLanguage) -> Node:
         ValueError: No string belongs to them.
 
     Example:
-        >>> from logitkit.automata.limits import DEFAULT_LIMITS
-        >>> from logitkit.automata.language import byte_dfa_of
+        >>> from logitkit.limits import DEFAULT_LIMITS
+        >>> from logitkit.compiler.language import byte_dfa_of
         >>> tree = string_tree(TextLanguage.of_texts(['a"\n'], DEFAULT_LIMITS))
         >>> byte_dfa_of(tree, DEFAULT_LIMITS).accepts(rb'"a\"\n"')
         True

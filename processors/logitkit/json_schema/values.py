@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeVar
 
-from logitkit.automata.budget import spend
-from logitkit.automata.limits import Limits
+from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import EVERY_OBJECT, Objects
 from logitkit.json_schema.string_set import StringSet
+from logitkit.limits import Limits
 
 # Branches that are told apart, and what may be done to tell them.
 MOST_BRANCHES = 4096

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from logitkit.automata.components import components
-from logitkit.automata.network import Definition, Network
-from logitkit.automata.positions import count_positions
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.network import Definition, Network
+from logitkit.compiler.characters.positions import count_positions
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.parts import Key, Part, parts_of

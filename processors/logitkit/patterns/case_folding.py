@@ -1,8 +1,8 @@
-"""Case-insensitive sets, with exactly the equivalences of Python's `re`.
+"""Case-insensitive sets, with exactly the case equivalences of Python's `re`.
 
-`re` compares the lowercase of a character with a set that holds the lowercase of what was written, and, in
-Unicode, the other lowercase characters with the same uppercase (`ſ` beside `s`, `ς` beside `σ`). Lowercase
-and uppercase are one character each: the first of what `str.lower` and `str.upper` give.
+`re` compares the lowercase of a character with the lowercase of the pattern's characters. In Unicode patterns, it also accepts
+other lowercase characters with the same uppercase (`ſ` for `s`, `ς` for `σ`). Lowercase and uppercase are always one character:
+the first of the result of `str.lower` or `str.upper`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logitkit.patterns.unicode_classes import ASSIGNED_PLANES, code_points
 
 _BMP_LAST = 0xFFFF
 _BLOCK = 256
-# Ranges shorter than this are folded character by character.
+# Shorter ranges than this are folded character by character.
 _SHORT = 8
 
 _CodePoints = npt.NDArray[np.int64]
@@ -29,9 +29,9 @@ class CaseTable(NamedTuple):
     """The cased characters of Unicode, or of ASCII.
 
     Args:
-        equivalents: From a code point with case to all that it matches, itself included.
-        lower: From a code point to its lowercase, where that differs.
-        pairs: [2, pairs] The equivalents as columns `(code point, other)`, sorted; none pairs with itself.
+        equivalents: Maps a cased code point to all code points that it matches, including itself.
+        lower: Maps a code point to its lowercase, if that differs.
+        pairs: [2, pairs] The equivalents as columns `(code point, other)`, sorted, without pairs of equal code points.
     """
 
     equivalents: dict[int, tuple[int, ...]]
@@ -40,7 +40,7 @@ class CaseTable(NamedTuple):
 
 
 def fold(charset: CharSet, ascii_only: bool) -> CharSet:
-    """Return all characters that differ from one of the set only by case.
+    """Return all characters that differ from one of the set only in case.
 
     Example:
         >>> sorted(map(chr, fold(CharSet.from_string("k"), ascii_only=False)))
@@ -60,12 +60,11 @@ def fold(charset: CharSet, ascii_only: bool) -> CharSet:
 
 
 def fold_class(characters: Iterable[int], ranges: Iterable[tuple[int, int]], ascii_only: bool) -> CharSet:
-    """Return what characters and ranges inside brackets match under `(?i)`.
+    """Return the set that characters and ranges inside brackets match under `(?i)`.
 
-    Beyond the Basic Multilingual Plane `re` has other rules there. Of a range, a character is matched if its
-    lowercase or the Unicode uppercase of that is in the range, also under `(?a)`. Of single characters it
-    does not take the lowercase, so that uppercase ones match nothing. Text must match in `re` too, so this is
-    kept.
+    Beyond the Basic Multilingual Plane, `re` follows other rules, which are reproduced here, because every text must also match
+    in `re`. A range matches a character if it contains the character's lowercase or the Unicode uppercase of that, even under
+    `(?a)`. Single characters are not lowercased, so uppercase ones match nothing.
     """
     table = case_table(ascii_only)
     low = [(first, min(last, _BMP_LAST)) for first, last in ranges if first <= _BMP_LAST]
@@ -87,7 +86,7 @@ def fold_class(characters: Iterable[int], ranges: Iterable[tuple[int, int]], asc
 
 @lru_cache(maxsize=2)
 def case_table(ascii_only: bool) -> CaseTable:
-    """Return the case equivalences of Unicode or of ASCII, computed on first use (some 20 ms)."""
+    """Return the case equivalences of Unicode or of ASCII, computed on first use (about 20 ms)."""
     lower: dict[int, int] = {}
     same_upper: dict[str, set[int]] = {}
     matching: dict[int, list[int]] = {}
@@ -123,6 +122,6 @@ def _cased_characters(limit: int) -> Iterator[str]:
         text = code_points(first, min(last, limit))
         for begin in range(0, len(text), _BLOCK):
             block = text[begin : begin + _BLOCK]
-            # Nearly all blocks have no case at all; those are passed over at the speed of C.
+            # Almost all blocks contain no cased characters; this skips them at the speed of C.
             if not block.lower() == block == block.upper():
                 yield from (c for c in block if not c.lower() == c == c.upper())

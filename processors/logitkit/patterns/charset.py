@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 MAX_CODE_POINT = 0x10FFFF
-# A set of so many times fewer ranges is spliced into the other one, which costs less than merging both.
+# A set with at least this many times fewer ranges is spliced into the other one, which is faster than merging both.
 _FEWER = 16
 
 
@@ -17,8 +17,7 @@ class CharSet:
     """An immutable set of code points.
 
     Args:
-        ranges: Inclusive `(first, last)` pairs, sorted, disjoint and not adjacent. Use `CharSet.of` for
-            others.
+        ranges: Inclusive `(first, last)` pairs, sorted, disjoint and not adjacent. For other ranges, use `CharSet.of`.
 
     Example:
         >>> digits = CharSet.of([(0x30, 0x39)])
@@ -27,13 +26,12 @@ class CharSet:
     """
 
     ranges: tuple[tuple[int, int], ...] = ()
-    # Hashing the 700 ranges of `\w` costs as much as parsing a pattern, and builders key tables by sets: hash
-    # once.
+    # Cached, because hashing the 700 ranges of `\w` takes as long as parsing a pattern, and the compiler uses sets as keys.
     _hash: int | None = field(default=None, init=False, compare=False, repr=False)
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> CharSet:
-        """Sort and merge any inclusive ranges."""
+        """Return the set of any inclusive ranges, sorted and merged."""
         merged: list[tuple[int, int]] = []
         end = -2
         for first, last in sorted(ranges):
@@ -47,7 +45,7 @@ class CharSet:
 
     @classmethod
     def union(cls, charsets: Iterable[CharSet]) -> CharSet:
-        """Return the union of many sets; ranges that many of them share count once."""
+        """Return the union of many sets; ranges that several of them share are processed once."""
         return cls.of({pair for charset in dict.fromkeys(charsets) for pair in charset.ranges})
 
     @classmethod
@@ -131,7 +129,7 @@ class CharSet:
 
 
 def _touched(ranges: list[tuple[int, int]], first: int, last: int) -> tuple[int, int]:
-    """Return the begin and end, as indices, of the ranges that have a code point from `first` to `last`."""
+    """Return the start and stop indices of the ranges with a code point from `first` to `last`."""
     begin = bisect_left(ranges, (first,))
     if begin and ranges[begin - 1][1] >= first:
         begin -= 1

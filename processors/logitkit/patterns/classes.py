@@ -1,4 +1,4 @@
-"""Characters and bracketed classes, with the flags applied."""
+"""Single characters and bracketed classes, with the flags applied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logitkit.patterns.syntax import Characters
 from logitkit.patterns.unicode_classes import perl_class
 
 Item: TypeAlias = int | tuple[int, int] | str | Property
-r"""A member of a bracketed class: a code point, a range, the letter of `\d` and the like, or a property."""
+r"""A member of a bracketed class: a code point, a range, the letter of a class such as `\d`, or a property."""
 
 _FOLDING = ASCII | IGNORECASE
 _ANY = Characters(ANY)
@@ -22,22 +22,22 @@ _NOT_NEWLINE = Characters(~CharSet.single(0x0A))
 
 
 def any_character(flags: int) -> Characters:
-    """Return what `.` matches."""
+    """Return the set that `.` matches."""
     return _ANY if flags & DOTALL else _NOT_NEWLINE
 
 
 def character(code_point: int, flags: int) -> Characters:
-    """Return what a literal character matches: itself, or under `(?i)` its case variants too."""
+    """Return the set that a literal character matches: the character, and under `(?i)` its case variants."""
     return _character(code_point, flags & _FOLDING if flags & IGNORECASE else 0)
 
 
 def escaped_class(letter: str, flags: int) -> Characters:
-    r"""Return what `\d`, `\s`, `\w` or a negation of them matches."""
+    r"""Return the set that `\d`, `\s`, `\w` or a negation of these matches."""
     return _escaped_class(letter, bool(flags & ASCII))
 
 
 def property_characters(item: Property, flags: int) -> Characters:
-    r"""Return what `\p{...}` matches: under `(?i)` also the case variants, before `\P` negates."""
+    r"""Return the set that `\p{...}` matches; under `(?i)`, case variants are added before `\P` negates."""
     return Characters(_property(item, flags))
 
 
@@ -47,13 +47,13 @@ def read_class(pattern: str, position: int, flags: int) -> tuple[Characters, int
     Args:
         pattern: The whole pattern.
         position: Index of the opening bracket.
-        flags: The flags that hold there.
+        flags: The flags at that position.
 
     Returns:
-        What the class matches, and the index after its closing bracket.
+        The set that the class matches, and the index after its closing bracket.
 
     Raises:
-        PatternSyntaxError: The class is not closed, or holds a bad range or escape.
+        PatternSyntaxError: The class is not closed, or contains a bad range or escape.
 
     Example:
         >>> read_class("[^b-y]", 0, 0)[0].charset.ranges
@@ -65,7 +65,7 @@ def read_class(pattern: str, position: int, flags: int) -> tuple[Characters, int
     items: dict[Item, None] = {}
     while True:
         begin = at
-        # A closing bracket that comes first is a literal.
+        # A closing bracket in first position is a literal.
         if at < length and pattern[at] == "]" and items:
             break
         item: Item
@@ -125,7 +125,7 @@ def _build(items: tuple[Item, ...], negative: bool, flags: int) -> Characters:
     named = tuple(item for item in items if isinstance(item, str | Property))
     if not named:
         return Characters(~listed if negative else listed)
-    # Apart, because named classes have hundreds of ranges, and many patterns the same ones.
+    # Cached separately, because named classes have hundreds of ranges and occur in many patterns.
     classes = _named(named, negative, flags)
     return Characters(classes - listed if negative else classes | listed)
 

@@ -1,4 +1,4 @@
-"""Making nodes from nodes, simplified as far as the order of a backtracking search stays the same."""
+"""Construction of nodes from other nodes, with simplifications that keep the order of a backtracking search."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Conc
 
 
 def concatenate(parts: list[Node]) -> Node:
-    """Join parts one after another.
+    """Concatenate parts.
 
     Example:
         >>> concatenate([Empty(), Empty()])
@@ -28,7 +28,7 @@ def concatenate(parts: list[Node]) -> Node:
 
 
 def alternate(options: list[Node]) -> Node:
-    """Join options, neighbouring single characters into one set: they match as much, in whichever order.
+    """Combine options; adjacent single characters become one set, since their order makes no difference.
 
     Example:
         >>> alternate([Characters(CharSet.single(97)), Characters(CharSet.single(98))]).charset.ranges
@@ -51,9 +51,9 @@ def repeat(
     kind: Literal["greedy", "lazy", "possessive"],
     position: int,
 ) -> Node:
-    """Return the node repeated.
+    """Repeat a node.
 
-    Possessive repetition becomes what it means: each copy, and all of them together, keep their first match.
+    Possessive repetition is expressed by atomic groups: around each copy, and around all of them.
 
     Example:
         >>> repeat(Empty(), 2, 5, "greedy", 0)
@@ -67,7 +67,7 @@ def repeat(
         node = node if isinstance(node, Characters | Atomic) else Atomic(node, position)
         if minimum != maximum:
             return Atomic(Repeat(node, minimum, maximum), position)
-        # A fixed number of copies that give nothing back: nothing is left to give back.
+        # A fixed number of atomic copies has only one match, so it needs no outer atomic group.
         kind = "greedy"
     return node if minimum == maximum == 1 else Repeat(node, minimum, maximum, kind)
 

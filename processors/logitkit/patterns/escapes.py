@@ -1,4 +1,4 @@
-"""What follows a backslash, inside and outside of brackets."""
+"""Escapes: a backslash and the characters after it, inside and outside brackets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from logitkit.patterns.unicode_properties import property_class
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    r"""`\p{...}` or `\P{...}`: kept apart from its negation, because case folding comes before negating."""
+    r"""`\p{...}` or `\P{...}`. The negation is a separate field, because case folding comes before it."""
 
     charset: CharSet
     negative: bool
@@ -54,11 +54,11 @@ def read_escape(pattern: str, position: int, in_class: bool, groups: int = 0) ->
     Args:
         pattern: The whole pattern.
         position: Index of the backslash.
-        in_class: Whether the escape stands inside brackets, where anchors and references mean nothing.
-        groups: Number of capturing groups opened so far, to tell references from mistakes.
+        in_class: Whether the escape is inside brackets, where anchors and references have no meaning.
+        groups: The number of capturing groups opened so far, which distinguishes references from mistakes.
 
     Returns:
-        What the escape stands for, and the index after it.
+        The meaning of the escape, and the index after it.
 
     Raises:
         PatternSyntaxError: The escape is unknown, incomplete or a backreference.
@@ -143,8 +143,7 @@ def _octal_in_class(pattern: str, position: int) -> tuple[int, int]:
 
 def _octal(pattern: str, position: int, groups: int) -> tuple[int, int]:
     found = _OCTAL.match(pattern, position + 1)
-    # Without a leading zero, only three octal digits are a character; everything else is a reference to a
-    # group.
+    # Without a leading zero, only three octal digits are a character; anything else is a group reference.
     if found is not None and (found[0][0] == "0" or len(found[0]) == 3):
         return _octal_value(pattern, position, found[0])
     digits = pattern[position + 1 : position + 3]

@@ -1,9 +1,8 @@
-"""The flags of a pattern that change what its characters and anchors mean."""
+"""The flags of a pattern, which change the meaning of its characters and anchors."""
 
 from __future__ import annotations
 
-# Plain integers: the parser tests flags per character, and arithmetic on enum members costs a microsecond
-# each.
+# Plain integers, because the parser tests flags per character, and arithmetic on enum members takes a microsecond each.
 ASCII = 1
 IGNORECASE = 2
 MULTILINE = 4

@@ -1,4 +1,4 @@
-"""What follows an opening parenthesis."""
+"""Group openings: an opening parenthesis and the characters that define the kind of group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from logitkit.patterns.flags import ASCII, LETTERS
 GroupKind = Literal["plain", "atomic", "look", "comment", "global_flags"]
 
 _NOT_REGULAR = "is not supported, because its language is not regular"
-# A backslash hides the character after it also inside comments.
+# Inside comments too, a backslash hides the character after it.
 _COMMENT = re.compile(r"(?:[^\\)]|\\.)*\)", re.DOTALL)
 _TYPE_LETTERS = frozenset("au")
 _REDEFINED = "flag turned on and off"
@@ -20,11 +20,10 @@ _REDEFINED = "flag turned on and off"
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How a group begins.
+    """The opening of a group.
 
     Args:
-        kind: What the group is; comments and global flags are complete, the others go on until their
-            parenthesis closes.
+        kind: The kind of group; comments and global flags are complete, other groups extend to their closing parenthesis.
         after: Index of the first character after the opening.
         flags: The flags inside.
         name: Name of the group.
@@ -43,15 +42,15 @@ class Opening:
 
 
 def read_opening(pattern: str, position: int, flags: int) -> Opening:
-    """Read the opening of a group, or a whole comment or `(?flags)`.
+    """Read the opening of a group, or a complete comment or `(?flags)`.
 
     Args:
         pattern: The whole pattern.
         position: Index of the parenthesis.
-        flags: The flags that hold before it.
+        flags: The flags before it.
 
     Raises:
-        PatternSyntaxError: The opening is unknown, malformed, or of something whose language is not regular.
+        PatternSyntaxError: The opening is unknown or malformed, or the language of its group is not regular.
 
     Example:
         >>> read_opening("(?P<year>[0-9]+)", 0, 0).name
@@ -73,21 +72,19 @@ def read_opening(pattern: str, position: int, flags: int) -> Opening:
         case "<" if pattern[after : after + 1] in ("=", "!"):
             return Opening("look", after + 1, flags, behind=True, negative=pattern[after] == "!")
         case "#":
-            found = _COMMENT.match(pattern, after)
-            if found is None:
-                raise PatternSyntaxError("missing ), unterminated comment", pattern, position)
-            return Opening("comment", found.end(), flags)
+            return Opening("comment", _comment_end(pattern, position), flags)
         case "P":
             return _python_extension(pattern, position, flags)
-        case "(":
-            raise PatternSyntaxError(
-                f"conditional group (?(...)...) {_NOT_REGULAR}; write both alternatives out",
-                pattern,
-                position,
-            )
     if letter == "-" or letter in LETTERS or letter == "L":
         return _flags(pattern, position, flags)
     raise PatternSyntaxError(_unknown(pattern, position), pattern, position)
+
+
+def _comment_end(pattern: str, position: int) -> int:
+    found = _COMMENT.match(pattern, position + 3)
+    if found is None:
+        raise PatternSyntaxError("missing ), unterminated comment", pattern, position)
+    return found.end()
 
 
 def _python_extension(pattern: str, position: int, flags: int) -> Opening:
@@ -123,10 +120,9 @@ def _flags(pattern: str, position: int, flags: int) -> Opening:
         off, at = _letters(pattern, at + 1)
         if not off:
             raise PatternSyntaxError("missing flag after -", pattern, at)
-        for letter in off:
-            if letter in _TYPE_LETTERS:
-                reason = "bad inline flags: cannot turn off the flags a and u; turn on the other one"
-                raise PatternSyntaxError(reason, pattern, at - len(off) + off.index(letter))
+        if kept := [letter for letter in off if letter in _TYPE_LETTERS]:
+            reason = "bad inline flags: cannot turn off the flags a and u; turn on the other one"
+            raise PatternSyntaxError(reason, pattern, at - len(off) + off.index(kept[0]))
     if "a" in on and "u" in on:
         raise PatternSyntaxError("bad inline flags: the flags a and u exclude each other", pattern, position + 2)
     if both := set(on) & set(off):
@@ -156,6 +152,8 @@ def _letters(pattern: str, begin: int) -> tuple[str, int]:
 
 def _unknown(pattern: str, position: int) -> str:
     rest = pattern[position + 2 : position + 4]
+    if rest[:1] == "(":
+        return f"conditional group (?(...)...) {_NOT_REGULAR}; write both alternatives out"
     if rest[:1] == "P" and rest[1:] == ">":
         return f"recursion (?P>...) {_NOT_REGULAR}"
     if rest[:1] == "P":

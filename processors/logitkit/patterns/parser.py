@@ -1,8 +1,7 @@
-"""From a pattern to its syntax tree.
+"""The parser: from a pattern to its syntax tree.
 
-The parser keeps its own stack, so that no pattern overflows Python's; the tree that it returns is never
-deeper than five nodes for each of the at most `MAX_NESTING` groups in each other, so that what walks the tree
-may recurse.
+The parser keeps its own stack, so a pattern cannot overflow Python's. The tree has at most five nodes in depth per nested
+group, and groups nest at most `MAX_NESTING` deep, so functions that walk the tree can recurse.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from logitkit.patterns.syntax import Anchor, Atomic, Characters, Empty, Look, No
 from logitkit.patterns.unicode_classes import perl_class
 
 MAX_NESTING = 100
-"""How many groups may stand in each other."""
+"""The maximum nesting depth of groups."""
 
 _PLAIN = re.compile(r"[^\\.^$*+?{\[()|]+")
 _PLAIN_VERBOSE = re.compile(r"[^\\.^$*+?{\[()|# \t\n\r\v\f]+")
-# In a verbose comment a backslash hides the character after it, even the end of the line.
+# In a verbose comment, a backslash hides the character after it, even a newline.
 _SKIPPED_VERBOSE = re.compile(r"(?:[ \t\n\r\v\f]+|#(?:[^\\\n]|\\.)*(?:\n|\Z))+", re.DOTALL)
 
 _Last = Literal["nothing", "anchor", "repeat", "item"]
@@ -41,7 +40,7 @@ _Last = Literal["nothing", "anchor", "repeat", "item"]
 
 @dataclass(slots=True)
 class _Group:
-    """An open group: its flags, its finished options, and the parts of the present one."""
+    """An open group: its flags, its finished options, and the parts of the current one."""
 
     opening: Opening
     position: int
@@ -52,20 +51,20 @@ class _Group:
 
 
 def parse(pattern: str) -> Node:
-    r"""Parse a pattern in the syntax of Python's `re`, with `\p{...}` and `\P{...}` besides.
+    r"""Parse a pattern in the syntax of Python's `re`, extended by `\p{...}` and `\P{...}`.
 
-    Everything that `re.compile` accepts for `str` has the same meaning here, except for what is refused:
-    backreferences and conditional groups, whose languages are not regular, and more than `MAX_NESTING` groups
-    in each other. Lookbehinds of any width are accepted.
+    Everything that `re.compile` accepts for `str` has the same meaning here, with three exceptions, which are refused:
+    backreferences and conditional groups, because their languages are not regular, and groups nested more than `MAX_NESTING`
+    deep. Lookbehinds may have any width.
 
     Args:
-        pattern: The pattern. Flags are written in it, such as `(?i)`.
+        pattern: The pattern. Flags are part of it, for example `(?i)`.
 
     Returns:
         The syntax tree.
 
     Raises:
-        PatternSyntaxError: The pattern is malformed or not supported; the error knows where.
+        PatternSyntaxError: The pattern is malformed or not supported; the error contains the position.
         ConfigurationError: The pattern is not a `str`.
 
     Example:
@@ -88,49 +87,51 @@ class _Parser:
         self.global_letters: set[str] = set()
 
     def run(self) -> Node:
-        pattern = self.pattern
-        length = len(pattern)
-        while self.at < length:
+        while self.at < len(self.pattern):
             self._read_plain()
-            match pattern[self.at : self.at + 1]:
-                case "\\":
-                    self._read_escape()
-                case "[":
-                    node, self.at = read_class(pattern, self.at, self.group.flags)
-                    self._append(node)
-                case ".":
-                    self._append(any_character(self.group.flags))
-                    self.at += 1
-                case "*" | "+" | "?" | "{":
-                    self._read_quantifier()
-                case "(":
-                    self._open()
-                case ")":
-                    self._close()
-                case "|":
-                    self.group.options.append(concatenate(self.group.parts))
-                    self.group.parts = []
-                    self.group.last = "nothing"
-                    self.at += 1
-                case "^":
-                    self._append_anchor("line_start" if self.group.flags & MULTILINE else "text_start", 1)
-                case "$":
-                    self._append_anchor("line_end" if self.group.flags & MULTILINE else "final", 1)
-                case "#" if self.group.flags & VERBOSE and not _SKIPPED_VERBOSE.match(pattern, self.at):
-                    reason = r"bad escape (end of pattern) in a comment; leave the backslash out"
-                    raise PatternSyntaxError(reason, pattern, length - 1)
+            self._read_syntax()
         if self.stack:
             reason = r"missing ), unterminated subpattern; for a literal ( write \("
-            raise PatternSyntaxError(reason, pattern, self.group.position)
+            raise PatternSyntaxError(reason, self.pattern, self.group.position)
         return _finish(self.group)
 
+    def _read_syntax(self) -> None:
+        """Read one element that is not a plain character, if there is one."""
+        match self.pattern[self.at : self.at + 1]:
+            case "\\":
+                self._read_escape()
+            case "[":
+                node, self.at = read_class(self.pattern, self.at, self.group.flags)
+                self._append(node)
+            case ".":
+                self._append(any_character(self.group.flags))
+                self.at += 1
+            case "*" | "+" | "?" | "{":
+                self._read_quantifier()
+            case "(":
+                self._open()
+            case ")":
+                self._close()
+            case "|":
+                self.group.options.append(concatenate(self.group.parts))
+                self.group.parts = []
+                self.group.last = "nothing"
+                self.at += 1
+            case "^":
+                self._append_anchor("line_start" if self.group.flags & MULTILINE else "text_start", 1)
+            case "$":
+                self._append_anchor("line_end" if self.group.flags & MULTILINE else "final", 1)
+
     def _read_plain(self) -> None:
-        """Read plain characters; in verbose mode, pass over the space and the comments between them."""
+        """Read plain characters; in verbose mode, skip whitespace and comments between them."""
         flags, plain = self.group.flags, _PLAIN
         if flags & VERBOSE:
             plain = _PLAIN_VERBOSE
             if found := _SKIPPED_VERBOSE.match(self.pattern, self.at):
                 self.at = found.end()
+            elif self.pattern.startswith("#", self.at):
+                reason = r"bad escape (end of pattern) in a comment; leave the backslash out"
+                raise PatternSyntaxError(reason, self.pattern, len(self.pattern) - 1)
         if found := plain.match(self.pattern, self.at):
             self.group.parts.extend(character(ord(letter), flags) for letter in found[0])
             self.group.last = "item"
@@ -227,7 +228,7 @@ def _finish(group: _Group) -> Node:
     node = alternate([*group.options, concatenate(group.parts)])
     opening, position = group.opening, group.position
     if opening.kind == "atomic":
-        # A single character has one match only, so that there is nothing to give back.
+        # A single character has only one match, so an atomic group around it changes nothing.
         return node if isinstance(node, Empty | Characters | Atomic) else Atomic(node, position)
     if opening.kind == "look":
         if isinstance(node, Empty):

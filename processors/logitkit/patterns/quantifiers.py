@@ -1,4 +1,4 @@
-"""Reading how often something repeats."""
+"""Quantifiers: `*`, `+`, `?` and `{m,n}`, with their lazy and possessive forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from logitkit.errors import PatternSyntaxError
 
-# The largest count that `re` accepts is one less than this.
+# The largest count that `re` accepts is one less.
 COUNT_LIMIT = 0xFFFFFFFF
 
 _BRACES = re.compile(r"\{(?:([0-9]+)|([0-9]*),([0-9]*))\}")
@@ -15,7 +15,7 @@ _SIGNS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?"
 
 
 class Quantifier(NamedTuple):
-    """How often something repeats, and which count is tried first."""
+    """The minimum and maximum number of repetitions, and the count that is tried first."""
 
     minimum: int
     maximum: int | None
@@ -31,8 +31,7 @@ def read_quantifier(pattern: str, position: int) -> Quantifier | None:
         position: Index of `*`, `+`, `?` or `{`.
 
     Returns:
-        The quantifier with the index after it, or None if the brace is a literal one, as in `a{`, `a{}` and
-        `a{x}`.
+        The quantifier with the index after it, or None if the brace is literal, as in `a{`, `a{}` and `a{x}`.
 
     Raises:
         PatternSyntaxError: The minimum is greater than the maximum, or a count is too large.

@@ -1,8 +1,7 @@
-r"""The syntax tree of a pattern: what the parser makes and the automaton builder reads.
+r"""The syntax tree of a pattern: the output of the parser and the input of the compiler.
 
-Characters are sets of code points with case-insensitivity and the Unicode or ASCII meaning of classes already
-applied, so that nothing below the parser knows about flags. Groups leave no trace; only what changes the
-language is kept.
+Characters are sets of code points. Case-insensitivity and the Unicode or ASCII meaning of classes are already applied, so
+nothing after the parser needs to know about flags. Groups leave no trace unless they change the language.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Characters:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """The parts, one after another (at least two)."""
+    """The parts in sequence (at least two)."""
 
     parts: tuple[Node, ...]
 
@@ -41,11 +40,10 @@ class Alternate:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """`minimum` to `maximum` copies (None = without bound).
+    """`minimum` to `maximum` copies (None = no maximum).
 
-    `kind` tells which count is tried first and matters only inside an atomic group, for whichever match is
-    the first. The parser writes possessive repetition as `Atomic(Repeat(Atomic(node)))`, which is what it
-    means.
+    `kind` is the order in which counts are tried. It matters only inside an atomic group, which keeps the first match. The
+    parser represents possessive repetition as `Atomic(Repeat(Atomic(node)))`, which is equivalent.
     """
 
     node: Node
@@ -56,7 +54,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Atomic:
-    """`(?>...)`: only the first match of the inside, in the order of a backtracking search, is tried."""
+    """`(?>...)`: only the first match of the inside, in the order of a backtracking search, is used."""
 
     node: Node
     position: int
@@ -74,12 +72,11 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    r"""A position without width.
+    r"""A position in the text, of zero width.
 
-    Kinds: `text_start` (`\A`, `^`), `text_end` (`\Z`), `final` (`$`: the end, or before a newline that ends
-    the text), `line_start` and `line_end` (`^`, `$` under `(?m)`), `boundary` and `not_boundary` (`\b`, `\B`,
-    with `word` as the set of word characters; before Python 3.14 neither holds in the empty text, where `\B`
-    would).
+    Kinds: `text_start` (`\A`, `^`), `text_end` (`\Z`), `final` (`$`: the end, or before a newline at the end), `line_start` and
+        `line_end` (`^`, `$` under `(?m)`), `boundary` and `not_boundary` (`\b`, `\B`, with `word` as the set of word
+        characters; as in Python before 3.14, neither matches in the empty text, although `\B` should).
     """
 
     kind: Literal["text_start", "text_end", "final", "line_start", "line_end", "boundary", "not_boundary"]
@@ -89,19 +86,19 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One text of a definition of the network that the tree is part of (`automata.network`); no pattern has it."""
+    """A text of one definition in the network that contains the tree; patterns never contain it."""
 
     definition: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Machine:
-    """The texts of a finite automaton over characters, as one part of a tree; no pattern has it.
+    """The texts of a finite automaton over characters, as a node; patterns never contain it.
 
-    Machines are compared by identity: they may have ten thousands of moves.
+    Machines are compared by identity: they may have tens of thousands of transitions.
 
     Args:
-        moves: For each state, the sets of characters that lead on, and to which state. State 0 is the start.
+        moves: For each state, sets of characters and the state that they lead to. State 0 is the start.
         accepting: Whether each state accepts.
     """
 
@@ -111,10 +108,10 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The texts along the paths of a graph, as one part of a tree; no pattern has it.
+    """The texts along the paths of a graph, as a node; patterns never contain it.
 
     Args:
-        moves: For each state, what is read on the way to another one, and which. State 0 is the start.
+        moves: For each state, nodes and the state that they lead to. State 0 is the start.
         accepting: Whether each state accepts.
     """
 

@@ -48,7 +48,7 @@ CATEGORIES = {
     "Co": "PrivateUse",
     "Cn": "Unassigned",
 }
-"""General categories with their long names."""
+"""General categories, mapped to their long names."""
 
 _BY_NAME = {name.upper(): short for short, long in CATEGORIES.items() for name in (short, long)}
 _BY_NAME |= {"L&": "LC", "DIGIT": "Nd", "PUNCT": "P", "CNTRL": "Cc", "COMBININGMARK": "M"}
@@ -62,9 +62,8 @@ def property_class(name: str) -> CharSet | None:
     r"""Return the characters that `\p{name}` matches, or None if there is no such property.
 
     Args:
-        name: A general category (`Lu`, `Uppercase_Letter`, `gc=Lu`), a script (`Greek`, `Script=Greek`,
-            `sc=Grek`), `Any`,
-            `ASCII` or `Assigned`. Case, spaces, `_` and `-` do not count; a leading `^` negates.
+        name: A general category (`Lu`, `Uppercase_Letter`, `gc=Lu`), a script (`Greek`, `Script=Greek`, `sc=Grek`), `Any`,
+            `ASCII` or `Assigned`. Case, spaces, `_` and `-` are ignored; a leading `^` negates.
 
     Example:
         >>> ord("π") in property_class("Greek"), ord("π") in property_class("^Greek")

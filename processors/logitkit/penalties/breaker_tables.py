@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from logitkit.automata.shared import shared_by
 from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
+from logitkit.parameters.integers import as_integer
 from logitkit.penalties.breakers import ENDS, Breakers
-from logitkit.vocabulary import Vocabulary
+from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Encode", "compile_breakers"]
 

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.state import Fill
+from logitkit.protocol.state import Fill
 
 __all__ = ["ENDS", "Breakers"]
 

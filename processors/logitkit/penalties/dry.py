@@ -11,24 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.integers import as_integer, checked_integer
+from logitkit.parameters import Either, Integer, ListOf, Number, Text, TokenId
+from logitkit.parameters.integers import as_integer
 from logitkit.penalties.breaker_tables import Encode, compile_breakers
 from logitkit.penalties.breakers import Breakers
 from logitkit.penalties.dry_state import DryState, discourage_rows, discourage_tensors
-from logitkit.penalties.window import checked_window
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
-from logitkit.state import map_tensors
-from logitkit.tensor_path import by_tensors
-from logitkit.token_history import TokenHistory
-from logitkit.vocabulary import Vocabulary
+from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import map_tensors
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Dry"]
 
-MOST_MULTIPLIER, MOST_BASE = 100.0, 1000.0
-LONGEST_ALLOWED = 4096
 MOST_BREAKERS = 256
 
 # llama.cpp warns, and cuts a breaker off there.
@@ -45,7 +44,7 @@ LONGEST_GROWTH = 4096
 
 
 @dataclass(frozen=True)
-class Dry:
+class Dry(Described):
     r"""Subtract from the logit of each token that would continue a repeat a penalty that grows exponentially with its length.
 
     A repeat is a run of the last tokens that occurred before. Continuing one of n tokens costs
@@ -67,7 +66,8 @@ class Dry:
         multiplier: From 0 to 100; 0 changes nothing, 0.8 is usual.
         base: From 1 to 1000.
         allowed_length: Length in tokens from which on a repeat costs something, from 0 to 4096.
-        breakers: Texts of up to 40 bytes in UTF-8, together up to 2048, and token ids; at most 256.
+        breakers: Texts of up to 40 bytes in UTF-8, together up to 2048, and token ids; at most 256. Text that is the name of a
+            special token means that token too.
         window: Count only so many of the last tokens, from 1 to 2**24; None counts all.
         include_prompt: Whether tokens of the prompt count. Pads never do.
         vocabulary: What the tokens spell; needed if a breaker is text.
@@ -98,6 +98,28 @@ class Dry:
     encode: Encode | None = None
 
     role = Role.PENALTY
+    kind = Kind(
+        "dry",
+        {
+            "multiplier": Number(0, 100, "0 changes nothing"),
+            "base": Number(1, 1000, "1.75 is usual"),
+            "allowed_length": Integer(0, 4096),
+            "breakers": ListOf(Either((TokenId(), Text(raw=False))), 0),
+            **COUNTED,
+        },
+        main="multiplier",
+        order=40,
+        unwritten=("encode",),
+        neutral={
+            "multiplier": 0.0,
+            "base": 1.0,
+            "allowed_length": 0,
+            "breakers": (),
+            "window": 1,
+            "include_prompt": False,
+        },
+    )
+    may_empty_rows = False
 
     @property
     def reads_prompt(self) -> bool:
@@ -106,10 +128,7 @@ class Dry:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "multiplier", checked_real("multiplier", self.multiplier, 0, MOST_MULTIPLIER, "0 changes nothing"))
-        put(self, "base", checked_real("base", self.base, 1, MOST_BASE, "1.75 is usual"))
-        put(self, "allowed_length", checked_integer("allowed_length", self.allowed_length, 0, LONGEST_ALLOWED))
-        put(self, "window", checked_window(self.window))
+        super().__post_init__()
         if self.vocabulary is not None and not isinstance(self.vocabulary, Vocabulary):
             raise ConfigurationError(
                 f"vocabulary is a {type(self.vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() "
@@ -128,6 +147,8 @@ class Dry:
         columns = None if self.vocabulary is None else self.vocabulary.size
         if columns is not None and max(ids, default=0) >= columns:
             raise VocabularyError(f"breakers has the token id {max(ids)}; allowed are ids from 0 to {columns - 1}")
+        if self.vocabulary is not None:
+            ids += [token for text in texts for token in self.vocabulary.special_names.tokens(text)]
         put(self, "_tables", compile_breakers([t.encode() for t in texts], ids, self.vocabulary, self.encode))
 
     @cached_property

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from logitkit.penalties.breakers import Breakers, HostBreakers
-from logitkit.penalties.finite import finite_tensors
-from logitkit.penalties.host_logits import HostLogits
+from logitkit.penalties.history_logits import finite_tensors, subtract_row
 from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
-from logitkit.penalties.subtract import subtract_row
-from logitkit.state import Fill
-from logitkit.token_history import TokenHistory
+from logitkit.penalties.token_history import TokenHistory
+from logitkit.protocol.state import Fill
+from logitkit.runtime.host_logits import HostLogits
 
 __all__ = ["DryState", "discourage_rows", "discourage_tensors"]
 

@@ -10,21 +10,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
 from logitkit.errors import ConfigurationError
-from logitkit.integers import checked_integer
-from logitkit.penalties.filled_places import filled_places
-from logitkit.penalties.host_logits import HostLogits
+from logitkit.parameters import Integer
+from logitkit.penalties.history_logits import filled_places
 from logitkit.penalties.repeats import repeat_ends
-from logitkit.penalties.window import checked_window
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.state import Fill
-from logitkit.tensor_path import by_tensors
-from logitkit.token_history import TokenHistory
+from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.host_logits import HostLogits
 
 __all__ = ["NoRepeatNGram", "NoRepeatNGramState"]
 
-MOST = 256
+N = Integer(0, 256)
 
 
 class NoRepeatNGramState(NamedTuple):
@@ -42,13 +43,13 @@ class NoRepeatNGramState(NamedTuple):
 
     def problem(self) -> str | None:
         """Say what is impossible about values read from a file, or return None."""
-        least, most = 0, min(MOST, self.compared.shape[1] + 1)
+        least, most = 0, min(N.most, self.compared.shape[1] + 1)
         allowed = (self.n >= least) & (self.n <= most)
         return None if bool(allowed.all()) else f"n is not from {least} to {most}"
 
 
 @dataclass(frozen=True)
-class NoRepeatNGram:
+class NoRepeatNGram(Described):
     """Ban every token that would complete a run of n tokens which occurred already.
 
     Memory is 4 bytes for each token that counts. Nothing is known of EOS, which is banned like any other; where a ban leaves
@@ -79,6 +80,15 @@ class NoRepeatNGram:
     include_prompt: bool = True
 
     role = Role.CONSTRAINT
+    kind = Kind(
+        "no_repeat_ngram",
+        {"n": N, **COUNTED},
+        main="n",
+        order=50,
+        neutral={"n": 0, "window": 1, "include_prompt": False},
+    )
+    may_empty_rows = True
+    bans_repeats = True
 
     @property
     def reads_prompt(self) -> bool:
@@ -86,8 +96,7 @@ class NoRepeatNGram:
         return self.include_prompt
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checked_integer("n", self.n, 0, MOST))
-        object.__setattr__(self, "window", checked_window(self.window))
+        super().__post_init__()
         if self.window is not None and self.window < self.n:
             raise ConfigurationError(
                 f"window is {self.window}, in which no run of n={self.n} tokens has room; give {self.n} at least, or None"

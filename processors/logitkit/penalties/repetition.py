@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.penalties.penalise import penalise_rows, penalise_tensors
-from logitkit.penalties.window import checked_window
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
-from logitkit.tensor_path import by_tensors
-from logitkit.token_history import TokenHistory
+from logitkit.parameters import Number
+from logitkit.penalties.history_logits import filled_places, finite_tensors
+from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.host_logits import HostLogits
 
-__all__ = ["RepetitionPenalty", "RepetitionState"]
+__all__ = ["RepetitionPenalty", "RepetitionState", "penalise_tensors"]
 
 # Far beyond every use, and far from where a number or its reciprocal leaves the 32 bits that logits are changed in.
-LEAST, MOST = 1e-4, 1e4
+PENALTY = Number(1e-4, 1e4, "1 changes nothing")
 
 
 class RepetitionState(NamedTuple):
@@ -31,16 +34,11 @@ class RepetitionState(NamedTuple):
     """
 
     history: TokenHistory
-    penalty: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        allowed = (self.penalty >= LEAST) & (self.penalty <= MOST)
-        return None if bool(allowed.all()) else f"a penalty is not a number from {LEAST:g} to {MOST:g}"
+    penalty: Annotated[Tensor, PENALTY]
 
 
 @dataclass(frozen=True)
-class RepetitionPenalty:
+class RepetitionPenalty(Described):
     """Divide the positive and multiply the negative logits of tokens that occurred already.
 
     Args:
@@ -67,16 +65,19 @@ class RepetitionPenalty:
     include_prompt: bool = True
 
     role = Role.PENALTY
+    kind = Kind(
+        "repetition_penalty",
+        {"penalty": PENALTY, **COUNTED},
+        main="penalty",
+        order=10,
+        neutral={"penalty": 1.0, "window": 1, "include_prompt": False},
+    )
+    may_empty_rows = False
 
     @property
     def reads_prompt(self) -> bool:
         """Whether tokens of the prompt count."""
         return self.include_prompt
-
-    def __post_init__(self) -> None:
-        penalty = checked_real("penalty", self.penalty, LEAST, MOST, "1 changes nothing")
-        object.__setattr__(self, "penalty", penalty)
-        object.__setattr__(self, "window", checked_window(self.window))
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the state of rows that have their prompt."""
@@ -102,3 +103,38 @@ class RepetitionPenalty:
         if by_tensors(logits):
             return state, penalise_tensors(state.history, state.penalty, logits)
         return state, penalise_rows(state.history, state.penalty, logits)
+
+
+def penalise_tensors(history: TokenHistory, penalty: Tensor, logits: Tensor) -> Tensor:
+    """Change the logits of all tokens of the histories, in place.
+
+    Args:
+        history: The tokens of B rows.
+        penalty: [B] float64.
+        logits: [B, V] floating point.
+    """
+    if history.tokens.shape[1] == 0:
+        return logits
+    ids, some = filled_places(history.tokens, logits.shape[1])
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    number = torch.where(some, penalty[:, None], 1.0).to(wide)
+    said = logits.gather(1, ids).to(wide)
+    changed = torch.where(said < 0, said * number, said / number)
+    return logits.scatter_(1, ids, finite_tensors(said, changed, logits.dtype))
+
+
+def penalise_rows(history: TokenHistory, penalty: Tensor, logits: Tensor) -> Tensor:
+    """Change the logits of all tokens of the histories, in place; for the arguments see `penalise_tensors`.
+
+    Only the places in use are looked at.
+
+    Raises:
+        VocabularyError: A token is none of the columns.
+    """
+    host = HostLogits.of(logits)
+    with np.errstate(over="ignore"):
+        for row, (ids, number) in enumerate(zip(history.rows(), penalty.tolist(), strict=True)):
+            if len(ids) and number != 1:
+                said = host.read(row, ids)
+                host.write(row, ids, said, np.where(said < 0, said * number, said / number))
+    return logits

@@ -1,7 +1,8 @@
-"""The automaton that knows whether a text is in a thinking section, and how to get out of it.
+"""The automaton that tracks whether a text is in a thinking section, and forces the section's end.
 
-States of three kinds, in this order: inside a section, one for each byte of the end marker that the text ends with; as many in
-which the rest of the marker is forced, which only serve to look up what is legal; and outside, one for each byte of the start.
+It has three groups of states, in this order: inside a section, one per byte of the end marker that the text may end with; the
+same number in which the rest of the end marker is forced, used only to look up legal tokens; and outside, one per byte of the
+start.
 """
 
 from __future__ import annotations
@@ -11,58 +12,63 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.automata.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.limits import Limits
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.token_automaton import STAY, TokenAutomaton
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
 from logitkit.errors import VocabularyError
-from logitkit.vocabulary import Vocabulary
+from logitkit.limits import UNBOUNDED
+from logitkit.vocabulary.marker import token_of
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["INSIDE", "inside_states", "thinking_automaton"]
 
-# The state at the beginning of a section.
+# The state at the start of a section.
 INSIDE = FIRST_STATE
 
-# Markers are bounded when they are given, and with them all this.
-UNBOUNDED = Limits(states=2**31, work=2**62)
+# The number of ids counted in one step.
+IDS_COUNTED_A_STEP = 128
 
 
 def inside_states(end: bytes | int) -> int:
-    """Return the number of states inside a section; a state and this make the one in which the end is forced."""
+    """Return the number of states inside a section; adding it to such a state gives the state in which the end is forced."""
     return len(end) if isinstance(end, bytes) else 1
 
 
 def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: Vocabulary) -> TokenAutomaton:
-    """Compile the automaton of two markers.
+    """Compile the automaton for two markers; a marker that names a special token also stands for that token.
 
     Args:
-        start: Opens a section; None: one is open, and none will be again.
-        end: Closes it.
-        vocabulary: The tokens.
+        start: Opens a section. None: a section is open from the beginning, and no other follows.
+        end: Closes it. If it is the name of a special token, that token alone is forced.
+        vocabulary: The vocabulary.
 
     Raises:
-        VocabularyError: The tokens cannot spell the rest of the end marker from some point that they reach.
+        VocabularyError: After some tokens, the vocabulary cannot spell the rest of the end marker.
     """
     inside = inside_states(end)
     outside = FIRST_STATE + 2 * inside + 1
-    dfa = _bytes(start, end, outside)
+    opens, closes = (None if marker is None else token_of(marker, vocabulary) for marker in (start, end))
+    dfa = _bytes(start, end, outside, spelled=closes is None)
+    # The length of markers is limited, and so is the size of all this.
     automaton = token_automaton(dfa, vocabulary, UNBOUNDED, "the thinking budget")
-    for token in {marker for marker in (start, end) if isinstance(marker, int)}:
+    for token in {opens, closes} - {None}:
+        assert token is not None
         targets = np.array([automaton.next(state, token) for state in range(automaton.states)])
-        if token == start:
+        if token == opens:
             targets[outside:] = INSIDE
-        if token == end:
+        if token == closes:
             targets[INSIDE : INSIDE + 2 * inside] = outside
         automaton = _with_token(automaton, token, targets)
     _check_spelled(automaton, inside, end)
     return automaton
 
 
-def _bytes(start: bytes | int | None, end: bytes | int, outside: int) -> ByteDfa:
+def _bytes(start: bytes | int | None, end: bytes | int, outside: int, spelled: bool) -> ByteDfa:
     opening, closing = (Occurrences.of([m] if isinstance(m, bytes) else [], UNBOUNDED) for m in (start, end))
     inside = inside_states(end)
-    # Bytes are alike that neither marker tells apart; class 0 is none's.
+    # Bytes that neither marker distinguishes share a class; class 0 occurs in neither.
     width = opening.step.shape[1]
     pairs, byte_class = np.unique(closing.byte_class * width + opening.byte_class, return_inverse=True)
     byte_class = byte_class.reshape(-1) + 1
@@ -76,8 +82,8 @@ def _bytes(start: bytes | int | None, end: bytes | int, outside: int) -> ByteDfa
         live = part.longest < 0
         step[first : first + int(live.sum()), 1:] = np.where(live[target], first + target, other)[live]
     forced = INSIDE + inside
-    if isinstance(end, bytes):
-        # Behind the last byte comes a state of its own, from which no token goes on: none may run past the end.
+    if isinstance(end, bytes) and spelled:
+        # After the last byte comes a separate state without exits, since no token may extend past the end marker.
         step[forced + np.arange(inside), byte_class[list(end)]] = forced + 1 + np.arange(inside)
     free = np.ones(states, bool)
     free[forced:outside] = False
@@ -88,10 +94,10 @@ def _bytes(start: bytes | int | None, end: bytes | int, outside: int) -> ByteDfa
 
 
 def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64]) -> TokenAutomaton:
-    """Give one token a class of its own, and targets: [S]."""
+    """Give one token its own class, with the given targets, [S]."""
     symbol = automaton.classes
     listed = FIRST_STATE + np.flatnonzero(targets[FIRST_STATE:] != DEAD)
-    # It has the highest number, so it comes last in each row.
+    # The new class has the highest number, so it comes last in each row.
     place = automaton.row_start[listed + 1]
     more = np.zeros(len(automaton.row_start), np.int64)
     more[listed + 1] = 1
@@ -110,6 +116,7 @@ def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64
 def _check_spelled(automaton: TokenAutomaton, inside: int, end: bytes | int) -> None:
     reached = _reached(automaton)
     for depth in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
+        spend(len(automaton.class_of) // IDS_COUNTED_A_STEP)
         legal = automaton.legal_classes(INSIDE + inside + depth)
         if not automaton.count_tokens(legal):
             assert isinstance(end, bytes)
@@ -120,7 +127,7 @@ def _check_spelled(automaton: TokenAutomaton, inside: int, end: bytes | int) -> 
 
 
 def _reached(automaton: TokenAutomaton) -> NDArray[np.bool_]:
-    """Return [S] bool: the states in which a text can be after some tokens."""
+    """Return [S] bool, the states that a text can reach."""
     reached = np.zeros(automaton.states, bool)
     reached[automaton.start] = True
     used = np.bincount(automaton.class_of, minlength=automaton.classes) > 0

@@ -1,4 +1,4 @@
-"""A section of thought is ended after so many tokens."""
+"""A token budget for thinking sections."""
 
 from __future__ import annotations
 
@@ -7,53 +7,60 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState, check_width, mask
-from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.leased import Leased
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.constraints.constraint import check_has_eos
-from logitkit.context import Context
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
-from logitkit.marker import Marker, as_marker
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.parameters import Either, Integer, Null, Text, TokenId
+from logitkit.protocol.context import Context
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
-from logitkit.tensor_path import by_tensors
-from logitkit.vocabulary import Vocabulary
+from logitkit.runtime.automaton_constraint import check_has_eos
+from logitkit.runtime.automaton_state import AutomatonState, mask
+from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.shared import shared_by
+from logitkit.runtime.width import check_width
+from logitkit.vocabulary.marker import Marker, as_marker, token_of
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThinkingBudget"]
 
-MOST_TOKENS = 2**31 - 1
+MAX_TOKENS = Integer(0)
+MARKER = Either((TokenId(), Text()))
 
-# Bytes of a marker; those in use have ten or twenty.
+# The maximum length of a marker in bytes; real ones have ten to twenty.
 LONGEST_MARKER = 256
 
 
 @dataclass(frozen=True)
-class ThinkingBudget(Leased):
-    """Force the end marker of a thinking section after so many tokens.
+class ThinkingBudget(BankUser):
+    """Force the end marker of a thinking section after a given number of tokens.
 
-    In the section and outside of it a row is free, until the budget is spent: then only tokens are legal that spell the marker,
-    from where the text has begun to, and not past its end. A marker that comes by itself is recognised, in any tokenisation and
-    within tokens too. The token in which a section begins is not counted, nor are those of the prompt.
+    Until the budget is spent, a row is unconstrained, inside the section and outside. Then only tokens that spell the end
+    marker are legal. They continue any part of it already generated, and do not extend past it. A marker that the model
+    generates itself is recognised in any tokenization, also within tokens. The token that opens a section and the tokens of the
+    prompt do not count.
 
-    Where a start is given, each section has the whole budget, and the prompt is read: a section may be open at its end. Without
-    one there is one section, which begins with the output.
+    If a marker is the name of a special token, such as `</think>`, both that token and the name spelled in ordinary tokens are
+    recognised. When the budget is spent, only the special token is forced, even if part of the name has been spelled.
+
+    With `start`, each section has the full budget, and the prompt is read, since a section may be open at its end. Without
+    `start`, there is one section, which begins with the output.
 
     Args:
-        max_tokens: Tokens that a section may have before its end is forced, from 0 to 2**31 - 1. What of the end marker the row
-            has said by itself is among them.
-        end: What ends a section: text, as str (written in UTF-8) or bytes, of at most 256 bytes, or a token id.
-        vocabulary: The tokens.
-        start: What begins a section, likewise; None: the prompt has begun one.
+        max_tokens: The number of tokens in a section before its end is forced, from 0 to 2**31 - 1. Tokens that already belong
+            to the end marker count too.
+        end: The end marker of a section: a str (encoded as UTF-8) or bytes, of at most 256 bytes, or a token id.
+        vocabulary: The vocabulary.
+        start: The start marker of a section, in the same form. None: the prompt has opened the section.
 
     Raises:
-        ConfigurationError: The budget is no integer of its range, or a marker is empty, too long, of another type, an EOS id, or
-            no id of the vocabulary.
-        VocabularyError: The vocabulary has no EOS id, or its tokens cannot spell the end marker from some point.
+        ConfigurationError: The budget is not an integer in range, or a marker is empty, too long, of another type, EOS, not an
+            id of the vocabulary, or a text that contains the name of a special token and other text.
+        VocabularyError: The vocabulary has no EOS id, or its tokens cannot complete the end marker at some point.
 
     Example:
         >>> import torch
@@ -75,13 +82,14 @@ class ThinkingBudget(Leased):
     automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     role = Role.CONSTRAINT
+    kind = Kind(
+        "thinking_budget", {"max_tokens": MAX_TOKENS, "end": MARKER, "start": Either((MARKER, Null()))}, order=130
+    )
+    may_empty_rows = False
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
-        budget = as_integer(self.max_tokens)
-        if budget is None or not 0 <= budget <= MOST_TOKENS:
-            raise ConfigurationError(f"max_tokens is {self.max_tokens!r}; allowed are integers from 0 to {MOST_TOKENS}")
-        object.__setattr__(self, "max_tokens", budget)
+        object.__setattr__(self, "max_tokens", MAX_TOKENS.check("max_tokens", self.max_tokens))
         end = self._marker("end", self.end)
         start = None if self.start is None else self._marker("start", self.start)
         object.__setattr__(self, "end", end)
@@ -95,19 +103,21 @@ class ThinkingBudget(Leased):
         marker = as_marker(name, given, self.vocabulary)
         if isinstance(marker, bytes) and len(marker) > LONGEST_MARKER:
             raise ConfigurationError(f"{name} has {len(marker)} bytes; allowed are up to {LONGEST_MARKER}")
-        if marker in self.vocabulary.eos_ids:
+        token = token_of(marker, self.vocabulary)
+        if token in self.vocabulary.eos_ids:
+            what = f"the EOS id {token}" if isinstance(marker, int) else f"{given!r}, the name of the EOS id {token}"
             raise ConfigurationError(
-                f"{name} is the EOS id {marker}, which ends the text and no section; give another one"
+                f"{name} is {what}, which ends the whole text, not only a section; give another marker"
             )
         return marker
 
     @property
     def reads_prompt(self) -> bool:
-        """Whether tokens of the prompt count."""
+        """Whether the tokens of the prompt matter."""
         return self.start is not None
 
     def init_state(self, context: Context) -> ThinkingState:
-        """Return the state of rows that have their prompt."""
+        """Return the initial state of rows, after their prompts."""
         lease = self.lease()
         assert isinstance(self.end, bytes | int)
         values = (lease.slot, lease.generation, self.automaton.start, 0, self.max_tokens, inside_states(self.end))
@@ -117,14 +127,21 @@ class ThinkingBudget(Leased):
             return state
         return self._advance(state, context.prompt, prompt=True)._replace(spent=state.spent)
 
+    @classmethod
+    def neutral_state(cls, context: Context) -> ThinkingState:
+        """Return the state of rows without a budget."""
+        at = AutomatonState.neutral(context)
+        none = torch.zeros_like(at.slot)
+        return ThinkingState(at, none, none, none + 1)
+
     def advance(self, state: ThinkingState, tokens: Tensor) -> ThinkingState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none.
 
-        A token that was not legal, as in an unconstrained draft, counts by its text: the row is in the section still, or not.
+        An illegal token, as in an unconstrained draft, counts by its text: it may or may not end the section.
 
         Raises:
-            StaleAutomaton: The processor that a row's budget belongs to is gone (on the CPU; on a device the row ends).
-            VocabularyError: A token is none of the vocabulary (on the CPU; on a device it has no text).
+            StaleAutomaton: The processor that a row's budget belongs to no longer exists (on the CPU; elsewhere the row ends).
+            VocabularyError: A token is not in the vocabulary (on the CPU; elsewhere it counts as having no text).
         """
         check_tokens("ThinkingBudget", state.spent.shape[0], tokens)
         return self._advance(state, tokens)
@@ -139,16 +156,16 @@ class ThinkingBudget(Leased):
         return state
 
     def process_logits(self, state: ThinkingState, logits: Tensor, context: Context) -> tuple[ThinkingState, Tensor]:
-        """Set all that does not go on with the end marker to -inf in rows whose budget is spent; others stay as they are.
+        """Mask all tokens that do not continue the end marker, in rows whose budget is spent; other rows do not change.
 
-        A finished row keeps EOS and pad. A row of which nothing is left, since another processor has masked it, ends.
+        A finished row may emit only EOS and padding. A row without any token left, since another processor masked the rest, ends.
 
         Raises:
-            StaleAutomaton: The processor that a row's budget belongs to is gone (on the CPU; on a device the row ends).
-            VocabularyError: The logits have fewer columns than the vocabulary has ids.
+            StaleAutomaton: The processor that a row's budget belongs to no longer exists (on the CPU; elsewhere the row ends).
+            VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
         """
         logits = own_rows("ThinkingBudget", state.spent.shape[0], logits)
-        check_width(self.vocabulary.size, logits)
+        check_width(self.vocabulary.size, logits.shape[1])
         slot, generation, now = state.at
         forced = state.is_forced
         bound = forced | (now < FIRST_STATE)
@@ -159,10 +176,18 @@ class ThinkingBudget(Leased):
         )
         return state, mask(self.bank, looked_up, logits)
 
+    def finish(self, state: ThinkingState, rows: Tensor) -> ThinkingState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
     def is_thinking(self, state: ThinkingState) -> Tensor:
-        """Return [B] bool: whether each row is in a section."""
+        """Return [B] bool, whether each row is in a section."""
         return state.is_inside
 
     def is_forced(self, state: ThinkingState) -> Tensor:
-        """Return [B] bool: whether each row has spent its budget and is still in the section, whose end is forced."""
+        """Return [B] bool, whether each row is still in a section but has spent its budget, so that the end is forced."""
         return state.is_forced
+
+    def is_dead(self, state: ThinkingState) -> Tensor:
+        """Return [B] bool, whether each row ended while the end of its section was forced."""
+        return state.is_cut

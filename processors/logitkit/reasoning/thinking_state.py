@@ -1,34 +1,32 @@
-"""The state of rows that think, and how it goes on, on either path."""
+"""The state of rows with a thinking budget, and its transitions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.bank import NEUTRAL, Bank
-from logitkit.automata.bank_tables import BankTables, advance_tensors
-from logitkit.automata.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
 from logitkit.reasoning.thinking_automaton import INSIDE
-
-if TYPE_CHECKING:
-    from logitkit.reasoning.thinking_budget import ThinkingBudget
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL, Bank
+from logitkit.runtime.bank_tables import BankTables, advance_tensors
 
 __all__ = ["ThinkingState"]
 
 
 class ThinkingState(NamedTuple):
-    """Whether each row is in a section, and for how long.
+    """Whether each row is in a section, and for how long it has been.
 
     Args:
-        at: The row's automaton, and the state in it.
-        spent: [B] int64, output tokens since the section began; 0 outside.
-        budget: [B] int64, tokens that it may have.
-        inside: [B] int64, number of the automaton's states inside a section, which are its first.
+        at: The row's automaton and its state.
+        spent: [B] int64, output tokens since the section began; outside a section 0, unless the row ended while the end of its
+            section was forced.
+        budget: [B] int64, the number of tokens that a section may have.
+        inside: [B] int64, the number of automaton states inside a section, which come first.
     """
 
     at: AutomatonState
@@ -37,20 +35,20 @@ class ThinkingState(NamedTuple):
     inside: Tensor
 
     def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
+        """Describe an impossible value in a state read from a file, or return None."""
         if bool((self.spent < 0).any()) or bool((self.budget < 0).any()) or bool((self.inside < 1).any()):
             return "a count or a budget is below 0, or a row has no states inside a section"
         return None
 
-    def to_portable(self, processor: ThinkingBudget) -> tuple[ThinkingState, None]:
-        """Return the state itself: what refers to this process is in `at`, which sees to that."""
+    def to_portable(self, processor: Any) -> tuple[ThinkingState, None]:
+        """Return the state itself; `at` replaces its own references to this process."""
         return self, None
 
-    def from_portable(self, notes: object, processor: ThinkingBudget, device: torch.device) -> ThinkingState:
-        """Return the state itself, if its automata have the states that it speaks of.
+    def from_portable(self, notes: object, processor: Any, device: torch.device) -> ThinkingState:
+        """Return the state itself, if its automata have the states that it uses.
 
         Raises:
-            StateFileError: They have not.
+            StateFileError: They do not.
         """
         columns = (*self.at, self.inside)
         for row, (slot, generation, state, inside) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
@@ -65,31 +63,36 @@ class ThinkingState(NamedTuple):
 
     @property
     def is_inside(self) -> Tensor:
-        """[B] bool: whether each row is in a section."""
+        """[B] bool, whether each row is in a section."""
         return (self.at.state >= INSIDE) & (self.at.state < INSIDE + self.inside) & (self.at.slot != NEUTRAL)
 
     @property
     def is_forced(self) -> Tensor:
-        """[B] bool: whether each row has nothing left to say but the end of its section."""
+        """[B] bool, whether each row may only complete the end marker."""
         return self.is_inside & (self.spent >= self.budget)
+
+    @property
+    def is_cut(self) -> Tensor:
+        """[B] bool, whether each row ended while the end of its section was forced."""
+        return (self.at.state == FINISHED) & (self.spent > 0) & (self.at.slot != NEUTRAL)
 
     def advance_rows(self, bank: Bank, size: int, tokens: Tensor, prompt: bool = False) -> ThinkingState:
         """Return the state after tokens, row by row on the host.
 
         Args:
             bank: The bank that the slots refer to.
-            size: Ids of the vocabulary.
+            size: The number of ids of the vocabulary.
             tokens: [B] or [B, T] int64, -1 = none.
-            prompt: Whether they are of the prompt, where EOS ends nothing and ids that the vocabulary lacks may occur.
+            prompt: Whether the tokens belong to the prompt, in which EOS ends nothing and ids outside the vocabulary may occur.
 
         Raises:
-            StaleAutomaton: A slot's automaton is gone.
-            VocabularyError: An output token is none of the vocabulary.
+            StaleAutomaton: A slot's automaton no longer exists.
+            VocabularyError: An output token is not in the vocabulary.
         """
         runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
         states, spents = self.at.state.tolist(), self.spent.tolist()
-        columns = (self.at.slot, self.at.generation, self.inside)
-        for row, (slot, generation, inside) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        columns = (self.at.slot, self.at.generation, self.inside, self.budget)
+        for row, (slot, generation, inside, budget) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
             if slot == NEUTRAL:
                 continue
             step, behind = bank.automaton(slot, generation).next, INSIDE + inside
@@ -104,13 +107,18 @@ class ThinkingState(NamedTuple):
                     before, state = state, step(state, token)
                     if prompt and state == FINISHED:
                         state = before
-                    spent = spent + 1 if INSIDE <= before < behind and INSIDE <= state < behind else 0
+                    if not INSIDE <= before < behind:
+                        spent = spent if before == FINISHED else 0
+                    elif state == FINISHED:
+                        spent = max(spent, 1) if spent >= budget else 0
+                    else:
+                        spent = spent + 1 if INSIDE <= state < behind else 0
             states[row], spents[row] = state, spent
         after, counted = (torch.from_numpy(np.array(column, np.int64)) for column in (states, spents))
         return self._replace(at=self.at._replace(state=after), spent=counted)
 
     def advance_tensors(self, tables: BankTables, size: int, token: Tensor, prompt: bool = False) -> ThinkingState:
-        """Return the state after one token a row, [B] int64, with tensors alone; an id that the vocabulary lacks has no text."""
+        """Return the state after one token per row, [B] int64, with tensors only; an id outside the vocabulary has no text."""
         slot, generation, before = self.at
         token = torch.where((token >= 0) & (token < size), token, -1)
         state = advance_tensors(tables, slot, generation, before, token)
@@ -119,4 +127,6 @@ class ThinkingState(NamedTuple):
         after = self._replace(at=self.at._replace(state=state))
         moves = (token >= 0) & (slot != NEUTRAL)
         spent = torch.where(self.is_inside & after.is_inside, self.spent + 1, 0)
+        spent = torch.where(self.is_forced & (state == FINISHED), self.spent.clamp(min=1), spent)
+        spent = torch.where(before == FINISHED, self.spent, spent)
         return after._replace(spent=torch.where(moves, spent, self.spent))

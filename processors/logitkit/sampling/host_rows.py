@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.automata.row_mask import as_array, constant_row
+from logitkit.runtime.host_logits import keep_only
+from logitkit.runtime.row_mask import as_array
 
 __all__ = ["HostRow", "host_rows"]
 
@@ -33,9 +34,7 @@ class HostRow:
 
     def keep(self, ids: NDArray[np.intp]) -> None:
         """Set all logits but those of some ids to -inf."""
-        kept = self.line[ids]
-        self.line[:] = constant_row(len(self.line), self.line.dtype, self.never)
-        self.line[ids] = kept
+        keep_only(self.line, ids, self.never)
 
 
 def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, HostRow]]:

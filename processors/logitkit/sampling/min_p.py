@@ -11,18 +11,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
+from logitkit.parameters import Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.host_rows import HostRow, host_rows
-from logitkit.sampling.scores import in_place_of, remove, scores_of
-from logitkit.state import Fill
-from logitkit.tensor_path import by_tensors
+from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["MinP", "MinPState"]
 
-MOST = 2**31 - 1
+P = Number(0, 1, "0 changes nothing")
 
 # How far the logarithm of a quotient of two probabilities in 32 bits may be from the difference of their logits, generously.
 DOUBT = 1e-3
@@ -40,18 +41,12 @@ class MinPState(NamedTuple):
             so, and a sort is spared.
     """
 
-    p: Tensor
-    keep: Annotated[Tensor, Fill(1)]
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        if not bool(((self.p >= 0) & (self.p <= 1)).all()):
-            return "a p is not a number from 0 to 1"
-        return None if bool(((self.keep >= 1) & (self.keep <= MOST)).all()) else "a number of tokens is below 1"
+    p: Annotated[Tensor, P]
+    keep: Annotated[Tensor, Fill(1), AT_LEAST]
 
 
 @dataclass(frozen=True)
-class MinP:
+class MinP(Described):
     """Keep the tokens that are at least p times as likely as the likeliest; set all others to -inf.
 
     Args:
@@ -78,11 +73,8 @@ class MinP:
     min_tokens_to_keep: int = 1
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", checked_real("p", self.p, 0, 1, "0 changes nothing"))
-        keep = checked_integer("min_tokens_to_keep", self.min_tokens_to_keep, 1, MOST)
-        object.__setattr__(self, "min_tokens_to_keep", keep)
+    kind = Kind("min_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=50, neutral={"p": 0.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> MinPState:
         """Return the state of rows that have their prompt."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["in_place_of", "remove", "scores_of"]
+from logitkit.parameters import Integer
+
+__all__ = ["AT_LEAST", "in_place_of", "remove", "scores_of"]
+
+# How many tokens a truncation keeps at least.
+AT_LEAST = Integer(1)
 
 
 def scores_of(logits: Tensor) -> Tensor:

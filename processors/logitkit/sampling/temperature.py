@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.errors import ConfigurationError
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import as_real
-from logitkit.tensor_path import by_tensors
+from logitkit.parameters import Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 
 __all__ = ["Temperature", "TemperatureState"]
 
 # Far beyond every use: below, all is as with 0; above, all tokens are equally likely.
-LEAST, MOST = 1e-4, 1e4
+TEMPERATURE = Number(1e-4, 1e4, "1 changes nothing", zero="the best token only")
 
 # Integers as wide as the floats that logits are.
 SIGNED = {
@@ -37,17 +38,11 @@ class TemperatureState(NamedTuple):
         temperature: [B] float64, 0 or from 1e-4 to 1e4; 1 changes nothing.
     """
 
-    temperature: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        t = self.temperature
-        allowed = (t == 0) | ((t >= LEAST) & (t <= MOST))
-        return None if bool(allowed.all()) else f"a temperature is neither 0 nor a number from {LEAST:g} to {MOST:g}"
+    temperature: Annotated[Tensor, TEMPERATURE]
 
 
 @dataclass(frozen=True)
-class Temperature:
+class Temperature(Described):
     """Divide all logits by a temperature; with 0, keep only the greatest, the first of those that tie.
 
     What is finite stays finite. A row whose greatest logit would not, because its dtype has no room for it, is moved so that the
@@ -75,15 +70,13 @@ class Temperature:
     temperature: float
 
     role = Role.TEMPERATURE
+    kind = Kind("temperature", {"temperature": TEMPERATURE}, main="temperature", neutral={"temperature": 1.0})
+    may_empty_rows = False
 
-    def __post_init__(self) -> None:
-        number = as_real(self.temperature)
-        if number is None or (number != 0 and not LEAST <= number <= MOST):
-            raise ConfigurationError(
-                f"temperature is {self.temperature!r}; allowed are 0 (the best token only) and numbers from {LEAST:g} to "
-                f"{MOST:g} (1 changes nothing)"
-            )
-        object.__setattr__(self, "temperature", number)
+    @property
+    def truncates(self) -> bool:
+        """Whether it keeps the best token only."""
+        return self.temperature == 0
 
     def init_state(self, context: Context) -> TemperatureState:
         """Return the state of rows that have their prompt."""

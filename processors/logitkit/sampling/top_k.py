@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.parameters import Integer
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.host_rows import host_rows
-from logitkit.sampling.scores import remove, scores_of
-from logitkit.tensor_path import by_tensors
+from logitkit.sampling.scores import AT_LEAST, remove, scores_of
 
 __all__ = ["TopK", "TopKState"]
 
-MOST = 2**31 - 1
+K = Integer(0, note="0 changes nothing")
 
 # Among so many columns, taken as the heads of as many parts of a row, the k-th best is sought first.
 PARTS = 512
@@ -32,15 +34,11 @@ class TopKState(NamedTuple):
         k: [B] int64; 0 keeps all.
     """
 
-    k: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        return None if bool(((self.k >= 0) & (self.k <= MOST)).all()) else f"a k is not from 0 to {MOST}"
+    k: Annotated[Tensor, K]
 
 
 @dataclass(frozen=True)
-class TopK:
+class TopK(Described):
     """Keep the k tokens of the greatest logits, and those that tie with the last of them; set all others to -inf.
 
     Args:
@@ -65,11 +63,8 @@ class TopK:
     min_tokens_to_keep: int = 1
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "k", checked_integer("k", self.k, 0, MOST, "0 changes nothing"))
-        keep = checked_integer("min_tokens_to_keep", self.min_tokens_to_keep, 1, MOST)
-        object.__setattr__(self, "min_tokens_to_keep", keep)
+    kind = Kind("top_k", {"k": K, "min_tokens_to_keep": AT_LEAST}, main="k", order=10, neutral={"k": 0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopKState:
         """Return the state of rows that have their prompt."""

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
+from logitkit.parameters import Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.host_rows import HostRow, host_rows
 from logitkit.sampling.scores import remove, scores_of
-from logitkit.tensor_path import by_tensors
 
 __all__ = ["TopNSigma", "TopNSigmaState"]
 
-MOST = 1e4
+N = Number(-1e4, 1e4, "0 and less change nothing")
 
 
 class TopNSigmaState(NamedTuple):
@@ -30,15 +32,11 @@ class TopNSigmaState(NamedTuple):
         n: [B] float64, from 0 to 1e4; 0 keeps all.
     """
 
-    n: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        return None if bool(((self.n >= 0) & (self.n <= MOST)).all()) else f"an n is not a number from 0 to {MOST:g}"
+    n: Annotated[Tensor, Number(0, N.most)]
 
 
 @dataclass(frozen=True)
-class TopNSigma:
+class TopNSigma(Described):
     """Keep the tokens whose logits are at most n standard deviations below the greatest; set all others to -inf.
 
     The deviation is that of all logits of the row but those at -inf. Temperature does not change what is kept.
@@ -64,9 +62,8 @@ class TopNSigma:
     n: float
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "n", checked_real("n", self.n, -MOST, MOST, "0 and less change nothing"))
+    kind = Kind("top_n_sigma", {"n": N}, main="n", order=20, neutral={"n": 0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopNSigmaState:
         """Return the state of rows that have their prompt."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
+from logitkit.parameters import Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.host_rows import host_rows
-from logitkit.sampling.scores import in_place_of, remove, scores_of
-from logitkit.tensor_path import by_tensors
+from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TopP", "TopPState"]
 
-MOST = 2**31 - 1
+P = Number(0, 1, "1 changes nothing")
 
 
 class TopPState(NamedTuple):
@@ -31,18 +32,12 @@ class TopPState(NamedTuple):
         keep: [B] int64, tokens to keep at least.
     """
 
-    p: Tensor
-    keep: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        if not bool(((self.p >= 0) & (self.p <= 1)).all()):
-            return "a p is not a number from 0 to 1"
-        return None if bool(((self.keep >= 1) & (self.keep <= MOST)).all()) else "a number of tokens is below 1"
+    p: Annotated[Tensor, P]
+    keep: Annotated[Tensor, AT_LEAST]
 
 
 @dataclass(frozen=True)
-class TopP:
+class TopP(Described):
     """Keep the fewest of the likeliest tokens that have the probability p together; set all others to -inf.
 
     Of equally likely tokens, of which only some are needed, those with the greater ids are kept.
@@ -71,11 +66,8 @@ class TopP:
     min_tokens_to_keep: int = 1
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", checked_real("p", self.p, 0, 1, "1 changes nothing"))
-        keep = checked_integer("min_tokens_to_keep", self.min_tokens_to_keep, 1, MOST)
-        object.__setattr__(self, "min_tokens_to_keep", keep)
+    kind = Kind("top_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=40, neutral={"p": 1.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopPState:
         """Return the state of rows that have their prompt."""

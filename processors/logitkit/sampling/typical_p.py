@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import checked_real
+from logitkit.parameters import Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.host_rows import host_rows
-from logitkit.sampling.scores import in_place_of, remove, scores_of
-from logitkit.tensor_path import by_tensors
+from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TypicalP", "TypicalPState"]
 
-MOST = 2**31 - 1
-
 # A mass of less is no mass in 32 bits.
-LEAST = 1e-6
+P = Number(1e-6, 1, "1 changes nothing")
 
 
 class TypicalPState(NamedTuple):
@@ -34,18 +33,12 @@ class TypicalPState(NamedTuple):
         keep: [B] int64, tokens to keep at least.
     """
 
-    p: Tensor
-    keep: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        if not bool(((self.p >= LEAST) & (self.p <= 1)).all()):
-            return f"a p is not a number from {LEAST:g} to 1"
-        return None if bool(((self.keep >= 1) & (self.keep <= MOST)).all()) else "a number of tokens is below 1"
+    p: Annotated[Tensor, P]
+    keep: Annotated[Tensor, AT_LEAST]
 
 
 @dataclass(frozen=True)
-class TypicalP:
+class TypicalP(Described):
     """Keep the tokens whose information is nearest to the entropy, until they have the probability p; set all others to -inf.
 
     The likeliest token may be among those that go. All that tie with the last one are kept.
@@ -74,11 +67,8 @@ class TypicalP:
     min_tokens_to_keep: int = 1
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", checked_real("p", self.p, LEAST, 1, "1 changes nothing"))
-        keep = checked_integer("min_tokens_to_keep", self.min_tokens_to_keep, 1, MOST)
-        object.__setattr__(self, "min_tokens_to_keep", keep)
+    kind = Kind("typical_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=30, neutral={"p": 1.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TypicalPState:
         """Return the state of rows that have their prompt."""

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.integers import checked_integer
-from logitkit.processor import Role, check_tokens, count_tokens, own_rows
-from logitkit.reals import checked_real
+from logitkit.parameters import Integer, Number
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
 from logitkit.sampling.host_rows import HostRow, host_rows
 from logitkit.sampling.scores import remove, scores_of
-from logitkit.tensor_path import by_tensors
 
 __all__ = ["Xtc", "XtcState"]
 
-GREATEST_SEED = 2**63 - 1
+PROBABILITY = Number(0, 1, "0 changes nothing")
+THRESHOLD = Number(0, 1, "above 0.5 nothing changes")
 
 # Above it, no two tokens can be likely at once.
 HALF = 0.5
@@ -38,23 +40,15 @@ class XtcState(NamedTuple):
         position: [B] int64, tokens so far, the prompt's among them.
     """
 
-    probability: Tensor
-    threshold: Tensor
+    probability: Annotated[Tensor, PROBABILITY]
+    threshold: Annotated[Tensor, THRESHOLD]
     seed: Tensor
     stream: Tensor
-    position: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        for name in ("probability", "threshold"):
-            value = getattr(self, name)
-            if not bool(((value >= 0) & (value <= 1)).all()):
-                return f"a {name} is not a number from 0 to 1"
-        return "a position is below 0" if bool((self.position < 0).any()) else None
+    position: Annotated[Tensor, Integer(0, 2**63 - 1)]
 
 
 @dataclass(frozen=True)
-class Xtc:
+class Xtc(Described):
     """With a given probability, set the tokens that are likely to -inf, but for the least likely of them.
 
     Where likely ones tie for the least, the one with the greatest id stays. No token is exempt: a line break or EOS may go too.
@@ -87,13 +81,14 @@ class Xtc:
     seed: int = 0
 
     role = Role.TRUNCATION
-
-    def __post_init__(self) -> None:
-        probability = checked_real("probability", self.probability, 0, 1, "0 changes nothing")
-        object.__setattr__(self, "probability", probability)
-        threshold = checked_real("threshold", self.threshold, 0, 1, "above 0.5 nothing changes")
-        object.__setattr__(self, "threshold", threshold)
-        object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0, GREATEST_SEED))
+    kind = Kind(
+        "xtc",
+        {"probability": PROBABILITY, "threshold": THRESHOLD, "seed": Integer(0, 2**63 - 1)},
+        main="probability",
+        order=60,
+        neutral={"probability": 0.0},
+    )
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> XtcState:
         """Return the state of rows that have their prompt."""

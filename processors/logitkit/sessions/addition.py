@@ -1,33 +1,38 @@
-"""Sequence states joined row by row, prolonged by a text, and repeated."""
+"""Operations on sequence states: join two states row by row, append text, repeat samples."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import torch
 
 from logitkit.errors import BatchMismatch, SampleMismatch
-from logitkit.integers import checked_integer
-from logitkit.sessions.sequence_parts import Piece, Weights, put_together, weights_of
+from logitkit.parameters.integers import checked_integer
+from logitkit.sessions.same_tokenizer import check_same_tokenizer
+from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
+from logitkit.sessions.sequence_rows import SequenceRows
+from logitkit.sessions.text_continuation import continuation, joined_tokens
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
-if TYPE_CHECKING:
-    from logitkit.sessions.sequence_state import SequenceState
-
 __all__ = ["appended", "joined", "repeated"]
+
+S = TypeVar("S", bound=SequenceRows)
 
 MOST_SAMPLES = 2**20
 
 
-def joined(left: SequenceState, right: SequenceState) -> SequenceState:
-    """Return the rows of two states one after another; weights add, and the left cache stays.
+def joined(left: S, right: SequenceRows) -> S:
+    """Return the rows of two states concatenated; weights are added, and the left cache is kept.
 
-    A BOS with which a right row begins is left out where it would stand inside a text.
+    The texts are concatenated as in Python. So a BOS at the start of a right row is dropped if it would end up inside the text,
+    and so is a space that only the right row's tokenization adds.
 
     Raises:
-        BatchMismatch: They have different numbers of prompts.
-        SampleMismatch: They have different numbers of samples.
+        BatchMismatch: The states have different numbers of prompts.
+        SampleMismatch: The states have different numbers of samples.
+        ConfigurationError: The states have different tokenizers.
     """
     if left.batch_size != right.batch_size:
         raise BatchMismatch(
@@ -38,20 +43,31 @@ def joined(left: SequenceState, right: SequenceState) -> SequenceState:
             f"a state of {left.num_samples} samples and one of {right.num_samples} cannot be joined: select samples of one, "
             "or repeat the other by fan_out"
         )
-    bos = TextTokenizer(left.tokenizer).bos_id
+    check_same_tokenizer(right.rows, right.tokenizer, left.tokenizer)
+    tokenizer = TextTokenizer(left.tokenizer)
     pieces = [
-        Piece(row, len(first), second[1:] if first and second and second[0] == bos else second)
+        RowPiece(row, len(first), _second(first, second, tokenizer))
         for row, (first, second) in enumerate(zip(left.rows, right.rows, strict=True))
     ]
     sums = (one + other.to(one) for one, other in zip(weights_of(left), weights_of(right), strict=True))
     return put_together(left, pieces, Weights(*sums))
 
 
-def appended(state: SequenceState, text: str) -> SequenceState:
-    """Return the state with a text after every row, all of which is a prompt then: its weights are 0."""
+def appended(state: S, text: str) -> S:
+    """Return the state with a text appended to every row. The whole row then counts as prompt: its weights are 0.
+
+    Raises:
+        ConfigurationError: The tokenizer has no tokens that add exactly this text.
+    """
     tokenizer = TextTokenizer(state.tokenizer)
-    begins, goes_on = (tokenizer.encode(text, with_special_tokens=first) for first in (True, False))
-    pieces = [Piece(row, len(ids), goes_on if ids else begins) for row, ids in enumerate(state.rows)]
+    pieces = [
+        RowPiece(
+            row,
+            len(ids),
+            continuation(ids, text, tokenizer) if ids else tokenizer.encode(text, with_special_tokens=True),
+        )
+        for row, ids in enumerate(state.rows)
+    ]
     nothing_written = torch.zeros_like(state.weights)
     longer = put_together(state, pieces, Weights(nothing_written, nothing_written))
     lengths = longer.attention_masks.sum(1)
@@ -59,17 +75,24 @@ def appended(state: SequenceState, text: str) -> SequenceState:
     return replace(longer, prompt_lengths=lengths, seams=lengths, finished=nothing, processor_state=None)
 
 
-def repeated(state: SequenceState, samples: int) -> SequenceState:
-    """Return the state with its one sample of each prompt repeated.
+def _second(first: Sequence[int], second: Sequence[int], tokenizer: TextTokenizer) -> Sequence[int]:
+    """Return the tokens of the right row as they continue the left one."""
+    if not first or not second:
+        return second
+    return joined_tokens(first, second[1:] if second[0] == tokenizer.bos_id else second, tokenizer)
+
+
+def repeated(state: S, samples: int) -> S:
+    """Return the state with the single sample of each prompt repeated.
 
     Raises:
-        SampleMismatch: There are several samples already.
-        ConfigurationError: `samples` is not an integer from 1.
+        SampleMismatch: The state already has several samples.
+        ConfigurationError: `samples` is not a positive integer.
     """
     count = checked_integer("samples", samples, 1, MOST_SAMPLES)
     if state.num_samples != 1:
         raise SampleMismatch(
             f"fan_out({count}) was asked of a state of {state.num_samples} samples; it repeats one sample: select it first"
         )
-    pieces = [Piece(row, len(ids)) for row, ids in enumerate(state.rows) for _ in range(count)]
+    pieces = [RowPiece(row, len(ids)) for row, ids in enumerate(state.rows) for _ in range(count)]
     return put_together(state, pieces, Weights(*(w.repeat(1, count) for w in weights_of(state))))

@@ -1,4 +1,4 @@
-"""What a sequence asks of the engine whose cache it keeps."""
+"""The operations that a sequence needs from the engine whose cache it holds."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ __all__ = ["CachePort", "SavedCache"]
 
 
 class CachePort(Protocol):
-    """The caches of one engine, as values: nothing here changes the cache that it is given."""
+    """Operations on the caches of one engine, which are values: no method modifies the cache that it is given."""
 
     @property
     def kind(self) -> str:
-        """Names the model that a saved cache belongs to."""
+        """Identifies the model that a saved cache belongs to."""
         ...
 
     def repacked(self, cache: Any, packing: Packing) -> Any | None:
-        """Return the cache of the first `packing.cached` columns, or None where it must be computed anew."""
+        """Return the cache of the first `packing.cached` columns, or None if it must be recomputed."""
         ...
 
     def save(self, cache: Any, folder: os.PathLike[str]) -> bool:
-        """Write the cache into a folder, and return whether that could be done."""
+        """Write the cache to a folder, and return whether that was possible."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SavedCache:
-    """A cache that lies in a folder, until a generator of its engine opens it.
+    """A cache in a folder, until a generator of its engine loads it.
 
     Args:
-        folder: Where it lies.
+        folder: The folder.
         kind: The `kind` of the port that wrote it.
-        key: Tells the tokens that it is of from others, which may have been saved to the same folder since.
-        rows: How many rows it has there.
-        cached: How many columns.
-        packing: Which of them are wanted, and in which order; None: all, as they are.
+        key: Identifies its tokens, since another cache may have been saved to the same folder later.
+        rows: The number of saved rows.
+        cached: The number of saved columns.
+        packing: The columns to use and their order; None: all, unchanged.
     """
 
     folder: str
@@ -50,16 +50,16 @@ class SavedCache:
     packing: Packing | None = None
 
     def repacked(self, packing: Packing) -> SavedCache:
-        """Return the same cache, to be packed so once it is opened."""
+        """Return the same cache, to be repacked when it is loaded."""
         return replace(self, packing=packing if self.packing is None else composed(self.packing, packing))
 
     @staticmethod
     def key_file(folder: str | os.PathLike[str]) -> Path:
-        """Return the file beside a folder that has the key of the cache in it."""
+        """Return the file next to a folder that contains the key of its cache."""
         return Path(folder).with_suffix(".key")
 
     def is_there(self) -> bool:
-        """Return whether the cache still lies in its folder."""
+        """Return whether the cache is still in its folder."""
         try:
             return self.key_file(self.folder).read_text() == self.key
         except (OSError, UnicodeDecodeError):

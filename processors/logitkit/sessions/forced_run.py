@@ -1,4 +1,4 @@
-"""What a text must go on with: the tokens to which there is no alternative."""
+"""Forced tokens: the continuation of a text for as long as only one token is legal."""
 
 from __future__ import annotations
 
@@ -9,69 +9,54 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.byte_dfa import DEAD, FINISHED
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.chain import Chain
-from logitkit.conflicts import eos_ids_of
-from logitkit.constraints.constraint import AutomatonConstraint
-from logitkit.context import Context
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.composition.chain import Chain
+from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.penalties.dry import Dry
-from logitkit.penalties.frequency import FrequencyPenalty
-from logitkit.penalties.presence import PresencePenalty
-from logitkit.penalties.repetition import RepetitionPenalty
-from logitkit.processor import Processor, Role, process_checked, role_of
-from logitkit.sampling.min_p import MinP
-from logitkit.sampling.temperature import Temperature
-from logitkit.sampling.top_k import TopK
-from logitkit.sampling.top_n_sigma import TopNSigma
-from logitkit.sampling.top_p import TopP
-from logitkit.sampling.typical_p import TypicalP
-from logitkit.sampling.xtc import Xtc
-from logitkit.state import leaves
-from logitkit.tokens.bias import LogitBias
+from logitkit.protocol.checked_calls import advance_checked, process_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.declared import may_empty_rows
+from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.protocol.state import leaves
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL
 
 __all__ = ["forced_run", "may_force"]
-
-# They ban nothing, or never the last token: with one token to choose from, they have no say.
-POWERLESS = (
-    *(Dry, FrequencyPenalty, LogitBias, PresencePenalty, RepetitionPenalty),
-    *(MinP, Temperature, TopK, TopNSigma, TopP, TypicalP, Xtc),
-)
 
 
 def forced_run(
     processor: Processor[Any], state: Any, *, context: Context | None = None, limit: int = 1024
 ) -> list[int]:
-    r"""Return the tokens that come next whatever the logits are, for each is the only one that a processor allows.
+    r"""Return the next tokens for as long as the processor allows exactly one, whatever the logits are.
 
-    Any way of choosing tokens takes them, so they can be fed to a model at once, as a prompt is.
+    Every sampling method would choose them, so a model can process them all at once, like a prompt.
 
     Args:
-        processor: Any processor. A finite automaton, alone or in a chain with penalties and samplers, is asked by its table.
-            Others are tried, two calls a token: what they leave of rising logits and of falling ones must be the same single
-            token. A processor of another kind whose bans depend on the logits otherwise cannot be seen through by that.
-        state: Its state of one row.
-        context: The context of that row; None: one without a prompt, and of the size of the processor's vocabulary.
-        limit: Most tokens.
+        processor: Any processor. For a finite automaton, alone or in a chain with penalties and samplers, the table gives the
+            answer. Others are tested with two calls per token: rising and falling logits must leave the same single token. The
+            test cannot detect bans that depend on the logits in some other way.
+        state: The processor's state, with one row.
+        context: The context of that row. None: a row without a prompt, with the size of the processor's vocabulary.
+        limit: The maximum number of tokens.
 
     Returns:
-        The tokens, none where there is a choice. EOS is the last: nothing follows it.
+        The tokens; empty if there is a choice. EOS comes last, since nothing follows it.
 
     Raises:
-        BatchMismatch: The state has other than one row.
-        ConfigurationError: No context is given, and there is no vocabulary.
+        BatchMismatch: The state does not have exactly one row.
+        ConfigurationError: No context is given, and the processor has no vocabulary.
 
     Example:
+        >>> import torch
         >>> import logitkit as lk
         >>> vocabulary = lk.Vocabulary([b"a", b"b", b"ab", b"c", None], eos_ids=[4])
         >>> regex = lk.Regex("[ab]cca?", vocabulary)
         >>> state = regex.init_state(lk.Context.of([[]], vocabulary_size=5))
-        >>> forced_run(regex, state)
+        >>> lk.forced_run(regex, state)
         []
-        >>> forced_run(regex, regex.advance(state, torch.tensor([0])))
+        >>> lk.forced_run(regex, regex.advance(state, torch.tensor([0])))
         [3, 3]
 
     Source: the fast-forward tokens of guidance, and the jump-forward decoding of SGLang.
@@ -84,7 +69,7 @@ def forced_run(
         )
     if any(hasattr(m, "is_finished") and bool(m.is_finished(s)) for m, s in zip(members, states, strict=True)):
         return []
-    deciding = [(m, s) for m, s in zip(members, states, strict=True) if type(m) not in POWERLESS]
+    deciding = [(m, s) for m, s in zip(members, states, strict=True) if _decides(m)]
     if not deciding:
         return []
     (constraint, own), *others = deciding
@@ -104,14 +89,19 @@ def forced_run(
 
 
 def may_force(processor: Processor[Any]) -> bool:
-    """Return whether `forced_run` is worth a call, and its answer certain.
+    """Return whether calling `forced_run` is useful and its answer reliable.
 
-    It is where all that bans says that it is a constraint: what a function bans may depend on the logits in ways that trying
-    does not find out.
+    Every member that bans tokens must declare itself a constraint: the bans of a function may depend on the logits in ways that
+    the test does not detect.
     """
     members, _ = _members(processor, None)
-    deciding = [m for m in members if type(m) not in POWERLESS]
+    deciding = [m for m in members if _decides(m)]
     return bool(deciding) and all(role_of(m) is Role.CONSTRAINT for m in deciding)
+
+
+def _decides(processor: Processor[Any]) -> bool:
+    """Whether a processor may ban the last token; those that only weigh tokens have no say where there is only one."""
+    return may_empty_rows(processor) or role_of(processor) is Role.CONSTRAINT
 
 
 def _members(processor: Processor[Any], state: Any) -> tuple[tuple[Processor[Any], ...], tuple[Any, ...]]:
@@ -156,11 +146,11 @@ def _by_trying(processor: Processor[Any], state: Any, context: Context) -> Itera
         if token is None or token != _left_of(processor, state, rising.flip(1), context):
             return
         yield token
-        state = processor.advance(state, torch.tensor([token], device=context.device))
+        state = advance_checked(processor, state, torch.tensor([token], device=context.device))
         context = context.at(context.lengths + 1)
 
 
 def _left_of(processor: Processor[Any], state: Any, logits: Tensor, context: Context) -> int | None:
-    _, processed = process_checked(processor, state, logits.clone(), context)
+    processed = process_checked(processor, state, logits.clone(), context)
     left = (processed[0] > -torch.inf).nonzero()
     return int(left) if len(left) == 1 else None

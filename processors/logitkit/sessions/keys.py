@@ -1,4 +1,4 @@
-"""The keys of `state[...]`: which rows, and which part of each."""
+"""The keys of `state[...]`, which select rows and a part of each."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logitkit.errors import SequenceIndexError
-from logitkit.integers import as_integer
+from logitkit.parameters.integers import as_integer
 
 __all__ = ["Keys", "read_keys"]
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What an index selects.
+    """The selection of an index.
 
     Args:
-        batches: Which prompts.
-        samples: Which samples of each.
+        batches: The selected prompts.
+        samples: The selected samples of each prompt.
         part: The last key, an integer or a slice.
     """
 
@@ -26,10 +26,10 @@ class Keys:
     part: int | slice
 
     def bounds(self, length: int, unit: str) -> tuple[int, int]:
-        """Return the start and stop of the part in a row of some length.
+        """Return the start and stop of the part in a row of the given length.
 
         Raises:
-            SequenceIndexError: It is an integer beyond the row.
+            SequenceIndexError: The part is an integer beyond the end of the row.
         """
         if isinstance(self.part, slice):
             start, stop, _ = self.part.indices(length)
@@ -39,21 +39,21 @@ class Keys:
 
     @property
     def is_open(self) -> bool:
-        """Whether the part goes to the end, whatever the length is."""
+        """Whether the part extends to the end of a row of any length."""
         return isinstance(self.part, slice) and self.part.stop is None
 
 
 def read_keys(key: object, batch: int, samples: int) -> Keys:
-    """Read what stands in the brackets: one key where there is one row, two for several samples or prompts, three for both.
+    """Parse the keys in the brackets: one for a state of one row, two for several samples or prompts, three for both.
 
     Args:
         key: An integer, a slice without a step, or a tuple of them.
-        batch: Prompts of the state.
-        samples: Samples of each.
+        batch: The number of prompts.
+        samples: The number of samples per prompt.
 
     Raises:
-        SequenceIndexError: There are too few or too many keys, one is of another type, a slice has a step, an integer is out
-            of range, or no row is left.
+        SequenceIndexError: There are too few or too many keys, a key has another type, a slice has a step, an integer is out of
+            range, or no row is selected.
 
     Example:
         >>> keys = read_keys((-1, slice(0, 4)), batch=1, samples=3)

@@ -1,4 +1,4 @@
-"""Rows of different lengths in one rectangle: all pads on the left, and a cache over the first columns."""
+"""Rows of different lengths packed into one rectangle: padding on the left, and a cache of the first columns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ __all__ = ["Packing", "composed", "pack"]
 # Compared by identity: tensors have no single truth value.
 @dataclass(frozen=True, slots=True, eq=False)
 class Packing:
-    """Where the tokens of a new rectangle come from.
+    """The origin of the tokens in a new rectangle.
 
     Args:
-        rows: [R] int64, the old row of each new one.
-        columns: [R, T] int64, the old column of each new place; -1 for a pad or a token that is added.
-        kept: [R] int64, tokens of the old row that the new one keeps.
-        masks: [R, T] int64, 1 at a token, 0 at a pad; pads are on the left only.
-        cached: Columns at the left whose tokens all come from cached columns.
-        is_identity: Whether these columns, and all rows, are where they were.
+        rows: [R] int64, the old row of each new row.
+        columns: [R, T] int64, the old column of each new position; -1 for padding or an added token.
+        kept: [R] int64, the number of tokens kept from the old row.
+        masks: [R, T] int64, 1 for a token, 0 for padding; padding is on the left only.
+        cached: The number of leading columns whose tokens all come from cached columns.
+        is_identity: Whether these columns, and all rows, keep their positions.
     """
 
     rows: Tensor
@@ -33,19 +33,19 @@ class Packing:
 
 
 def pack(masks: Tensor, cached: int, rows: Tensor, kept: Tensor, added: Tensor, to_feed: int = 0) -> Packing:
-    """Plan the rectangle of some rows: of each the first tokens, and after them new ones.
+    """Plan a rectangle of selected rows: the first tokens of each, then new ones.
 
-    A cached column serves all rows or none: where one row needs more tokens fed than another, the others feed as many, some of
-    them again. That costs nothing in a rectangle, and a gap in their place would count as a distance where a layer has a sliding
-    window.
+    A cached column is valid for all rows or none. If one row must feed more tokens to the model than another, all rows feed
+    that many, some for a second time. In a rectangle this costs nothing. A gap instead would count as distance in layers with a
+    sliding window.
 
     Args:
-        masks: [R0, T0] 0 or 1; tokens may have gaps between them.
-        cached: Leading columns that a cache has.
-        rows: [R] int64, which rows.
-        kept: [R] int64, how many tokens to keep of each.
-        added: [R] int64, how many tokens come after them.
-        to_feed: How many columns at the end the cache shall not serve at least: a model that goes on is fed one.
+        masks: [R0, T0] 0 or 1; rows may have gaps between tokens.
+        cached: The number of leading columns in the cache.
+        rows: [R] int64, the selected rows.
+        kept: [R] int64, the number of tokens to keep from each.
+        added: [R] int64, the number of tokens to add after them.
+        to_feed: The minimum number of columns at the end that the cache must not cover: a model needs at least one to continue.
 
     Example:
         >>> masks = torch.tensor([[0, 1, 1, 0], [1, 1, 1, 1]])
@@ -54,7 +54,7 @@ def pack(masks: Tensor, cached: int, rows: Tensor, kept: Tensor, added: Tensor, 
         ([[1, 2, -1], [-1, 0, 1]], [[1, 1, 1], [0, 1, 1]], 2)
     """
     device = masks.device
-    # Stable, so that tokens come first and stay in order.
+    # A stable sort, so that tokens come first and stay in order.
     places = masks[rows].argsort(dim=1, descending=True, stable=True)
     totals = kept + added
     width = int(totals.max()) if len(totals) else 0
@@ -68,14 +68,14 @@ def pack(masks: Tensor, cached: int, rows: Tensor, kept: Tensor, added: Tensor, 
     missing = max(int((totals - served).max()), to_feed) if len(totals) else 0
     cached = max(width - missing, 0)
     here = torch.arange(cached, device=device).expand(len(rows), cached)
-    # A pad may stand for a pad only: another row's token there would be taken for one of this row.
+    # Padding can only be replaced by padding: another row's token there would be mistaken for one of this row.
     stays = torch.where(columns[:, :cached] < 0, masks[rows, :cached] == 0, columns[:, :cached] == here)
     same_rows = torch.equal(rows, torch.arange(len(masks), device=device))
     return Packing(rows, columns, kept, (index >= 0).to(masks.dtype), cached, same_rows and bool(stays.all()))
 
 
 def composed(first: Packing, second: Packing) -> Packing:
-    """Return the packing of the first rectangle's origin into the second, whose rows and columns are those of the first."""
+    """Return one packing equal to applying two: `second` selects from the result of `first`."""
     columns = torch.full_like(second.columns, -1)
     if first.columns.shape[1]:
         before = first.columns[second.rows].gather(1, second.columns.clamp(min=0))

@@ -1,8 +1,8 @@
-"""Which slots of a fixed-shape cache a token may look at, where it is written, and what position it has.
+"""Attention masks, slots and positions for a fixed-shape cache.
 
-A cache has a fixed number of slots, and an index: what is below it is held. A call writes its tokens into the
-slots from the index on, the same for all rows. Shapes follow from the number of tokens and of slots alone, and no
-value of a tensor is read on the host, so that one traced graph serves every index.
+A cache has a fixed number of slots and an index; all slots below the index are filled. A call writes its tokens into the slots
+from the index on, the same for all rows. Shapes depend only on the numbers of tokens and slots, and the host never reads a
+tensor, so that one traced graph works at every index.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ __all__ = ["attention", "causal", "embedded", "held_after", "positions", "prefix
 
 
 def causal(start: Tensor, count: int, slots: int) -> Tensor:
-    """Return what the queries see of a cache: `slot <= start + query offset`.
+    """Return the slots visible to each query: `slot <= start + query offset`.
 
     Args:
         start: The index, a scalar int64.
-        count: How many tokens are written.
-        slots: How many slots the cache has.
+        count: The number of tokens that are written.
+        slots: The number of slots in the cache.
 
     Returns:
         [count, slots] bool.
@@ -33,13 +33,13 @@ def causal(start: Tensor, count: int, slots: int) -> Tensor:
 
 
 def prefix(start: Tensor, count: int, slots: int, lengths: Tensor) -> Tensor:
-    """Return what the queries see where the first of them also see one another (prefix-LM).
+    """Return the slots visible to each query if the first tokens also see each other (prefix-LM).
 
     Args:
         start: The index, a scalar int64.
-        count: How many tokens are written.
-        slots: How many slots the cache has.
-        lengths: [B] int64, how many of the tokens are each row's prefix.
+        count: The number of tokens that are written.
+        slots: The number of slots in the cache.
+        lengths: [B] int64, the number of prefix tokens of each row.
 
     Returns:
         [B, count, slots] bool.
@@ -54,12 +54,12 @@ def prefix(start: Tensor, count: int, slots: int, lengths: Tensor) -> Tensor:
 
 
 def embedded(mask: Tensor, start: Tensor, slots: int) -> Tensor:
-    """Return a mask between the tokens that are written as one over the whole cache, of which it forbids no more.
+    """Extend a mask between the written tokens to the whole cache, without masking any more.
 
     Args:
-        mask: [..., T, T] bool, True where a token may look at another.
+        mask: [..., T, T] bool, True where one token may attend to another.
         start: The index, a scalar int64.
-        slots: How many slots the cache has.
+        slots: The number of slots in the cache.
 
     Returns:
         [..., T, slots] bool.
@@ -75,12 +75,12 @@ def embedded(mask: Tensor, start: Tensor, slots: int) -> Tensor:
 
 
 def held_after(held: Tensor, start: Tensor, present: Tensor) -> Tensor:
-    """Return which slots hold a token of their row after a call.
+    """Return the slots that hold a token of their row after a call.
 
     Args:
-        held: [B, slots] bool, those before; at and above the index it is not looked at.
+        held: [B, slots] bool, the slots before the call; values at and above the index are ignored.
         start: The index, a scalar int64.
-        present: [B, T] bool, which of the columns written are tokens; the rest are pads.
+        present: [B, T] bool, which of the written columns are tokens; the rest is padding.
 
     Returns:
         [B, slots] bool.
@@ -96,7 +96,7 @@ def held_after(held: Tensor, start: Tensor, present: Tensor) -> Tensor:
 
 
 def positions(held: Tensor, start: Tensor, present: Tensor) -> Tensor:
-    """Return the position of each column in its row: how many tokens of the row are before it.
+    """Return the position of each column in its row: the number of the row's tokens before it.
 
     Args:
         held: [B, slots] bool, the slots that hold a token.
@@ -104,7 +104,7 @@ def positions(held: Tensor, start: Tensor, present: Tensor) -> Tensor:
         present: [B, T] bool, which columns are tokens.
 
     Returns:
-        [B, T] int64; a pad has the position of the token before it, or 0.
+        [B, T] int64; padding has the position of the token before it, or 0.
 
     Example:
         >>> held = torch.tensor([[True, False, False, False]])
@@ -116,13 +116,13 @@ def positions(held: Tensor, start: Tensor, present: Tensor) -> Tensor:
 
 
 def attention(pattern: Tensor, held: Tensor, start: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return the whole mask: the pattern, of it the slots that hold a token, and of these what the caller allows.
+    """Return the complete mask: slots in the pattern that hold a token and that the caller's mask allows.
 
-    A query that may look at nothing, as a pad is, looks at itself: a softmax over nothing is NaN, and would be written
-    into the cache.
+    A query without any visible slot, such as padding, sees itself: a softmax over nothing is NaN, and the NaN would be written
+    to the cache.
 
     Args:
-        pattern: [T, slots] or [B, T, slots] bool, of `causal` or `prefix`.
+        pattern: [T, slots] or [B, T, slots] bool, from `causal` or `prefix`.
         held: [B, slots] bool, the slots that hold a token after the call.
         start: The index, a scalar int64.
         mask: [..., T, T] or [..., T, slots] bool that broadcasts to [B, heads, T, ...], or None.

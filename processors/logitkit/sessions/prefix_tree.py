@@ -1,9 +1,11 @@
-"""Sequences of tokens that share their beginnings, and a value for each: as many as fit, least recently used go first."""
+"""A radix tree of token sequences with a value for each, limited in size: the least recently used sequences are evicted."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from itertools import count
 from typing import Generic, NamedTuple, TypeVar
 
@@ -20,8 +22,8 @@ class Entry(Generic[T]):
 
     Args:
         tokens: The whole sequence.
-        value: What is kept for it.
-        used: When it was last used: a larger number is later.
+        value: The value stored for it.
+        used: The time of the last use: a larger number is later.
     """
 
     tokens: tuple[int, ...]
@@ -30,11 +32,11 @@ class Entry(Generic[T]):
 
 
 class Match(NamedTuple, Generic[T]):
-    """A sequence that begins as another one does.
+    """A sequence that starts with the same tokens as another.
 
     Args:
         entry: The sequence.
-        shared: How many tokens both begin with.
+        shared: The length of the common prefix, in tokens.
     """
 
     entry: Entry[T]
@@ -43,27 +45,38 @@ class Match(NamedTuple, Generic[T]):
 
 @dataclass(eq=False)
 class _Node(Generic[T]):
-    """The sequences that begin with the edges from the root to here."""
+    """All sequences that start with the edges from the root to this node.
+
+    Args:
+        edge: The tokens on the edge from the parent.
+        parent: The parent node; None for the root.
+        children: The children by the first token of their edges, the most recently used last.
+        entry: The sequence that ends here, if any.
+        used: The latest use of any sequence at or below this node.
+    """
 
     edge: tuple[int, ...]
     parent: _Node[T] | None
-    children: dict[int, _Node[T]] = field(default_factory=dict)
+    children: OrderedDict[int, _Node[T]] = field(default_factory=OrderedDict)
     entry: Entry[T] | None = None
+    used: int = -1
 
 
 class PrefixTree(Generic[T]):
-    """A radix tree of sequences; tokens that several begin with count once.
+    """A radix tree of sequences; tokens in a shared prefix count once.
+
+    The time of every method except `entries` is independent of the number of sequences.
 
     Args:
-        max_tokens: Most tokens that it holds, or None for any number. A sequence that is longer by itself is not kept.
+        max_tokens: The maximum number of tokens, or None for no limit. A single sequence that exceeds it is not stored.
 
     Example:
         >>> tree = PrefixTree(max_tokens=6)
-        >>> tree.put([1, 2, 3, 4], "a")
-        >>> tree.put([1, 2, 7], "b")
+        >>> gone = tree.put([1, 2, 3, 4], "a"), tree.put([1, 2, 7], "b")
         >>> tree.tokens, [(m.entry.value, m.shared) for m in tree.matches([1, 2, 3, 9])]
         (5, [('a', 3), ('b', 2)])
-        >>> tree.put([8, 8, 8], "c")
+        >>> [entry.value for entry in tree.put([8, 8, 8], "c")]
+        ['a']
         >>> [entry.value for entry in tree.entries()]
         ['c', 'b']
 
@@ -75,6 +88,8 @@ class PrefixTree(Generic[T]):
         self.tokens = 0
         self._root: _Node[T] = _Node((), None)
         self._nodes: dict[tuple[int, ...], _Node[T]] = {}
+        # The nodes in order of use, the most recently used last.
+        self._order: OrderedDict[_Node[T], Entry[T]] = OrderedDict()
         self._clock = count()
 
     def __len__(self) -> int:
@@ -82,50 +97,56 @@ class PrefixTree(Generic[T]):
 
     def entries(self) -> list[Entry[T]]:
         """Return all sequences, the most recently used first."""
-        found = [node.entry for node in self._nodes.values() if node.entry is not None]
-        return sorted(found, key=lambda entry: -entry.used)
+        return list(reversed(self._order.values()))
 
     def get(self, tokens: Sequence[int]) -> Entry[T] | None:
-        """Return a sequence that is in the tree."""
+        """Return the entry of exactly these tokens, if it is in the tree."""
         node = self._nodes.get(tuple(tokens))
         return None if node is None else node.entry
 
     def touch(self, entry: Entry[T]) -> None:
-        """Make a sequence the most recently used one."""
-        entry.used = next(self._clock)
+        """Mark an entry as the most recently used one."""
+        self._use(self._nodes[entry.tokens], entry)
 
     def matches(self, tokens: Sequence[int]) -> Iterator[Match[T]]:
-        """Return the sequences that begin with some of the tokens, those that share most first, then by last use.
+        """Yield sequences that share a prefix with the tokens, longest shared prefix first, then latest use first.
 
         Args:
-            tokens: What they are compared with.
+            tokens: The tokens to compare with. The tree must not change during the iteration.
         """
-        path = self._path(tuple(tokens))
-        seen: set[int] = set()
-        for node, shared in reversed(path):
-            if not shared:
-                break
-            below = [entry for entry in _entries(node) if id(entry) not in seen]
-            seen.update(map(id, below))
-            yield from (Match(entry, shared) for entry in sorted(below, key=lambda entry: -entry.used))
+        done: _Node[T] | None = None
+        for node, shared in reversed(self._path(tuple(tokens))):
+            yield from (Match(entry, shared) for entry in _latest_first(node, done))
+            done = node
 
-    def put(self, tokens: Sequence[int], value: T) -> None:
-        """Keep a sequence as the most recently used one, and let others go until all fit."""
+    def beginnings(self, tokens: Sequence[int]) -> list[Match[T]]:
+        """Return the sequences that are a prefix of the tokens, the longest first."""
+        path = reversed(self._path(tuple(tokens)))
+        found = [Match(node.entry, shared) for node, shared in path if node.entry is not None]
+        return [match for match in found if match.shared == len(match.entry.tokens)]
+
+    def put(self, tokens: Sequence[int], value: T) -> list[Entry[T]]:
+        """Store a sequence as the most recently used one, and return the entries that were evicted for it."""
         key = tuple(tokens)
         if not key or (self.max_tokens is not None and len(key) > self.max_tokens):
-            return
+            return []
         node = self._nodes.get(key) or self._grown(key)
-        node.entry = Entry(key, value, next(self._clock))
         self._nodes[key] = node
+        node.entry = Entry(key, value, -1)
+        self._use(node, node.entry)
+        gone = []
         while self.max_tokens is not None and self.tokens > self.max_tokens:
-            self.discard(self.entries()[-1].tokens)
+            gone.append(next(iter(self._order.values())))
+            self.discard(gone[-1].tokens)
+        return gone
 
     def discard(self, tokens: Sequence[int]) -> None:
-        """Let a sequence go; nothing happens if it is not there."""
+        """Remove a sequence; does nothing if it is not in the tree."""
         node = self._nodes.pop(tuple(tokens), None)
         if node is None:
             return
         node.entry = None
+        del self._order[node]
         while node.parent is not None and node.entry is None and not node.children:
             self.tokens -= len(node.edge)
             del node.parent.children[node.edge[0]]
@@ -133,11 +154,24 @@ class PrefixTree(Generic[T]):
         _join_only_child(node)
 
     def clear(self) -> None:
-        """Let all sequences go."""
+        """Remove all sequences."""
         self._root, self._nodes, self.tokens = _Node((), None), {}, 0
+        self._order.clear()
+
+    def _use(self, node: _Node[T], entry: Entry[T]) -> None:
+        """Mark a sequence as the most recently used: its node and all nodes above become the last of their siblings."""
+        entry.used = next(self._clock)
+        self._order[node] = entry
+        self._order.move_to_end(node)
+        above: _Node[T] | None = node
+        while above is not None:
+            above.used = entry.used
+            if above.parent is not None:
+                above.parent.children.move_to_end(above.edge[0])
+            above = above.parent
 
     def _path(self, tokens: tuple[int, ...]) -> list[tuple[_Node[T], int]]:
-        """Return the nodes that are reached by tokens, each with the number of tokens that all below it share with them."""
+        """Return the nodes on the path of the tokens, each with the number of tokens shared by all sequences below it."""
         node, shared = self._root, 0
         path = []
         while shared < len(tokens) and tokens[shared] in node.children:
@@ -150,7 +184,7 @@ class PrefixTree(Generic[T]):
         return path
 
     def _grown(self, key: tuple[int, ...]) -> _Node[T]:
-        """Return a node for a sequence; an edge that goes elsewhere is split."""
+        """Return the node for a sequence; splits an edge that continues differently."""
         path = self._path(key)
         if not path:
             return self._leaf(self._root, key)
@@ -167,17 +201,34 @@ class PrefixTree(Generic[T]):
         return leaf
 
 
-def _entries(top: _Node[T]) -> Iterator[Entry[T]]:
-    stack = [top]
-    while stack:
-        node = stack.pop()
-        if node.entry is not None:
-            yield node.entry
-        stack.extend(node.children.values())
+def _latest_first(top: _Node[T], without: _Node[T] | None) -> Iterator[Entry[T]]:
+    """Yield the sequences at and below a node, except those below one child, the most recently used first.
+
+    A node is expanded only when no sequence with a later use remains, so the first results take the same time for any number of
+    sequences.
+    """
+    waiting: list[tuple[int, int, _Node[T] | Entry[T], Iterator[_Node[T]]]] = []
+    ties = count()
+
+    def wait_for(siblings: Iterator[_Node[T]]) -> None:
+        node = next(siblings, None)
+        if node is not None:
+            heappush(waiting, (-node.used, next(ties), node, siblings))
+
+    wait_for(iter((top,)))
+    while waiting:
+        _, _, found, siblings = heappop(waiting)
+        if isinstance(found, Entry):
+            yield found
+            continue
+        wait_for(siblings)
+        wait_for(child for child in reversed(found.children.values()) if child is not without)
+        if found.entry is not None:
+            heappush(waiting, (-found.entry.used, next(ties), found.entry, iter(())))
 
 
 def _split(node: _Node[T], at: int) -> _Node[T]:
-    """Put a node into the edge that leads to a node, and return it."""
+    """Insert a node into the edge above a node, and return it."""
     assert node.parent is not None
     middle = _Node(node.edge[:at], node.parent)
     node.parent.children[node.edge[0]] = middle
@@ -187,9 +238,9 @@ def _split(node: _Node[T], at: int) -> _Node[T]:
 
 
 def _join_only_child(node: _Node[T]) -> None:
-    """Take a node out that neither is a sequence nor a fork."""
+    """Remove a node that is neither a sequence nor a branch."""
     if node.parent is None or node.entry is not None or len(node.children) != 1:
         return
     (child,) = node.children.values()
-    child.edge, child.parent = node.edge + child.edge, node.parent
+    child.edge, child.parent, child.used = node.edge + child.edge, node.parent, node.used
     node.parent.children[child.edge[0]] = child

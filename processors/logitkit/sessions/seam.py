@@ -1,16 +1,18 @@
-"""The states of processors where one generation goes on from another."""
+"""Processor states at a seam, the point where one generation continues another."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from logitkit.chain import Chain
-from logitkit.context import Context
-from logitkit.processor import Processor, Role, role_of
+from logitkit.composition.chain import Chain
+from logitkit.protocol.checked_calls import advance_checked, init_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor, Role, role_of
 
 __all__ = ["state_at_seam"]
 
@@ -22,17 +24,17 @@ def state_at_seam(
     seams: Sequence[int],
     context: Context,
 ) -> Any:
-    """Return the state in which a processor begins to go on with rows.
+    """Return a processor's state at the seam.
 
-    A constraint restarts: all tokens before the seam are its prompt. A penalty sees the whole history: what was prompt is
-    prompt to it, and what was written it has seen written. A processor that declares no role restarts.
+    A constraint restarts: all tokens before the seam are its prompt. A penalty sees the whole history, with the original prompt
+    as prompt and all generated tokens as output. A processor that declares no role restarts.
 
     Args:
         processor: The processor, or a chain of several.
         rows: The tokens of each row.
-        prompt_lengths: How many of them were the prompt.
-        seams: How many of them are before the seam; the others count as written since.
-        context: The rows as they are now.
+        prompt_lengths: The number of prompt tokens in each row.
+        seams: The number of tokens before the seam in each row; tokens after it count as output.
+        context: The context of the current rows.
 
     Example:
         >>> import torch
@@ -51,8 +53,9 @@ def state_at_seam(
     prompts = [row[:begin] for row, begin in zip(rows, begins, strict=True)]
     written = [row[begin:] for row, begin in zip(rows, begins, strict=True)]
     start = Context.of(prompts, context.vocabulary_size, context.device, context.max_length)
-    state = processor.init_state(start)
-    return processor.advance(state, _columns(written, context.device)) if any(written) else state
+    start = replace(start, max_lengths=context.max_lengths)
+    state = init_checked(processor, start)
+    return advance_checked(processor, state, _columns(written, context.device)) if any(written) else state
 
 
 def _columns(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:

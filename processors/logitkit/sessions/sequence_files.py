@@ -1,4 +1,4 @@
-"""A sequence state in a folder: tensors of any engine, the processor's state, and the cache in a form of its engine's own."""
+"""Saved sequence states: a folder with tensors, the processor's state, and the cache in the engine's own format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,15 +16,15 @@ from safetensors.torch import save
 from torch import Tensor
 
 from logitkit.errors import LogitkitError, StateFileError
-from logitkit.processor import Processor
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.state import rows_of
+from logitkit.saving.state_file import kind_of, load_state, save_state
 from logitkit.sessions.cache_port import SavedCache
-from logitkit.state import rows_of
-from logitkit.state_file import kind_of, load_state, save_state
-
-if TYPE_CHECKING:
-    from logitkit.sessions.sequence_state import SequenceState
+from logitkit.sessions.sequence_rows import SequenceRows
 
 __all__ = ["read", "write"]
+
+S = TypeVar("S", bound=SequenceRows)
 
 FILE, PROCESSOR_FILE, CACHE_FOLDER = "sequence.safetensors", "processor.safetensors", "cache"
 VERSION = 1
@@ -36,11 +36,14 @@ FIELDS = {
     "prompt_lengths": torch.int64,
     "seams": torch.int64,
     "finished": torch.bool,
+    "lost_bos": torch.bool,
 }
+# Missing in files of earlier releases.
+MAY_LACK = frozenset({"lost_bos"})
 
 
-def write(state: SequenceState, folder: str | os.PathLike[str]) -> None:
-    """Write a state; the file that makes the folder one comes last, so that half a state is none."""
+def write(state: SequenceRows, folder: str | os.PathLike[str]) -> None:
+    """Write a state. The file that marks the folder as complete is written last, so a partial state is never read."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
     (place / FILE).unlink(missing_ok=True)
@@ -58,11 +61,11 @@ def write(state: SequenceState, folder: str | os.PathLike[str]) -> None:
     temporary.replace(place / FILE)
 
 
-def _write_cache(state: SequenceState, folder: Path) -> str | None:
-    """Write the cache of a state, or copy it from where it lies; return the kind of what is there now."""
+def _write_cache(state: SequenceRows, folder: Path) -> str | None:
+    """Write the cache of a state, or copy it from its saved folder; return the kind of the cache that was written."""
     kept = state.kv_cache
     if isinstance(kept, SavedCache):
-        # A part of it can be written by its engine only, which nobody has called yet.
+        # Only the engine could write a part of it, and it has not loaded the cache yet.
         if not kept.is_there() or kept.packing is not None:
             return None
         if Path(kept.folder).resolve() != folder.resolve():
@@ -80,8 +83,8 @@ def _write_cache(state: SequenceState, folder: Path) -> str | None:
     return kind
 
 
-def _key(state: SequenceState) -> str:
-    """Return what tells the columns that are cached from others."""
+def _key(state: SequenceRows) -> str:
+    """Return a key that identifies the cached columns."""
     digest = hashlib.sha256()
     for tensor in (state.token_ids, state.attention_masks):
         columns = tensor[:, : state.cached].to("cpu", torch.int64).contiguous()
@@ -89,55 +92,55 @@ def _key(state: SequenceState) -> str:
     return digest.hexdigest()
 
 
-def read(folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[Any] | None) -> SequenceState:
-    """Read a state, on the CPU.
+def read(kind: type[S], folder: str | os.PathLike[str], tokenizer: Any, processor: Processor[Any] | None) -> S:
+    """Read a state of the given class, on the CPU.
 
     Raises:
-        StateFileError: The folder holds no saved state, or one of another processor.
+        StateFileError: The folder contains no saved state, or one of another processor.
         OSError: It cannot be read.
     """
-    from logitkit.sessions.sequence_state import SequenceState
-
     place = Path(folder)
     try:
         tensors, notes = _contents(place / FILE)
         cached = notes["cached"] if notes["cache"] is not None else 0
         values: dict[str, Any] = dict(tensors)
-        state = SequenceState(
+        state = kind(
             **values,
             tokenizer=tokenizer,
             cached=int(cached),
         )
         if notes["cache"] is not None:
-            folder, kind = str(place / CACHE_FOLDER), str(notes["cache"])
-            state = replace(state, kv_cache=SavedCache(folder, kind, _key(state), len(state), state.cached))
+            cache = SavedCache(
+                str(place / CACHE_FOLDER), str(notes["cache"]), _key(state), len(state.token_ids), state.cached
+            )
+            state = replace(state, kv_cache=cache)
     except (KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, LogitkitError) and not isinstance(error, StateFileError):
             raise StateFileError(f"cannot load a sequence from {place}: {error}") from None
-        raise StateFileError(
-            f"cannot load a sequence from {place}: it is not what SequenceState.save writes"
-        ) from error
+        raise StateFileError(f"cannot load a sequence from {place}: SequenceState.save did not write it") from error
     if processor is None:
         return state
     if notes["processor"] is None:
         return replace(state, processor=processor)
     after = load_state(place / PROCESSOR_FILE, processor)
-    if rows_of(after) not in (None, len(state)):
+    if rows_of(after) not in (None, len(state.token_ids)):
         raise StateFileError(
-            f"cannot load a sequence from {place}: it has {len(state)} rows, its processor's state {rows_of(after)}"
+            f"cannot load a sequence from {place}: it has {len(state.token_ids)} rows, its processor's state {rows_of(after)}"
         )
     return replace(state, processor=processor, processor_state=after)
 
 
 def _contents(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name) for name in FIELDS}
+        names = FIELDS.keys() - (MAY_LACK - {*file.keys()})
+        tensors = {name: file.get_tensor(name) for name in names}
         notes = json.loads((file.metadata() or {})["logitkit"])
     if notes["version"] != VERSION:
         raise StateFileError(f"it is of version {notes['version']}, and this logitkit reads version {VERSION}")
-    for name, wanted in FIELDS.items():
-        if wanted is not None and tensors[name].dtype != wanted:
-            raise StateFileError(f"its {name} has the dtype {tensors[name].dtype}")
+    for name, values in tensors.items():
+        wanted = FIELDS[name]
+        if wanted is not None and values.dtype != wanted:
+            raise StateFileError(f"its {name} has the dtype {values.dtype}")
     problem = _problem(tensors, notes["cached"])
     if problem:
         raise StateFileError(problem)
@@ -145,10 +148,12 @@ def _contents(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _problem(tensors: dict[str, Tensor], cached: int) -> str | None:
-    """Say what is impossible about values read from a file, or return None."""
+    """Describe an impossible value in a state read from a file, or return None."""
     mask = tensors["attention_masks"]
-    if bool(((mask != 0) & (mask != 1)).any()) or bool((tensors["finished"].view(torch.uint8) > 1).any()):
-        return "a mask is not of 0 and 1"
+    if bool(((mask != 0) & (mask != 1)).any()) or any(
+        bool((values.view(torch.uint8) > 1).any()) for values in tensors.values() if values.dtype == torch.bool
+    ):
+        return "a mask has values other than 0 and 1"
     if bool((tensors["token_ids"] < 0).any()):
         return "a token id is below 0"
     if not 0 <= cached <= mask.shape[1]:

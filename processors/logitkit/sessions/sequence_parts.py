@@ -1,49 +1,51 @@
-"""Parts of a sequence state: some of its rows, and of each the first tokens or a piece from the middle."""
+"""Slices of a sequence state: some of its rows, and the first tokens or a middle part of each."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 
 from logitkit.errors import SlicingError
+from logitkit.protocol.state import select
 from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.keys import Keys, read_keys
 from logitkit.sessions.packing import pack
+from logitkit.sessions.sequence_rows import SequenceRows
 from logitkit.sessions.text_cut import cut_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit.state import select
 
-if TYPE_CHECKING:
-    from logitkit.sessions.sequence_state import SequenceState
+__all__ = ["CacheDropped", "RowPiece", "TokenView", "Weights", "put_together", "sliced", "weights_of"]
 
-__all__ = ["CacheDropped", "Piece", "TokenView", "Weights", "put_together", "sliced", "weights_of"]
+S = TypeVar("S", bound=SequenceRows)
 
 
 class CacheDropped(UserWarning):
-    """A slice that does not begin at 0 lost its cache: all its tokens are fed again when it is gone on with."""
+    """A slice that does not begin at 0 lost its cache: continuing it feeds all its tokens to the model again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowPiece:
     """One row of a new state.
 
     Args:
-        row: The old row.
-        kept: How many of its first tokens stay, at their places.
-        added: The tokens after them.
+        row: The index of the old row.
+        kept: The number of first tokens that keep their positions.
+        added: The tokens that follow them.
+        lost_bos: Whether the piece keeps none of the first tokens, and comes from the middle of a text that began with BOS.
     """
 
     row: int
     kept: int
     added: Sequence[int] = ()
+    lost_bos: bool = False
 
 
 class Weights(NamedTuple):
-    """The weights of a state.
+    """The weights of a state; see `SequenceState`.
 
     Args:
         weights: [B, S].
@@ -54,29 +56,29 @@ class Weights(NamedTuple):
     open_weights: torch.Tensor
 
 
-def weights_of(state: SequenceState) -> Weights:
-    """Return both weights of a state."""
+def weights_of(state: SequenceRows) -> Weights:
+    """Return both kinds of weights of a state."""
     return Weights(state.weights, state.open_weights)
 
 
-class TokenView:
-    """`state.tokens`: indexing by tokens."""
+class TokenView(Generic[S]):
+    """`state.tokens`: indexing by tokens instead of characters."""
 
-    def __init__(self, state: SequenceState) -> None:
+    def __init__(self, state: S) -> None:
         self._state = state
 
-    def __getitem__(self, key: object) -> SequenceState:
+    def __getitem__(self, key: object) -> S:
         return sliced(self._state, read_keys(key, self._state.batch_size, self._state.num_samples), by_tokens=True)
 
     def __len__(self) -> int:
-        return len(self._state)
+        return len(self._state.token_ids)
 
 
-def sliced(state: SequenceState, keys: Keys, by_tokens: bool) -> SequenceState:
-    """Return the selected rows and of each the selected part.
+def sliced(state: S, keys: Keys, by_tokens: bool) -> S:
+    """Return the selected rows, and the selected part of each.
 
     Raises:
-        SequenceIndexError: The part is an integer beyond a row.
+        SequenceIndexError: The part is an integer beyond the end of a row.
     """
     rows = [batch * state.num_samples + sample for batch in keys.batches for sample in keys.samples]
     units = state.rows if by_tokens else state.texts
@@ -96,14 +98,14 @@ def sliced(state: SequenceState, keys: Keys, by_tokens: bool) -> SequenceState:
     return put_together(state, pieces, Weights(*(w.reshape(-1)[taken].reshape(shape) for w in weights_of(state))))
 
 
-def put_together(state: SequenceState, pieces: Sequence[Piece], weights: Weights, to_feed: int = 0) -> SequenceState:
-    """Return the state whose rows are the pieces, packed with pads on the left, with what the cache has of them.
+def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed: int = 0) -> S:
+    """Return a state with the pieces as rows, packed with padding on the left, and the part of the cache that still applies.
 
     Args:
-        state: Where the pieces come from.
+        state: The state that the pieces come from.
         pieces: The new rows.
         weights: Their weights.
-        to_feed: How many columns at the end the cache shall not cover at least.
+        to_feed: The minimum number of columns at the end that the cache must not cover.
     """
     device = state.token_ids.device
     rows, kept, added = (
@@ -137,23 +139,26 @@ def put_together(state: SequenceState, pieces: Sequence[Piece], weights: Weights
         prompt_lengths=torch.where(kept > 0, torch.minimum(state.prompt_lengths[rows], lengths), lengths),
         seams=torch.where(kept > 0, torch.minimum(state.seams[rows], lengths), lengths),
         finished=state.finished[rows] & whole,
+        lost_bos=torch.where(kept > 0, state.lost_bos[rows], torch.tensor([p.lost_bos for p in pieces], device=device)),
     )
 
 
-def _by_tokens(state: SequenceState, row: int, start: int, stop: int) -> Piece:
-    return Piece(row, stop) if start == 0 else Piece(row, 0, state.rows[row][start:stop])
+def _by_tokens(state: SequenceRows, row: int, start: int, stop: int) -> RowPiece:
+    return RowPiece(row, stop) if start == 0 else RowPiece(row, 0, state.rows[row][start:stop])
 
 
-def _by_text(state: SequenceState, row: int, start: int, stop: int, is_open: bool) -> Piece:
+def _by_text(state: SequenceRows, row: int, start: int, stop: int, is_open: bool) -> RowPiece:
     if start == 0 and is_open:
-        return Piece(row, len(state.rows[row]))
-    return Piece(row, *cut_text(state.rows[row], start, stop, TextTokenizer(state.tokenizer)))
+        return RowPiece(row, len(state.rows[row]))
+    tokenizer, ids = TextTokenizer(state.tokenizer), state.rows[row]
+    had_bos = start > 0 and tokenizer.bos_id in ids[:1]
+    return RowPiece(row, *cut_text(ids, start, stop, tokenizer), lost_bos=had_bos or bool(state.lost_bos[row]))
 
 
 def _check_beginnings(bounds: Sequence[tuple[int, int]]) -> None:
     late = next((start for start, _ in bounds if start > 0), None)
     if late is not None:
         raise SlicingError(
-            f"the slice begins at {late}, not at 0: its tokens move to other positions, for which the cache does not hold; "
-            "it is dropped, and going on feeds the slice again"
+            f"the slice begins at {late}, not at 0, so its tokens move to other positions, for which the cache is not valid; "
+            "the cache is dropped, and continuing feeds the slice to the model again"
         )

@@ -1,67 +1,72 @@
-"""A generation as a value: it can be read, cut, joined, branched, saved, and gone on with."""
+"""A generation as a value that can be read, sliced, joined, branched, saved and continued."""
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
 
 import torch
-from torch import Tensor
 
-from logitkit.errors import BatchMismatch
-from logitkit.processor import Processor
-from logitkit.sessions.cache_port import CachePort
+from logitkit.errors import ArgumentTypeError
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.state import to
+from logitkit.sessions import sequence_files
+from logitkit.sessions.addition import appended, joined, repeated
 from logitkit.sessions.keys import read_keys
 from logitkit.sessions.sequence_parts import TokenView, sliced
-from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit.state import to
+from logitkit.sessions.sequence_rows import SequenceRows
 
 __all__ = ["SequenceState"]
+
+TENSORS = ("token_ids", "weights", "attention_masks", "prompt_lengths", "seams", "finished", "open_weights", "lost_bos")
 
 
 # Compared by identity: tensors have no single truth value.
 @dataclass(frozen=True, eq=False, repr=False)
-class SequenceState:
-    """B prompts x S samples with all their tokens, and what a model needs to go on; `continuous` makes and takes it.
+class SequenceState(SequenceRows):
+    """B prompts x S samples with all their tokens, and everything that a model needs to continue them; see `continuous`.
 
-    Rows lie in repeat-interleave order: row `b * S + s` is sample s of prompt b. A state never changes: slices, sums and
-    continuations are new states, and any number of continuations may start from one.
+    Row `b * S + s` is sample s of prompt b. A state never changes: slices, sums and continuations are new states, and any
+    number of continuations can start from one state.
 
-    - `state[ids]` where B = S = 1, `state[sample, ids]` where B = 1, `state[batch, ids]` where S = 1, else
-      `state[batch, sample, ids]`: the last key slices the *characters* of each row's text as Python does. `state.tokens[...]`
-      slices tokens, and may cut through a character: what is left of its bytes stays a token, but is no text. A step is an
-      error.
-    - A slice that begins at 0 keeps the cache of its tokens. One that begins later cannot, as its tokens move to other
-      positions: it drops the cache with one warning, `CacheDropped`.
+    - `state[ids]` if B = S = 1, `state[sample, ids]` if B = 1, `state[batch, ids]` if S = 1, else
+      `state[batch, sample, ids]`: the last key slices the *characters* of each row's text, as in Python. `state.tokens[...]`
+      slices tokens; it may cut a character in two, whose bytes then stay in the tokens but not in the text. Steps are not
+      allowed.
+    - A slice that begins at 0 keeps the cache of its tokens. A later slice cannot, because its tokens move to other
+      positions: it drops the cache with a warning, `CacheDropped`.
     - `state + state` joins row by row; `state + "text"` appends a text to every row.
-    - `list(state)` gives the B x S texts; `str(state)` shows them.
+    - `list(state)` returns the B x S texts; `str(state)` shows them.
 
     Args:
-        token_ids: [B x S, T] int64. The logical tokens of a row are those with a mask of 1.
-        weights: [B, S] float, the sum of the log-probabilities of all tokens written, an EOS at the end too; higher is better.
-            Slices keep it.
-        attention_masks: [B x S, T] int64, 1 at a token, 0 elsewhere: pads, and an EOS that ended a generation, which no
-            continuation sees. Masks alone tell this, so that pad and EOS may be one id.
-        kv_cache: What the engine keeps of the first `cached` columns, or None.
-        tokenizer: Has `encode` and `decode`.
+        token_ids: [B x S, T] int64. The tokens of a row are those with a mask of 1.
+        weights: [B, S] float, the sum of the log-probabilities of all generated tokens, including a final EOS; higher is
+            better. Slices keep it.
+        attention_masks: [B x S, T] int64, 1 for a token, 0 for padding and for an EOS that ended a generation, which a
+            continuation does not see. Only the masks decide, so padding and EOS may share an id.
+        kv_cache: The engine's cache of the first `cached` columns, or None.
+        tokenizer: An object with `encode` and `decode`.
         processor_state: The state of `processor` after the last token, or None.
-        processor: What the last generator applied, or None.
-        prompt_lengths: [B x S] int64, logical tokens of the prompt; the others were written. Default: all.
-        seams: [B x S] int64, logical tokens before the last generator began. Default: all.
-        finished: [B x S] bool, which rows ended by EOS. Default: none.
-        open_weights: [B, S], the weights without the EOS that ended a row: what a continuation goes on from, which has none
-            there. Default: the weights.
-        cached: Leading columns that `kv_cache` covers.
-        port: How to select from `kv_cache` and save it.
+        processor: The processor of the last generator, or None.
+        prompt_lengths: [B x S] int64, the number of prompt tokens in each row; the rest was generated. Default: all.
+        seams: [B x S] int64, the number of tokens before the last generator started. Default: all.
+        finished: [B x S] bool, which rows ended with EOS. Default: none.
+        open_weights: [B, S], the weights without the final EOS: a continuation starts from these, because it does not see that
+            EOS. Default: the weights.
+        lost_bos: [B x S] bool, which rows come from the middle of a text that began with BOS; a generator adds a BOS to them,
+            as to any text. Default: none.
+        cached: The number of leading columns that `kv_cache` covers.
+        port: The operations to select from `kv_cache` and save it.
 
     Raises:
         BatchMismatch: The shapes do not agree.
 
     Example:
         >>> import torch
+        >>> import logitkit as lk
         >>> class Letters:
         ...     def encode(self, text):
         ...         return [ord(letter) for letter in text]
@@ -69,68 +74,14 @@ class SequenceState:
         ...     def decode(self, ids):
         ...         return "".join(map(chr, ids))
         >>> ids = torch.tensor([Letters().encode("one two")])
-        >>> state = SequenceState(ids, torch.zeros(1, 1), torch.ones_like(ids), None, Letters())
+        >>> state = lk.SequenceState(ids, torch.zeros(1, 1), torch.ones_like(ids), None, Letters())
         >>> str(state[:3] + " more"), list(state[-3:]), str(state.tokens[1])
         ('one more', ['two'], 'n')
     """
 
-    token_ids: Tensor
-    weights: Tensor
-    attention_masks: Tensor
-    kv_cache: Any = None
-    tokenizer: Any = None
-    _: KW_ONLY
-    processor_state: Any = None
-    processor: Processor[Any] | None = None
-    prompt_lengths: Tensor = field(default=None)  # type: ignore[assignment]
-    seams: Tensor = field(default=None)  # type: ignore[assignment]
-    finished: Tensor = field(default=None)  # type: ignore[assignment]
-    open_weights: Tensor = field(default=None)  # type: ignore[assignment]
-    cached: int = 0
-    port: CachePort | None = None
-
-    def __post_init__(self) -> None:
-        if self.token_ids.dim() != 2 or self.attention_masks.shape != self.token_ids.shape:
-            raise BatchMismatch(
-                f"token_ids has the shape {list(self.token_ids.shape)} and attention_masks {list(self.attention_masks.shape)}; "
-                "both are [prompts x samples, tokens]"
-            )
-        if self.weights.dim() != 2 or self.weights.numel() != len(self.token_ids):
-            raise BatchMismatch(
-                f"weights has the shape {list(self.weights.shape)} for {len(self.token_ids)} rows; it is [prompts, samples]"
-            )
-        lengths = self.attention_masks.sum(1)
-        none = torch.zeros(len(lengths), dtype=torch.bool, device=lengths.device)
-        defaults = {"prompt_lengths": lengths, "seams": lengths, "finished": none, "open_weights": self.weights}
-        for name, default in defaults.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
-
     @property
-    def batch_size(self) -> int:
-        """Number of prompts, B."""
-        return self.weights.shape[0]
-
-    @property
-    def num_samples(self) -> int:
-        """Number of samples of each prompt, S."""
-        return self.weights.shape[1]
-
-    @cached_property
-    def rows(self) -> tuple[tuple[int, ...], ...]:
-        """The logical tokens of each row."""
-        pairs = zip(self.token_ids.tolist(), self.attention_masks.tolist(), strict=True)
-        return tuple(tuple(i for i, there in zip(ids, mask, strict=True) if there) for ids, mask in pairs)
-
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The text of each row, prompt included, without special tokens, and without bytes at its ends that are no character."""
-        tokenizer = TextTokenizer(self.tokenizer)
-        return tuple(tokenizer.text(row) for row in self.rows)
-
-    @property
-    def tokens(self) -> TokenView:
-        """The same indexing by tokens: `state.tokens[ids]`, `state.tokens[batch, sample, ids]`."""
+    def tokens(self) -> TokenView[SequenceState]:
+        """The same indexing, but by tokens: `state.tokens[ids]`, `state.tokens[batch, sample, ids]`."""
         return TokenView(self)
 
     def __getitem__(self, key: object) -> SequenceState:
@@ -157,64 +108,71 @@ class SequenceState:
         return f"SequenceState({self.batch_size} prompts x {self.num_samples} samples, {tokens} tokens each, {cached})"
 
     def __add__(self, other: object) -> SequenceState:
-        from logitkit.sessions.addition import appended, joined
-
         if isinstance(other, SequenceState):
             return joined(self, other)
         return appended(self, other) if isinstance(other, str) else NotImplemented
 
+    def __copy__(self) -> SequenceState:
+        return replace(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SequenceState:
+        # Tensors are copied. The model and its cache are not, because a copy would belong to another model.
+        names = (*TENSORS, "processor_state")
+        return replace(self, **{name: copy.deepcopy(getattr(self, name), memo) for name in names})
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise ArgumentTypeError(
+            "a SequenceState cannot be pickled: its cache belongs to an engine, and its processor's state to this process; "
+            "write it with state.save(folder), and read it with generator.load(folder), or with "
+            "SequenceState.load(folder, tokenizer, processor)"
+        )
+
     def fan_out(self, samples: int) -> SequenceState:
-        """Return the state with each prompt's one sample repeated, so that a generator of several can go on with it.
+        """Return the state with the single sample of each prompt repeated, for a generator of several samples.
 
         Args:
-            samples: How many samples each prompt shall have.
+            samples: The number of samples per prompt.
 
         Raises:
-            SampleMismatch: There are several samples already.
-            ConfigurationError: `samples` is not an integer from 1.
+            SampleMismatch: The state already has several samples.
+            ConfigurationError: `samples` is not a positive integer.
         """
-        from logitkit.sessions.addition import repeated
-
         return repeated(self, samples)
 
     def to(self, device: torch.device | str) -> SequenceState:
-        """Return the state with its tokens, weights, masks and processor's state on another device; the cache stays."""
-        names = ("token_ids", "weights", "attention_masks", "prompt_lengths", "seams", "finished", "open_weights")
-        tensors = {name: getattr(self, name).to(device) for name in names}
+        """Return the state with its tokens, weights, masks and processor state on another device; the cache stays."""
+        tensors = {name: getattr(self, name).to(device) for name in TENSORS}
         after = None if self.processor_state is None else to(self.processor_state, device)
         return replace(self, **tensors, processor_state=after)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the state to a folder: tokens, weights, masks, the processor's state, and the cache where the engine can.
+        """Write the state to a folder: tokens, weights, masks, the processor's state, and the cache if the engine can save it.
 
         Args:
-            folder: Made if it is not there; what another state left in it is replaced.
+            folder: The folder, created if missing; a state that is already there is replaced.
 
         Raises:
-            OSError: It cannot be written.
+            OSError: The folder cannot be written.
         """
-        from logitkit.sessions.sequence_files import write
-
-        write(self, folder)
+        sequence_files.write(self, folder)
 
     @classmethod
     def load(
         cls, folder: str | os.PathLike[str], tokenizer: Any = None, processor: Processor[Any] | None = None
     ) -> SequenceState:
-        """Read a state that `save` wrote, in any process.
+        """Read a state written by `save`, in any process.
 
-        A generator of the same engine finds the cache by itself, that of a slice or a sum too; any other feeds the tokens again
-        and writes the same. Saved before a generator has gone on from it, a slice is without its cache.
+        A generator of the same engine loads the cache automatically, also for slices and sums; any other generator feeds the
+        tokens again and gives the same result. A slice of a loaded state is saved without its cache if no generator has
+        continued it.
 
         Args:
             folder: The folder.
-            tokenizer: The tokenizer that the state had.
-            processor: The processor that it had, where its state is wanted too (to carry it on).
+            tokenizer: The tokenizer of the state.
+            processor: The processor of the state, if its state is needed (to carry it on).
 
         Raises:
-            StateFileError: The folder holds no saved state, or one of another processor.
-            OSError: It cannot be read.
+            StateFileError: The folder contains no saved state, or one of another processor.
+            OSError: The folder cannot be read.
         """
-        from logitkit.sessions.sequence_files import read
-
-        return read(folder, tokenizer, processor)
+        return sequence_files.read(cls, folder, tokenizer, processor)

@@ -1,4 +1,4 @@
-"""Slices of a text, as tokens: those inside stay, and what a cut leaves of a token is tokenised anew."""
+"""Slices of a text, as tokens: tokens inside the slice are kept, and tokens that it cuts are re-encoded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from logitkit.errors import ConfigurationError
+from logitkit.sessions.text_continuation import spellings
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
 __all__ = ["cut_text"]
 
-# A character has at most four bytes, and each may be a token.
+# A character has at most four bytes, each of which may be a token.
 MOST_TOKENS_OF_A_CHARACTER = 4
 
 
@@ -19,15 +20,16 @@ def cut_text(ids: Sequence[int], start: int, stop: int, tokenizer: TextTokenizer
 
     Args:
         ids: The tokens of the text.
-        start: First character.
-        stop: The character behind the last.
-        tokenizer: Their tokenizer.
+        start: Index of the first character.
+        stop: Index after the last character.
+        tokenizer: The tokenizer of the ids.
 
     Returns:
-        How many of the first tokens stay, and the tokens after them. From `start=0` that is as many as possible, else none.
+        The number of first tokens that are kept, and the tokens after them. With `start=0`, as many as possible are kept, else
+        none.
 
     Raises:
-        ConfigurationError: The tokenizer does not give the text back that it is given.
+        ConfigurationError: The tokenizer does not reproduce the text that it encodes.
     """
     text = tokenizer.text(ids)
     if start == 0:
@@ -37,10 +39,10 @@ def cut_text(ids: Sequence[int], start: int, stop: int, tokenizer: TextTokenizer
 
 def _beginning(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> tuple[int, list[int]]:
     for count, reached in _boundaries(ids, wanted, tokenizer):
-        # The text of all tokens may have bytes that are no character before the cut, but not at its end.
+        # Before the cut, the text of all tokens may contain bytes that are not characters, but not at its end.
         if reached == len(wanted) and tokenizer.text(ids[:count]) == wanted:
             return count, []
-        for rest in _spellings(wanted[reached:], tokenizer):
+        for rest in spellings(wanted[reached:], tokenizer):
             if tokenizer.text([*ids[:count], *rest]) == wanted:
                 return count, rest
     return 0, _spelled(wanted, tokenizer)
@@ -58,7 +60,7 @@ def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: Tex
         if text.startswith(before):
             begin_at = len(before)
     if start <= begin_at <= end_at and begin <= end:
-        # To the end of the text, tokens without text stay too, and those of an unfinished character.
+        # A slice to the end of the text also keeps tokens without text and those of an incomplete character.
         last = len(ids) if stop == len(text) else end
         rest = [] if stop == len(text) else tokenizer.encode(text[end_at:stop])
         found = [*tokenizer.encode(text[start:begin_at]), *ids[begin:last], *rest]
@@ -68,7 +70,7 @@ def _middle(ids: Sequence[int], text: str, start: int, stop: int, tokenizer: Tex
 
 
 def _boundaries(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> Iterator[tuple[int, int]]:
-    """Yield (tokens, characters) where the first tokens are a beginning of the text, longest first; a few at most."""
+    """Yield (tokens, characters) at which the first tokens form a prefix of the text, longest first; only a few."""
     lost = tokenizer.cut_off(ids)
     most = bisect_right(range(len(ids) + 1), len(wanted), key=lambda n: len(tokenizer.decode(ids[:n])))
     most = min(most + MOST_TOKENS_OF_A_CHARACTER, len(ids))
@@ -82,18 +84,9 @@ def _boundaries(ids: Sequence[int], wanted: str, tokenizer: TextTokenizer) -> It
                 return
 
 
-def _spellings(text: str, tokenizer: TextTokenizer) -> Iterator[list[int]]:
-    """Yield tokens of a text that goes on within a word: some tokenizers put a space before whatever they are given."""
-    yield tokenizer.encode(text)
-    for before in ("\n", "a"):
-        start, whole = tokenizer.encode(before), tokenizer.encode(before + text)
-        if whole[: len(start)] == start:
-            yield whole[len(start) :]
-
-
 def _spelled(text: str, tokenizer: TextTokenizer) -> list[int]:
-    # Some take a space away from whatever they decode.
-    for ids in (*_spellings(text, tokenizer), tokenizer.encode(" " + text)):
+    # Some tokenizers remove a leading space from everything that they decode.
+    for ids in (*spellings(text, tokenizer), tokenizer.encode(" " + text)):
         if tokenizer.text(ids) == text:
             return ids
     raise ConfigurationError(

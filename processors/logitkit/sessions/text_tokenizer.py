@@ -1,16 +1,17 @@
-"""The same two questions to the tokenizers of all engines: the tokens of a text, and the text of tokens."""
+"""A common interface to the tokenizers of all engines: encode text, decode tokens."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any
 
-from logitkit.integers import as_integer
+from logitkit.parameters.integers import as_integer
 
-__all__ = ["TextTokenizer"]
+__all__ = ["REPLACEMENT", "TextTokenizer"]
 
-# Stands in decoded text for bytes that are no character.
+# Replaces bytes that are not a character in decoded text.
 REPLACEMENT = "\ufffd"
 
 # A character has at most four bytes.
@@ -21,35 +22,35 @@ class TextTokenizer:
     """A tokenizer of any engine, with `encode` and `decode`.
 
     Args:
-        tokenizer: Has `encode(text)` and `decode(ids)`; where they take `add_special_tokens` and
-            `skip_special_tokens`, these are given. `bos_token_id`, `pad_token_id` and `eos_token_id` are read where they are.
+        tokenizer: An object with `encode(text)` and `decode(ids)`. `add_special_tokens` and `skip_special_tokens` are passed if
+            the methods accept them. `bos_token_id`, `pad_token_id` and `eos_token_id` are used if present.
     """
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
 
     def encode(self, text: str, with_special_tokens: bool = False) -> list[int]:
-        """Return the tokens of a text; special ones, such as BOS, only on demand."""
+        """Return the tokens of a text; special tokens, such as BOS, only on request."""
         found = _call(self.tokenizer.encode, text, add_special_tokens=with_special_tokens)
         found = getattr(found, "ids", found)
         return [int(i) for i in found]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens; special ones have none."""
+        """Return the text of tokens, without special tokens."""
         given = list(ids)
         text = _call(self.tokenizer.decode, given, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
 
     def text(self, ids: Sequence[int]) -> str:
-        """Return the text of tokens, without what is left of a character at either end whose other bytes are elsewhere."""
+        """Return the text of tokens, without incomplete characters at either end."""
         text = self._without_end(ids)
-        if not text.startswith(REPLACEMENT) or self._is_written(ids[: self._size]):
+        if not text.startswith(REPLACEMENT) or self._is_written(ids, at_end=False):
             return text
         parts = (self._without_end(ids[n:]) for n in range(1, MOST_LEFT + 1))
         return _longest(text, parts, str.startswith, str.removeprefix)
 
     def cut_off(self, ids: Sequence[int]) -> int:
-        """Return how many characters `decode` begins with that `text` leaves out."""
+        """Return the number of characters at the start of `decode` that `text` omits."""
         decoded = self.decode(ids)
         if not decoded.startswith(REPLACEMENT) or self.text(ids).startswith(REPLACEMENT):
             return 0
@@ -57,27 +58,50 @@ class TextTokenizer:
 
     def _without_end(self, ids: Sequence[int]) -> str:
         text = self.decode(ids)
-        if not text.endswith(REPLACEMENT) or self._is_written(ids[-self._size :]):
+        if not text.endswith(REPLACEMENT) or self._is_written(ids, at_end=True):
             return text
         parts = (self.decode(ids[:-n]) for n in range(1, MOST_LEFT + 1))
         return _longest(text, parts, str.endswith, str.removesuffix)
 
-    def _is_written(self, ids: Sequence[int]) -> bool:
-        """Return whether tokens are those of the character that stands for bytes: somebody may have written it."""
-        return list(ids) == self.encode(REPLACEMENT)
+    def _is_written(self, ids: Sequence[int], at_end: bool) -> bool:
+        """Return whether tokens start or end with the tokens of the replacement character, which may have been typed as such."""
+        given = list(ids)
+        return any((given[-len(one) :] if at_end else given[: len(one)]) == one for one in self._replacements)
+
+    @cached_property
+    def _replacements(self) -> list[list[int]]:
+        """The tokens of the replacement character, at the start of a text and within one; empty if it has none."""
+        try:
+            found = self.encode(REPLACEMENT)
+            whole = self.decode(found)
+        except Exception:  # noqa: BLE001 - tokenizers raise errors of every kind for an unsupported character
+            return []
+        if REPLACEMENT not in whole:
+            return []
+        has_space = len(found) > 1 and not self.decode(found[:1]).strip()
+        return [found, found[1:]] if has_space else [found]
 
     @property
-    def _size(self) -> int:
-        return len(self.encode(REPLACEMENT))
+    def special_ids(self) -> frozenset[int]:
+        """The ids that the tokenizer declares as special tokens."""
+        return frozenset(getattr(self.tokenizer, "all_special_ids", None) or ())
 
     @property
     def bos_id(self) -> int | None:
-        """The id that begins a text, if any."""
+        """The id of BOS, if any."""
         return as_integer(getattr(self.tokenizer, "bos_token_id", None))
 
     @property
+    def eos_ids(self) -> frozenset[int]:
+        """The ids of EOS, if any."""
+        several = getattr(self.tokenizer, "eos_token_ids", None)
+        named = several if isinstance(several, list | tuple | set | frozenset) else (several,)
+        found = map(as_integer, (*named, getattr(self.tokenizer, "eos_token_id", None)))
+        return frozenset(i for i in found if i is not None)
+
+    @property
     def pad_id(self) -> int:
-        """An id for places without a token; which one does not matter, as masks tell them."""
+        """An id for padding; any id works, because masks mark the padding."""
         names = ("pad_token_id", "eos_token_id")
         found = (as_integer(getattr(self.tokenizer, name, None)) for name in names)
         return next((i for i in found if i is not None), 0)
@@ -86,9 +110,9 @@ class TextTokenizer:
 def _longest(
     text: str, parts: Iterable[str], has: Callable[[str, str], bool], removed: Callable[[str, str], str]
 ) -> str:
-    """Return the longest of what is left of a text without the bytes at an end, and of the texts of fewer tokens.
+    """Return the longest of a text without its incomplete end, and the texts of fewer tokens.
 
-    Some tokenizers give up a whole run of bytes for one that is missing, with the characters in it that are complete.
+    Some tokenizers drop a whole run of bytes if one is missing, including the complete characters in it.
     """
     for _ in range(MOST_LEFT):
         text = removed(text, REPLACEMENT)

@@ -1,4 +1,4 @@
-"""Which token comes next: the likeliest, a drawn one, or that of the best beams."""
+"""The choice of the next token: the most likely, a sampled one, or that of the best beams."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["best_continuations", "drawn_tokens", "without_twins"]
 
 
 def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) -> Tensor:
-    """Draw a token of each row by its probability.
+    """Sample a token for each row by its probability.
 
-    What is drawn depends on seed, stream and position only: a generation in two parts draws what one draws in one.
+    The result depends only on seed, stream and position: a generation in two parts samples the same tokens as in one.
 
     Args:
-        logits: [R, V]; at least one of each row is finite.
-        seed: From 0.
-        streams: [R] int64; rows of one stream draw alike.
-        positions: [R] int64, tokens before the drawn one.
+        logits: [R, V], with at least one finite value per row.
+        seed: The seed, a non-negative integer.
+        streams: [R] int64; rows with the same stream sample the same numbers.
+        positions: [R] int64, the number of tokens before the sampled one.
 
     Returns:
         [R] int64.
@@ -31,7 +31,7 @@ def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) 
     """
     sums = logits.to(torch.float64).softmax(1).cumsum(1)
     numbers = uniform_tensors(torch.full_like(streams, seed), streams, positions)[:, None]
-    # To the right of equal sums, so that a token of probability 0 is never drawn; below the last sum, whatever it rounds to.
+    # To the right of equal sums, so that a token of probability 0 is never sampled; capped at the last sum, despite rounding.
     total = sums[:, -1:].contiguous()
     places = torch.searchsorted(sums, numbers * total, right=True)
     likely = torch.searchsorted(sums, total)
@@ -39,15 +39,15 @@ def drawn_tokens(logits: Tensor, seed: int, streams: Tensor, positions: Tensor) 
 
 
 def best_continuations(weights: Tensor, scores: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the best tokens to go on with from all beams of each prompt.
+    """Return the best continuations of all beams of each prompt.
 
     Args:
-        weights: [B, K], the sum of the scores of each beam; -inf for none.
-        scores: [B x K, V], log-probabilities of the next tokens as the processors left them.
-        most: How many are wanted.
+        weights: [B, K], the sum of the scores of each beam; -inf for an absent one.
+        scores: [B x K, V], the log-probabilities of the next tokens after the processors.
+        most: The number of continuations.
 
     Returns:
-        The sums, best first; the row that each continues, of B x K; and its token: all [B, N], N at most `most`.
+        For each, the sum (best first), the row that it continues (of B x K) and its token: all [B, N], N at most `most`.
 
     Example:
         >>> sums, rows, tokens = best_continuations(
@@ -65,7 +65,7 @@ def best_continuations(weights: Tensor, scores: Tensor, most: int) -> tuple[Tens
 
 
 def without_twins(weights: Tensor, rows: tuple[tuple[int, ...], ...]) -> Tensor:
-    """Return weights with -inf for a row whose prompt has an equal one before it: two equal beams would find the same.
+    """Return weights with -inf for a row that equals an earlier row of its prompt: equal beams would give equal results.
 
     Args:
         weights: [B, K].

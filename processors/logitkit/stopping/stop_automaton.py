@@ -1,4 +1,4 @@
-"""One automaton over all stops: stepped by the bytes of a token on the host, a table over tokens where that is asked for."""
+"""One automaton for all stops: the host steps it byte by byte; the tensor path uses a table over tokens."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from logitkit.automata.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.automata.compile import token_automaton
-from logitkit.automata.limits import Limits
-from logitkit.automata.occurrences import Occurrences
-from logitkit.automata.token_automaton import TokenAutomaton
-from logitkit.vocabulary import Vocabulary
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.limits import Limits
+from logitkit.vocabulary.marker import token_of
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["FIRED", "Occurrence", "StopAutomaton", "stop_key"]
 
-# Where a language would die, a stop is complete.
+# The state that means "dead" in a constraint means "a stop is complete" here.
 FIRED = DEAD
 
 # The class of tokens that lead to `FIRED` from every state.
 FIRING_CLASS = 0
 
-# The states are bounded when the automaton is made, and the table with them: a token is listed where it goes on a stop, so there
-# are no more entries than bytes of stops times the tokens that begin at one byte.
+# The number of states is limited when the automaton is built, and that limits the table: a token is listed only in states where
+# it continues a stop, so the entries are at most the bytes of all stops times the tokens that start with the same byte.
 TABLE_LIMITS = Limits(states=2**31, work=2**62)
 
 
 class Occurrence(NamedTuple):
-    """The stop that a token completes.
+    """A stop that a token completes.
 
     Args:
-        which: Its index in the list of stops.
-        begin: Byte of the token's text at which the stop begins; below 0 if in the text before it.
-        end: Byte behind the stop.
+        which: The index of the stop in the list.
+        begin: The byte of the token's text at which the stop begins; negative if it begins in the text before the token.
+        end: The byte after the stop.
     """
 
     which: int
@@ -44,18 +45,19 @@ class Occurrence(NamedTuple):
 
 
 class StopAutomaton:
-    """How much of any stop a text ends with; states have the numbers that they have in the table over tokens.
+    """Tracks how much of any stop the text ends with; states have the same numbers in the table over tokens.
 
-    State 0 (`FIRED`) is entered when a stop is complete, state 1 (`FINISHED`) by EOS, and neither is left. In all others the text
-    goes on.
+    State 0 (`FIRED`) is entered when a stop is complete, state 1 (`FINISHED`) by EOS; neither is ever left. In all other
+    states, the text continues.
 
     Args:
-        stops: Any number of texts and token ids, valid for the vocabulary.
-        vocabulary: The tokens.
-        limits: Bounds on what building may cost.
+        stops: Any number of texts and token ids, valid for the vocabulary. The name of a special token stops the text both as
+            that token and when spelled in ordinary tokens.
+        vocabulary: The vocabulary.
+        limits: Limits on the cost of building.
 
     Raises:
-        PatternTooLarge: There are more states than allowed.
+        PatternTooLarge: The automaton has more states than allowed.
     """
 
     start = FIRST_STATE
@@ -66,17 +68,18 @@ class StopAutomaton:
         self._vocabulary = vocabulary
         self._tokens, self._eos_ids = vocabulary.tokens, frozenset(vocabulary.eos_ids)
         self._texts = [(i, stop) for i, stop in enumerate(stops) if isinstance(stop, bytes)]
-        # In reverse, so that of equal ids the first is written last.
-        self._ids = {stop: i for i, stop in reversed([*enumerate(stops)]) if isinstance(stop, int)}
+        # In reverse, so that the first of several equal ids wins.
+        named = [(i, token_of(stop, vocabulary)) for i, stop in enumerate(stops)]
+        self._ids = {token: i for i, token in reversed(named) if token is not None}
         self._found = found = Occurrences.of([text for _, text in self._texts], limits)
         kept = found.kept()
         self._node = np.flatnonzero(kept)
         self.states = FIRST_STATE + len(self._node)
         self._width: int = found.step.shape[1]
-        # States count in steps of the table's width here, so that the next entry is one addition away.
+        # Here states are multiples of the table's width, so that an addition gives the index of the next entry.
         number = np.where(found.longest < 0, (np.cumsum(kept) - 1) * self._width, -1)
         jump = np.ascontiguousarray(number[found.step[self._node]].astype(np.int32))
-        # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
+        # A memoryview returns a Python int several times faster than numpy returns a scalar.
         self._jump = memoryview(jump.reshape(-1))  # type: ignore[arg-type]
         self._byte_class: list[int] = found.byte_class.tolist()
         self._depth: list[int] = found.depth[self._node].tolist()
@@ -109,7 +112,8 @@ class StopAutomaton:
     def occurrence(self, state: int, token: int) -> Occurrence | None:
         """Return the stop that a token completes after a state, or None.
 
-        It is the one that ends first; of several that end at one byte, the one that begins first, and of equal ones the first.
+        The stop that ends first wins; of several that end at the same byte, the one that begins first, then the first in the
+        list.
         """
         text = self._tokens[token] or b""
         found: list[Occurrence] = []
@@ -126,7 +130,7 @@ class StopAutomaton:
 
     @cached_property
     def table(self) -> TokenAutomaton:
-        """The table over tokens, which takes longer to make than the rest."""
+        """The table over tokens, which is slower to build than the rest."""
         dfa = self._found.without()
         free = replace(dfa, free=np.ones(len(dfa.accepting), bool))
         made = token_automaton(free, self._vocabulary, TABLE_LIMITS, "the list of stops")
@@ -136,19 +140,19 @@ class StopAutomaton:
 
     @property
     def sizes(self) -> tuple[str]:
-        """What equal automata have in common: here already the content key, as it costs next to nothing."""
+        """A key that equal automata share. This is already the content key, which costs almost nothing here."""
         return (self.content_key,)
 
     def equals(self, other: StopAutomaton) -> bool:
-        """Whether another automaton is of the same stops and vocabulary."""
+        """Whether another automaton has the same stops and vocabulary."""
         return self.content_key == other.content_key
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables over bytes: the same when the automaton comes into a bank and when it goes."""
+        """The size of the tables over bytes: the same when the automaton enters the bank and when it leaves."""
         return self._jump.nbytes + self._found.step.nbytes
 
 
 def stop_key(stops: tuple[bytes | int, ...], vocabulary: Vocabulary) -> str:
-    """Return the SHA-256 of the stops and the vocabulary, as 64 hexadecimal digits: by this a saved state names its automaton."""
+    """Return the SHA-256 of the stops and the vocabulary, as 64 hexadecimal digits. Saved states identify the automaton by it."""
     return hashlib.sha256(f"{vocabulary.content_key}{stops!r}".encode()).hexdigest()

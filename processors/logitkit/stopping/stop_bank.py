@@ -1,7 +1,7 @@
-"""The stop automata of one vocabulary, apart from its languages.
+"""The bank of stop automata of one vocabulary, separate from the bank of constraints.
 
-Many stops take long chains of fallbacks, by which every look-up in a common table would be lengthened; and their tables over
-tokens are made only where tensors alone are used.
+Many stops create long chains of fallbacks, which would slow down every look-up in a common table. And only the tensor path
+needs their tables over tokens, so these are built on demand.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from logitkit.automata.bank import Bank
-from logitkit.automata.bank_layout import BankLayout
-from logitkit.automata.limits import Limits
-from logitkit.automata.shared import shared_by
-from logitkit.automata.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.limits import Limits
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.bank import Bank
+from logitkit.runtime.bank_layout import BankLayout
+from logitkit.runtime.shared import shared_by
 from logitkit.stopping.stop_automaton import StopAutomaton, stop_key
-from logitkit.tensor_path import by_tensors
-from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["StopBank", "stop_bank"]
 
-# Requests come and go with the same few lists.
+# Requests usually repeat the same few lists.
 RECENT = 8
 
 
 class StopBank(Bank):
-    """A bank of stop automata, and how many bytes each token adds to a text.
+    """A bank of stop automata, with the number of bytes that each token adds to a text.
 
     Args:
-        vocabulary: The tokens.
+        vocabulary: The vocabulary.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.length = [len(text or b"") for text in vocabulary.tokens]
-        # A table is also read when no automaton is left, by rows that outlived theirs.
+        # A table is read even when no automaton is left, by rows that outlived theirs.
         self._ends = [*vocabulary.eos_ids]
         self._finished = sorted({*self._ends, *(() if vocabulary.pad_id is None else (vocabulary.pad_id,))})
         self._lengths: dict[torch.device, Tensor] = {}
@@ -46,10 +46,10 @@ class StopBank(Bank):
         self._recent: OrderedDict[str, StopAutomaton] = OrderedDict()
 
     def made(self, stops: tuple[bytes | int, ...], vocabulary: Vocabulary, limits: Limits) -> StopAutomaton:
-        """Return the automaton of some stops: the one that is in use or was lately, or a new one.
+        """Return the automaton for a list of stops, an existing or recent one if possible.
 
         Raises:
-            PatternTooLarge: There are more states than allowed.
+            PatternTooLarge: The automaton has more states than allowed.
         """
         key = stop_key(stops, vocabulary)
         found = self._known.get(key)
@@ -72,12 +72,12 @@ class StopBank(Bank):
 
     def lengths_on(self, device: torch.device) -> Tensor:
         """Return how many bytes each token adds, as [V] int32 on a device."""
-        # Asked first, as it has ready what a traced graph reads.
+        # Called first, because it prepares the tables that a traced graph reads.
         self.tables_on(device)
         return self._lengths[device]
 
     def text_length(self, tokens: Tensor) -> Tensor:
-        """Return the bytes of text of each row of [B, T] tokens: [B] int64. Ids that the vocabulary lacks have none."""
+        """Return the bytes of text in each row of [B, T] tokens: [B] int64. Ids outside the vocabulary add none."""
         count = len(self.length)
         if by_tensors(tokens):
             lengths = self.lengths_on(tokens.device)[tokens.clamp(0, count - 1)]
@@ -85,7 +85,7 @@ class StopBank(Bank):
         return torch.tensor([sum(self.length[t] for t in row if 0 <= t < count) for row in tokens.tolist()])
 
     def size_of(self, automaton: TokenAutomaton) -> int:
-        """Return the bytes that an automaton takes on the host."""
+        """Return the size of an automaton on the host, in bytes."""
         return automaton.nbytes
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
@@ -93,7 +93,7 @@ class StopBank(Bank):
         return cast(StopAutomaton, automaton).table
 
     def new_layout(self, device: torch.device) -> BankLayout:
-        """Lay out the tables of all slots anew."""
+        """Lay out the tables of all slots from the start."""
         if device not in self._lengths:
             self._lengths[device] = torch.tensor(self.length, dtype=torch.int32, device=device)
         layout = super().new_layout(device)
@@ -103,5 +103,5 @@ class StopBank(Bank):
 
 
 def stop_bank(vocabulary: Vocabulary) -> StopBank:
-    """Return the bank of all vocabularies equal to this one."""
+    """Return the bank of this vocabulary, which equal vocabularies share."""
     return shared_by(vocabulary).once(StopBank, lambda: StopBank(vocabulary))

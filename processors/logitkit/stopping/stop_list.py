@@ -1,22 +1,23 @@
-"""A list of stops, as callers give it and as automata are made of it."""
+"""The validation of a list of stops."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from logitkit.errors import ConfigurationError
-from logitkit.marker import as_marker, check_vocabulary
-from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.marker import as_marker, check_vocabulary
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["checked_stops"]
 
 
 def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int, ...]:
-    """Return stops as bytes of text and token ids, in the order given; there may be none.
+    """Return the stops as bytes of text and token ids, in the given order; the list may be empty.
 
     Raises:
-        ConfigurationError: The stops are no list, or one is empty, of another type or no id of the vocabulary.
-        VocabularyError: The vocabulary is of another type.
+        ConfigurationError: The stops are not a list, or a stop is empty, of another type, not an id of the vocabulary, or a
+            text that contains the name of a special token and other text.
+        VocabularyError: The vocabulary has another type.
     """
     check_vocabulary(vocabulary)
     if isinstance(stops, str | bytes):

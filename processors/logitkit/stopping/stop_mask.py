@@ -1,29 +1,29 @@
-"""What rows may say that have come to a stop, on either path."""
+"""The mask of rows that have reached a stop, for both implementations."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.bank_tables import BankTables
-from logitkit.automata.byte_dfa import FIRST_STATE
-from logitkit.automata.row_mask import as_array
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.bank_tables import BankTables
+from logitkit.runtime.row_mask import as_array
 from logitkit.stopping.stop_automaton import FIRED
-from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["stop_rows", "stop_tensors"]
 
 
 def stop_rows(at: AutomatonState, vocabulary: Vocabulary, logits: Tensor) -> Tensor:
-    """Leave rows behind a stop nothing but EOS, and rows behind EOS nothing but EOS and pad; in place, on the host.
+    """Allow only EOS in rows after a stop, and only EOS and padding in rows after EOS; in place, on the host.
 
-    A row of which nothing is left so, since another processor has masked it, has EOS at logit 0.
+    A row without any token left, since another processor masked these, gets EOS at logit 0.
 
     Args:
-        at: Where B rows are.
-        vocabulary: The tokens.
+        at: The positions of B rows.
+        vocabulary: The vocabulary.
         logits: [B, W] floating point, W at least the size of the vocabulary.
     """
     array, never, zero = as_array(logits)
@@ -44,7 +44,7 @@ def stop_rows(at: AutomatonState, vocabulary: Vocabulary, logits: Tensor) -> Ten
 
 
 def stop_tensors(at: AutomatonState, tables: BankTables, logits: Tensor) -> Tensor:
-    """Do what `stop_rows` does with tensors alone; a row whose automaton is gone ends."""
+    """Like `stop_rows`, with tensors only; a row whose automaton no longer exists ends."""
     never = float("-inf")
     fresh = at.generation == tables.generation.index_select(0, at.slot)
     state = torch.where(fresh, at.state, FIRED)[:, None]

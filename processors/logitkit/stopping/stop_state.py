@@ -1,23 +1,20 @@
-"""The state of rows that look for stops, and how it goes on, on either path."""
+"""The state of rows that search for stops, and its transitions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState
-from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.bank_tables import BankTables, advance_tensors
-from logitkit.automata.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.bank_tables import BankTables, advance_tensors
 from logitkit.stopping.stop_automaton import FIRED, StopAutomaton
 from logitkit.stopping.stop_bank import StopBank
-
-if TYPE_CHECKING:
-    from logitkit.stopping.stop_strings import StopStrings
 
 __all__ = ["NO_TOKEN", "StopState"]
 
@@ -25,16 +22,16 @@ NO_TOKEN = -1
 
 
 class StopState(NamedTuple):
-    """How much of a stop each row has said; and when one was complete, the token that completed it and what was before.
+    """How much of a stop each row ends with; after a stop is complete, the token that completed it and the state before.
 
-    Which stop that was, and where in the token, is worked out when it is asked for.
+    Which stop it was, and where in the token it lies, is computed on request.
 
     Args:
-        at: The row's automaton and the state in it: 0 when a stop is complete, 1 after EOS.
+        at: The row's automaton and its state: 0 when a stop is complete, 1 after EOS.
         before: [B] int64, the state before the completing token.
         token: [B] int64, the completing token, or -1.
-        tokens: [B] int64, output tokens before the completing token, or so far; below 0 while the prompt is read.
-        text: [B] int64, bytes of text of these.
+        tokens: [B] int64, output tokens before the completing token, or so far; negative while the prompt is read.
+        text: [B] int64, bytes of text in these tokens.
     """
 
     at: AutomatonState
@@ -43,15 +40,15 @@ class StopState(NamedTuple):
     tokens: Tensor
     text: Tensor
 
-    def to_portable(self, processor: StopStrings) -> tuple[StopState, None]:
-        """Return the state itself: what refers to this process is in `at`, which sees to that."""
+    def to_portable(self, processor: Any) -> tuple[StopState, None]:
+        """Return the state itself; `at` replaces its own references to this process."""
         return self, None
 
-    def from_portable(self, notes: object, processor: StopStrings, device: torch.device) -> StopState:
-        """Return the state itself, if its automata can be in it.
+    def from_portable(self, notes: object, processor: Any, device: torch.device) -> StopState:
+        """Return the state itself, if it is possible in its automata.
 
         Raises:
-            StateFileError: A row has a completing token that completes nothing.
+            StateFileError: The completing token of a row does not complete any stop.
         """
         columns = (*self.at, self.before, self.token)
         for row, values in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
@@ -65,16 +62,16 @@ class StopState(NamedTuple):
         return self
 
     def advance_rows(self, bank: StopBank, tokens: Tensor, prompt: bool = False) -> StopState:
-        """Return the state after tokens, by the bytes of each.
+        """Return the state after tokens, computed byte by byte.
 
         Args:
             bank: The bank that the slots refer to.
             tokens: [B] or [B, T] int64, -1 = none.
-            prompt: Whether they are of the prompt, where EOS ends nothing and ids that the vocabulary lacks may occur.
+            prompt: Whether the tokens belong to the prompt, in which EOS ends nothing and ids outside the vocabulary may occur.
 
         Raises:
-            StaleAutomaton: A slot's automaton is gone.
-            VocabularyError: An output token is none of the vocabulary.
+            StaleAutomaton: A slot's automaton no longer exists.
+            VocabularyError: An output token is not in the vocabulary.
         """
         runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
         state, count, text = self.at.state.tolist(), self.tokens.tolist(), self.text.tolist()
@@ -99,13 +96,13 @@ class StopState(NamedTuple):
         return StopState(self.at._replace(state=next(after)), before, token, *after)
 
     def advance_tensors(self, tables: BankTables, lengths: Tensor, token: Tensor, prompt: bool = False) -> StopState:
-        """Return the state after one token a row, with tensors alone.
+        """Return the state after one token per row, with tensors only.
 
         Args:
-            tables: Those of the bank.
-            lengths: [V] int32, bytes that each token adds.
-            token: [B] int64, -1 = none; an id that the vocabulary lacks has no text.
-            prompt: Whether it is of the prompt, where EOS ends nothing.
+            tables: The tables of the bank.
+            lengths: [V] int32, the bytes that each token adds.
+            token: [B] int64, -1 = none; an id outside the vocabulary has no text.
+            prompt: Whether the token belongs to the prompt, in which EOS ends nothing.
         """
         slot, generation, state = self.at
         constrained = slot != NEUTRAL
@@ -131,7 +128,7 @@ class StopState(NamedTuple):
 def _after(
     automaton: StopAutomaton, lengths: list[int], now: tuple[int, int, int], run: list[int], prompt: bool
 ) -> tuple[tuple[int, int, int], tuple[int, int] | None]:
-    """Return state, tokens and bytes of one row, and where it came to a stop the state before and the token."""
+    """Return the state, tokens and bytes of one row; if it reached a stop, also the state before and the completing token."""
     state, count, text = now
     completed = None
     step, known = automaton.next, len(lengths)

@@ -1,44 +1,48 @@
-"""The text ends at the first stop."""
+"""The processor that ends the text at the first stop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from logitkit.automata.automaton_state import AutomatonState, check_width
-from logitkit.automata.bank import NEUTRAL
-from logitkit.automata.byte_dfa import FINISHED
-from logitkit.automata.leased import Leased
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.constraints.constraint import check_has_eos
-from logitkit.context import Context
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import ConfigurationError
-from logitkit.marker import Marker
-from logitkit.processor import Role, check_tokens, own_rows
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
+from logitkit.protocol.context import Context
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.automaton_constraint import check_has_eos
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.width import check_width
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank
 from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
 from logitkit.stopping.stop_state import NO_TOKEN, StopState
-from logitkit.tensor_path import by_tensors
-from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.marker import Marker
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["StopPlace", "StopStrings"]
 
 
 class StopPlace(NamedTuple):
-    """Where stops were found; -1 in rows without one.
+    """The positions of stops; -1 in rows without one.
 
-    All count from the beginning of the output: what lies in the prompt, where that counts, is below 0.
+    All positions count from the beginning of the output, so positions in the prompt are negative.
 
     Args:
         begin: [B] int64, bytes of text before the stop.
         end: [B] int64, bytes of text up to its end.
-        token: [B] int64, index of the output token that completed it.
+        token: [B] int64, index of the output token that completed the stop.
     """
 
     begin: Tensor
@@ -47,23 +51,25 @@ class StopPlace(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StopStrings(Leased):
-    """Allow nothing but EOS once a stop is complete, whatever the tokens that spell it.
+class StopStrings(BankUser):
+    """Allow only EOS once the text contains a stop, in any tokenization.
 
-    The first stop that is complete wins; of several that end at one byte, the longest. A token without text leaves the text as it
-    is. After EOS, only EOS and pad may follow. Where a stop contradicts another constraint, it ends the row all the same: EOS has
-    logit 0 then.
+    The first stop to be complete wins; of several that end at the same byte, the longest. Tokens without text do not interrupt
+    a stop. After EOS, only EOS and padding may follow. A stop ends the row even if another constraint does not allow EOS there:
+    EOS then has logit 0.
 
     Args:
-        stops: At least one text, as str (written in UTF-8) or bytes, or token id.
-        vocabulary: The tokens.
-        include_prompt: Whether a stop may begin in the prompt, or lie in it.
-        limits: Bound on the states of the automaton: about one for each byte of the stops.
+        stops: At least one stop: a str (encoded as UTF-8), bytes, or a token id. The name of a special token, such as
+            `<|im_end|>`, means both that token and the name spelled in ordinary tokens.
+        vocabulary: The vocabulary.
+        include_prompt: Whether a stop may begin in the prompt, or lie entirely in it.
+        limits: The limit on the states of the automaton, which has about one per byte of the stops.
 
     Raises:
-        ConfigurationError: There are no stops, one is empty, of another type or no id of the vocabulary, or another argument
-            is of the wrong type.
-        PatternTooLarge: The stops are too long together.
+        ConfigurationError: There are no stops; a stop is empty, of another type, not an id of the vocabulary, or a text that
+            contains the name of a special token and other text; the stops name every EOS; or another argument has the wrong
+            type.
+        PatternTooLarge: The stops are too long in total.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -87,13 +93,21 @@ class StopStrings(Leased):
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
 
     role = Role.CONSTRAINT
+    kind = Kind(
+        "stop_strings",
+        {"stops": ListOf(Either((TokenId(), Text()))), "include_prompt": Boolean()},
+        main="stops",
+        order=140,
+    )
+    may_empty_rows = False
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
-        if not isinstance(self.include_prompt, bool):
-            raise ConfigurationError(f"include_prompt is {self.include_prompt!r}; allowed are True and False")
+        super().__post_init__()
         stops = checked_stops(self.stops, self.vocabulary)
+        names = self.vocabulary.special_names
+        names.check_ends_remain("stops", [token for s in stops if isinstance(s, bytes) for token in names.tokens(s)])
         if not stops:
             raise ConfigurationError("stops is empty; give at least one text or token id")
         object.__setattr__(self, "stops", stops)
@@ -101,17 +115,17 @@ class StopStrings(Leased):
 
     @property
     def reads_prompt(self) -> bool:
-        """Whether tokens of the prompt count."""
+        """Whether the tokens of the prompt matter."""
         return self.include_prompt
 
-    @property
+    @cached_property
     def bank(self) -> StopBank:
-        """The bank that states refer to, whatever device they are on."""
+        """The bank that states refer to, on every device."""
         return stop_bank(self.vocabulary)
 
     @property
     def automaton(self) -> StopAutomaton:
-        """The automaton over the stops."""
+        """The automaton of the stops."""
         found: StopAutomaton | None = self.__dict__.get("_automaton")
         if found is None:
             stops = checked_stops(self.stops, self.vocabulary)
@@ -119,7 +133,7 @@ class StopStrings(Leased):
         return found
 
     def init_state(self, context: Context) -> StopState:
-        """Return the state of rows that have their prompt."""
+        """Return the initial state of rows, after their prompts."""
         lease = self.lease()
 
         def full(value: int) -> Tensor:
@@ -132,16 +146,23 @@ class StopStrings(Leased):
         )
         if not self.include_prompt or context.prompt.shape[1] == 0:
             return state
-        # What is before the output counts backwards from it.
+        # Positions before the output are negative.
         tokens, text = (context.prompt >= 0).sum(1), self.bank.text_length(context.prompt)
         return self._advance(state._replace(tokens=-tokens, text=-text), context.prompt, prompt=True)
+
+    @classmethod
+    def neutral_state(cls, context: Context) -> StopState:
+        """Return the state of rows without stops."""
+        at = AutomatonState.neutral(context)
+        none = torch.zeros_like(at.slot)
+        return StopState(at, none + FIRST_STATE, none + NO_TOKEN, none, none)
 
     def advance(self, state: StopState, tokens: Tensor) -> StopState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none.
 
         Raises:
-            StaleAutomaton: The processor that a row's stops belong to is gone (on the CPU; on a device the row ends).
-            VocabularyError: A token is none of the vocabulary (on the CPU; on a device it has no text).
+            StaleAutomaton: The processor that a row's stops belong to no longer exists (on the CPU; elsewhere the row ends).
+            VocabularyError: A token is not in the vocabulary (on the CPU; elsewhere it counts as having no text).
         """
         check_tokens("StopStrings", state.token.shape[0], tokens)
         return self._advance(state, tokens)
@@ -156,43 +177,47 @@ class StopStrings(Leased):
         return state
 
     def process_logits(self, state: StopState, logits: Tensor, context: Context) -> tuple[StopState, Tensor]:
-        """Set all but EOS to -inf in rows that have come to a stop, in place; others stay as they are.
+        """Mask everything but EOS in rows that have reached a stop, in place; other rows do not change.
 
         Raises:
-            VocabularyError: The logits have fewer columns than the vocabulary has ids.
+            VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
         """
         logits = own_rows("StopStrings", state.token.shape[0], logits)
-        check_width(self.vocabulary.size, logits)
+        check_width(self.vocabulary.size, logits.shape[1])
         if by_tensors(logits):
             return state, stop_tensors(state.at, self.bank.tables_on(logits.device), logits)
         return state, stop_rows(state.at, self.vocabulary, logits)
 
     def fired(self, state: StopState) -> Tensor:
-        """Return [B] bool: whether each row has come to a stop."""
+        """Return [B] bool, whether each row has reached a stop."""
         return state.token != NO_TOKEN
 
     def which(self, state: StopState) -> Tensor:
-        """Return [B] int64: the index of the stop that each row came to, in the list of the processor that began the row, or -1.
+        """Return [B] int64, the index of each row's stop in the list of the processor that started the row, or -1.
 
         Raises:
-            StaleAutomaton: The processor that a row's stops belong to is gone.
+            StaleAutomaton: The processor that a row's stops belong to no longer exists.
         """
         return self._asked(state)[0]
 
     def place(self, state: StopState) -> StopPlace:
-        """Return where in the text, and at which token, each row came to a stop.
+        """Return the position of each row's stop in the text, and the token that completed it.
 
         Raises:
-            StaleAutomaton: The processor that a row's stops belong to is gone.
+            StaleAutomaton: The processor that a row's stops belong to no longer exists.
         """
         return StopPlace(*self._asked(state)[1:])
 
+    def finish(self, state: StopState, rows: Tensor) -> StopState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
     def is_finished(self, state: StopState) -> Tensor:
-        """Return [B] bool: whether each row has had EOS."""
+        """Return [B] bool, whether each row has emitted EOS."""
         return (state.at.state == FINISHED) & (state.at.slot != NEUTRAL)
 
     def _asked(self, state: StopState) -> list[Tensor]:
-        """Return which stop, begin, end and token of every row, -1 where there is none."""
+        """Return the index, begin, end and token of every row's stop; -1 if there is none."""
         columns = (state.at.slot, state.at.generation, *state[1:])
         found = []
         for slot, generation, before, token, tokens, text in zip(*(c.tolist() for c in columns), strict=True):

@@ -1,4 +1,4 @@
-"""Text to show while tokens come in."""
+"""Text to display while tokens arrive."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ import codecs
 from collections.abc import Iterable
 from typing import SupportsIndex
 
-from logitkit.automata.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.integers import as_integer
-from logitkit.marker import Marker
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters.integers import as_integer
 from logitkit.stopping.stop_automaton import FIRED
 from logitkit.stopping.stop_bank import stop_bank
 from logitkit.stopping.stop_list import checked_stops
-from logitkit.vocabulary import Vocabulary
+from logitkit.vocabulary.marker import Marker
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["TextStream"]
 
 
 class TextStream:
-    """Turn token ids into text that is safe to show, piece by piece.
+    """Turn token ids into text that can be displayed immediately, piece by piece.
 
-    No piece has half a character or the beginning of a possible stop: these are held back until they are decided. The text
-    ends at the first stop, which is found as `StopStrings` does, or at EOS. All pieces together are the text up to there, decoded
-    from UTF-8 with U+FFFD for what is none. One object serves one text, and remembers where it is.
+    A piece never contains half a character or the beginning of a possible stop; these are held back until more tokens arrive.
+    The text ends at EOS or at the first stop, which is found as in `StopStrings`. The pieces together are the text up to there,
+    decoded from UTF-8, with U+FFFD for invalid bytes. Each object handles one text and keeps its position.
 
     Args:
-        vocabulary: The tokens.
-        stops: Any number of texts, as str (written in UTF-8) or bytes, or token ids.
-        include_stop: Whether the stop itself is shown.
-        limits: Bound on the states of the automaton: about one for each byte of the stops.
+        vocabulary: The vocabulary.
+        stops: Any number of stops: str (encoded as UTF-8), bytes, or token ids. The name of a special token means both that
+            token and the name spelled in ordinary tokens.
+        include_stop: Whether the text includes the stop itself.
+        limits: The limit on the states of the automaton, which has about one per byte of the stops.
 
     Raises:
-        ConfigurationError: A stop is empty, of another type or no id of the vocabulary, or another argument is of the wrong type.
-        PatternTooLarge: The stops are too long together.
-        VocabularyError: The vocabulary is of another type.
+        ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, or a text that contains the name of a
+            special token and other text; or another argument has the wrong type.
+        PatternTooLarge: The stops are too long in total.
+        VocabularyError: The vocabulary has another type.
 
     Example:
         >>> import logitkit as lk
@@ -55,7 +57,7 @@ class TextStream:
         check_limits(limits)
         if not isinstance(include_stop, bool):
             raise ConfigurationError(f"include_stop is {include_stop!r}; allowed are True and False")
-        # Read once: it may be an iterator.
+        # Iterated once, since it may be an iterator.
         self._given = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str | bytes) else stops
         checked = checked_stops(self._given, vocabulary)
         self._automaton = stop_bank(vocabulary).made(checked, vocabulary, limits)
@@ -69,31 +71,31 @@ class TextStream:
 
     @property
     def stop(self) -> Marker | None:
-        """The stop that ended the text, as it was given, or None."""
+        """The stop that ended the text, as the caller gave it, or None."""
         return self._stop
 
     @property
     def ended(self) -> bool:
-        """Whether a stop, EOS or `finish` has ended the text, so that nothing more comes."""
+        """Whether a stop, EOS or `finish` has ended the text, so that no more text follows."""
         return self._ended
 
     def feed(self, ids: SupportsIndex | Iterable[SupportsIndex]) -> str:
-        """Take tokens, and return what is safe to show now and was not shown before.
+        """Add tokens, and return the new text that can be displayed.
 
         Args:
-            ids: One token id or several; -1 stands for none.
+            ids: A token id or several; -1 means none.
 
         Raises:
-            ConfigurationError: An id is no integer.
-            VocabularyError: An id is none of the vocabulary.
+            ConfigurationError: An id is not an integer.
+            VocabularyError: An id is not in the vocabulary.
         """
         one = as_integer(ids)
         several = [one] if one is not None else ids if isinstance(ids, Iterable) else [ids]
-        # All are looked at before any is taken.
+        # All are checked before the first is added.
         return "".join([self._take(token) for token in [self._checked(token) for token in several] if token >= 0])
 
     def finish(self) -> str:
-        """End the text, and return what was held back."""
+        """End the text, and return the part that was held back."""
         shown = "" if self._ended else self._decoder.decode(self._held, final=True)
         self._held, self._ended = b"", True
         return shown

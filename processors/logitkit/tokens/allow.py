@@ -9,13 +9,15 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.automata.row_mask import as_array, constant_row
-from logitkit.context import Context
-from logitkit.errors import ConfigurationError
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.state import Fill
-from logitkit.tensor_path import by_tensors
-from logitkit.tokens.id_lists import Places, checked_ids, counts_of, id_tensor, outside, problem_of, rising
+from logitkit.parameters import TokenIds
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.host_logits import HostLogits
+from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 
 __all__ = ["AllowState", "AllowTokens"]
 
@@ -27,15 +29,11 @@ class AllowState(NamedTuple):
         ids: [B, N] int32, rising, padded with -1 at the end. A row without any is free.
     """
 
-    ids: Annotated[Tensor, Fill(-1)]
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        return problem_of(self.ids)
+    ids: Annotated[Tensor, Fill(-1), TokenIds()]
 
 
 @dataclass(frozen=True)
-class AllowTokens:
+class AllowTokens(Described):
     """Set the logits of all tokens but some to -inf.
 
     A row whose allowed tokens are all at -inf already is left without any, unless it is in a `chain` that knows how to end.
@@ -60,12 +58,13 @@ class AllowTokens:
     ids: Sequence[int]
 
     role = Role.CONSTRAINT
+    kind = Kind("allow_tokens", {"ids": TokenIds()}, main="ids", order=10)
+    may_empty_rows = True
 
-    def __post_init__(self) -> None:
-        ids = rising(checked_ids("ids", self.ids))
-        if not ids:
-            raise ConfigurationError("ids is empty, which would allow nothing; give at least one token id")
-        object.__setattr__(self, "ids", ids)
+    @classmethod
+    def neutral_state(cls, context: Context) -> AllowState:
+        """Return the state of rows that are free."""
+        return AllowState(id_tensor([()] * context.batch_size, context.device))
 
     def init_state(self, context: Context) -> AllowState:
         """Return the state of rows that have their prompt."""
@@ -85,7 +84,12 @@ class AllowTokens:
         logits = own_rows("AllowTokens", state.ids.shape[0], logits)
         if state.ids.shape[1] == 0:
             return state, logits
-        return state, (_by_tensors if by_tensors(logits) else _by_rows)(state.ids, logits)
+        if by_tensors(logits):
+            return state, _by_tensors(state.ids, logits)
+        host = HostLogits.of(logits)
+        for row, ids in listed_rows(state.ids):
+            host.keep(row, ids)
+        return state, logits
 
 
 def _by_tensors(ids: Tensor, logits: Tensor) -> Tensor:
@@ -94,19 +98,3 @@ def _by_tensors(ids: Tensor, logits: Tensor) -> Tensor:
     only = torch.full_like(logits, -torch.inf).scatter_(1, places.at, kept)
     # A row whose ids are none of the columns is allowed nothing; only one without ids is free.
     return torch.where(ids[:, :1] >= 0, torch.where(places.some, only, -torch.inf), logits)
-
-
-def _by_rows(ids: Tensor, logits: Tensor) -> Tensor:
-    array, never, _ = as_array(logits)
-    lists = ids.numpy()
-    for row, count in enumerate(counts_of(lists)):
-        if count == 0:
-            continue
-        line, allowed = array[row], lists[row, :count]
-        try:
-            kept = line[allowed]
-        except IndexError:
-            raise outside(row, allowed, len(line)) from None
-        line[:] = constant_row(len(line), line.dtype, never)
-        line[allowed] = kept
-    return logits

@@ -8,10 +8,13 @@ from typing import Annotated, NamedTuple
 
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.state import Fill
-from logitkit.tokens.id_lists import ban, checked_ids, id_tensor, problem_of, rising
+from logitkit.parameters import TokenIds
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.tokens.id_lists import ban, id_tensor
 
 __all__ = ["BanState", "BanTokens"]
 
@@ -23,15 +26,11 @@ class BanState(NamedTuple):
         ids: [B, N] int32, rising, padded with -1 at the end. A row without any is free.
     """
 
-    ids: Annotated[Tensor, Fill(-1)]
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        return problem_of(self.ids)
+    ids: Annotated[Tensor, Fill(-1), TokenIds()]
 
 
 @dataclass(frozen=True)
-class BanTokens:
+class BanTokens(Described):
     """Set the logits of some tokens to -inf.
 
     Args:
@@ -54,9 +53,8 @@ class BanTokens:
     ids: Sequence[int]
 
     role = Role.CONSTRAINT
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", rising(checked_ids("ids", self.ids)))
+    kind = Kind("ban_tokens", {"ids": TokenIds(least=0)}, main="ids", order=20, neutral={"ids": ()})
+    may_empty_rows = True
 
     def init_state(self, context: Context) -> BanState:
         """Return the state of rows that have their prompt."""

@@ -11,18 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
 from logitkit.errors import ConfigurationError
-from logitkit.processor import Role, check_tokens, own_rows
-from logitkit.reals import as_real
-from logitkit.state import Fill
-from logitkit.tensor_path import by_tensors
-from logitkit.tokens.id_lists import Places, checked_id, counts_of, finite, id_tensor, outside, problem_of
+from logitkit.parameters import ByToken, Number, TokenIds
+from logitkit.parameters.reals import as_real
+from logitkit.parameters.token_ids import checked_id
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.host_logits import HostLogits
+from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 
 __all__ = ["BiasState", "LogitBias"]
 
 # Far beyond every use (servers take -100 to 100), and far from where 16 bits overflow.
-MOST = 1e4
+BIAS = Number(-1e4, 1e4)
 
 
 class BiasState(NamedTuple):
@@ -33,20 +38,18 @@ class BiasState(NamedTuple):
         bias: [B, N] float32, from -1e4 to 1e4.
     """
 
-    ids: Annotated[Tensor, Fill(-1)]
-    bias: Annotated[Tensor, Fill(0.0)]
+    ids: Annotated[Tensor, Fill(-1), TokenIds()]
+    bias: Annotated[Tensor, Fill(0.0), BIAS]
 
     def problem(self) -> str | None:
         """Say what is impossible about values read from a file, or return None."""
         if self.ids.shape != self.bias.shape:
             return f"there are {list(self.ids.shape)} ids, but {list(self.bias.shape)} biases"
-        if not bool((self.bias.abs() <= MOST).all()):
-            return f"a bias is not a number from {-MOST:g} to {MOST:g}"
-        return problem_of(self.ids)
+        return None
 
 
 @dataclass(frozen=True)
-class LogitBias:
+class LogitBias(Described):
     """Add a constant to the logits of some tokens, in 32 bits; those that are finite stay finite.
 
     Args:
@@ -69,6 +72,8 @@ class LogitBias:
     bias: Mapping[int, float]
 
     role = Role.BIAS
+    kind = Kind("logit_bias", {"bias": ByToken(BIAS)}, main="bias", bare=True, neutral={"bias": {}})
+    may_empty_rows = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.bias, Mapping):
@@ -107,10 +112,10 @@ class LogitBias:
 
 def _checked(token: object, given: object) -> float:
     number = as_real(given)
-    if number is None or not abs(number) <= MOST:
+    if number is None or not BIAS.least <= number <= BIAS.most:
         advice = "; to ban a token, use BanTokens" if number == -math.inf else ""
         raise ConfigurationError(
-            f"bias of token {token!r} is {given!r}; allowed are numbers from {-MOST:g} to {MOST:g}{advice}"
+            f"bias of token {token!r} is {given!r}; allowed are numbers from {BIAS.least:g} to {BIAS.most:g}{advice}"
         )
     return number
 
@@ -126,24 +131,9 @@ def _by_tensors(state: BiasState, logits: Tensor) -> Tensor:
 
 
 def _by_rows(state: BiasState, logits: Tensor) -> Tensor:
-    narrow = logits.dtype.itemsize == 2
-    # numpy has no bfloat16, but can move its bits.
-    array = logits.detach().view(torch.int16).numpy() if narrow else logits.detach().numpy()
-    lists, numbers = state.ids.numpy(), state.bias.numpy()
-    most = torch.finfo(logits.dtype).max
-    for row, count in enumerate(counts_of(lists)):
-        if count == 0:
-            continue
-        ids, line, added = lists[row, :count], array[row], numbers[row, :count]
-        try:
-            given = line[ids]
-        except IndexError:
-            raise outside(row, ids, len(line)) from None
-        if narrow:
-            wide = torch.from_numpy(given).view(logits.dtype).float().numpy()
-            changed = torch.from_numpy(finite(wide, wide + added, most))
-            line[ids] = changed.to(logits.dtype).view(torch.int16).numpy()
-        else:
-            with np.errstate(over="ignore"):
-                line[ids] = finite(given, given + added, most)
+    host, numbers = HostLogits.of(logits), state.bias.numpy()
+    with np.errstate(over="ignore"):
+        for row, ids in listed_rows(state.ids):
+            given = host.read(row, ids)
+            host.write(row, ids, given, given + numbers[row, : len(ids)])
     return logits

@@ -10,13 +10,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.automata.row_mask import as_array, constant_row
-from logitkit.context import Context
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.processor import Role, check_tokens, count_tokens, own_rows
-from logitkit.state import Fill
-from logitkit.tensor_path import by_tensors
-from logitkit.tokens.id_lists import checked_ids, id_tensor, outside
+from logitkit.parameters import Integer, ListOf, TokenId
+from logitkit.parameters.token_ids import checked_ids
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.host_logits import HostLogits
+from logitkit.tokens.id_lists import id_tensor, is_any
 
 __all__ = ["ForcedState", "ForcedTokens"]
 
@@ -26,29 +30,27 @@ class ForcedState(NamedTuple):
 
     Args:
         ids: [B, N] int32, padded with -1 at the end.
-        position: [B] int64, tokens of output so far.
+        position: [B] int64, tokens of output so far; -1 for a row that has ended in the midst of its ids, which then are EOS.
     """
 
     ids: Annotated[Tensor, Fill(-1)]
-    position: Tensor
+    position: Annotated[Tensor, Integer(-1, 2**63 - 1)]
 
     def problem(self) -> str | None:
         """Say what is impossible about values read from a file, or return None."""
-        if bool((self.position < 0).any()):
-            return "a position is below 0"
         there = self.ids >= 0
         behind_none = there[:, 1:] & ~there[:, :-1]
         return "a token id is below -1, or behind none" if bool((self.ids < -1).any() | behind_none.any()) else None
 
 
 @dataclass(frozen=True)
-class ForcedTokens:
+class ForcedTokens(Described):
     """Begin the output with given tokens, whatever they are; after them everything is free.
 
     What is forced is a matter of position alone: EOS inside the ids does not finish a row, nor does it for the other
-    constraints of a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. A
-    forced token keeps its logit if that is finite and is at 0 if not, so that it wins over masks before it; masks
-    behind it, in a `chain`, win over it.
+    constraints of a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. In a
+    `chain`, an EOS in the place of another id ends the row. A forced token keeps its logit if that is finite and is at 0
+    if not, so that it wins over masks before it; masks behind it, in a `chain`, win over it.
 
     Args:
         ids: Token ids, for every row; or one list for each row of the batch, of any lengths. None change nothing.
@@ -73,6 +75,10 @@ class ForcedTokens:
     ids: Sequence[int] | Sequence[Sequence[int]]
 
     role = Role.CONSTRAINT
+    kind = Kind("forced_tokens", {"ids": ListOf(TokenId(), 0)}, main="ids", order=40, neutral={"ids": ()})
+    may_empty_rows = False
+    # A forced token wins over masks before it.
+    only_masks = False
 
     def __post_init__(self) -> None:
         if isinstance(self.ids, str | bytes) or not isinstance(self.ids, Iterable):
@@ -106,19 +112,35 @@ class ForcedTokens:
     def advance(self, state: ForcedState, tokens: Tensor) -> ForcedState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("ForcedTokens", state.position.shape[0], tokens)
-        return state._replace(position=state.position + count_tokens(tokens))
+        position = state.position
+        return state._replace(position=torch.where(position < 0, position, position + count_tokens(tokens)))
 
-    def without_ends(self, state: ForcedState, tokens: Tensor, eos_ids: Sequence[int]) -> Tensor:
-        """Return the tokens, with none (-1) for each EOS that is forced, which ends nothing: a chain hides it."""
-        if state.ids.shape[1] == 0 or not eos_ids:
-            return tokens
-        columns = tokens if tokens.dim() == 2 else tokens[:, None]
-        before = (columns >= 0).to(torch.int64).cumsum(1) - 1
-        ends = columns == eos_ids[0]
-        for other in eos_ids[1:]:
-            ends = ends | (columns == other)
-        forced = state.position[:, None] + before < (state.ids >= 0).sum(1, keepdim=True)
-        return torch.where(ends & forced, -1, columns).reshape(tokens.shape)
+    def advance_until_end(self, state: ForcedState, tokens: Tensor, ends: Tensor) -> ForcedState:
+        """Return the state after `tokens`, as a part of a chain in which some of them end their rows: [B] or [B, T] bool."""
+        after = self.advance(state, tokens)
+        if state.ids.shape[1] == 0:
+            return after
+        ended = torch.where(
+            ends.reshape(len(ends), -1) & (_forced_at(state, tokens) >= 0), tokens.reshape(len(ends), -1), -1
+        ).amax(1)
+        return ForcedState(
+            torch.where(ended[:, None] < 0, after.ids, ended[:, None].to(after.ids.dtype)),
+            torch.where(ended < 0, after.position, -1),
+        )
+
+    def forces(self, state: ForcedState, tokens: Tensor, ids: Sequence[int]) -> Tensor:
+        """Return which tokens are forced and one of some ids, [B] or [B, T] bool as the tokens are."""
+        if state.ids.shape[1] == 0 or not ids:
+            return torch.zeros_like(tokens, dtype=torch.bool)
+        return (_forced_at(state, tokens).reshape(tokens.shape) == tokens) & is_any(tokens, ids)
+
+    def finish(self, state: ForcedState, rows: Tensor) -> ForcedState:
+        """Return a state in which some rows, [B] bool, are through."""
+        return state._replace(position=torch.where(rows, state.ids.shape[1], state.position))
+
+    def is_dead(self, state: ForcedState) -> Tensor:
+        """Return [B] bool: whether each row has ended, in a chain, in the place of an id that was forced."""
+        return state.position < 0
 
     def process_logits(self, state: ForcedState, logits: Tensor, context: Context) -> tuple[ForcedState, Tensor]:
         """Leave rows that are not through nothing but the next of their ids.
@@ -130,7 +152,7 @@ class ForcedTokens:
         width = state.ids.shape[1]
         if width == 0:
             return state, logits
-        place = state.position.clamp(max=width - 1)[:, None]
+        place = state.position.clamp(0, width - 1)[:, None]
         following = torch.where(state.position[:, None] < width, state.ids.gather(1, place), -1)
         return state, (_by_tensors if by_tensors(logits) else _by_rows)(following, logits)
 
@@ -138,6 +160,14 @@ class ForcedTokens:
 def _is_list(given: object) -> bool:
     # A tensor without dimensions has __iter__, but is one id.
     return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+
+
+def _forced_at(state: ForcedState, tokens: Tensor) -> Tensor:
+    """Return the id that is forced in the place of each token, [B, T], -1 for none."""
+    real = tokens.reshape(len(tokens), -1) >= 0
+    at = state.position[:, None] + real.to(torch.int64).cumsum(1) - 1
+    width = state.ids.shape[1]
+    return torch.where((at >= 0) & (at < width) & real, state.ids.gather(1, at.clamp(0, width - 1)), -1)
 
 
 def _by_tensors(following: Tensor, logits: Tensor) -> Tensor:
@@ -150,14 +180,10 @@ def _by_tensors(following: Tensor, logits: Tensor) -> Tensor:
 
 
 def _by_rows(following: Tensor, logits: Tensor) -> Tensor:
-    array, never, zero = as_array(logits)
+    host = HostLogits.of(logits)
     for row, token in enumerate(following[:, 0].tolist()):
-        if token < 0:
-            continue
-        line = array[row]
-        if token >= len(line):
-            raise outside(row, np.array(token), len(line))
-        value = line[token].copy() if bool(logits[row, token].isfinite()) else zero
-        line[:] = constant_row(len(line), line.dtype, never)
-        line[token] = value
+        if token >= 0:
+            host.keep(row, np.array([token]))
+            if not bool(logits[row, token].isfinite()):
+                logits[row, token] = 0
     return logits

@@ -9,16 +9,17 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.context import Context
-from logitkit.errors import ConfigurationError
-from logitkit.integers import as_integer
-from logitkit.processor import Role, check_tokens, count_tokens, own_rows
-from logitkit.state import Fill
-from logitkit.tokens.id_lists import ban, checked_ids, id_tensor, problem_of, rising
+from logitkit.parameters import Integer, TokenIds
+from logitkit.parameters.integers import as_integer
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Kind
+from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.state import Fill
+from logitkit.tokens.id_lists import ban, id_tensor
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MinNewState", "MinNewTokens"]
-
-LONGEST = 2**31 - 1
 
 
 class MinNewState(NamedTuple):
@@ -26,20 +27,16 @@ class MinNewState(NamedTuple):
 
     Args:
         eos_ids: [B, N] int32, rising, padded with -1 at the end.
-        left: [B] int64, tokens until the row may end; 0 for one that may.
+        left: [B] int64, tokens until the row may end; 0 for one that may, -1 for one that has ended before it might.
     """
 
-    eos_ids: Annotated[Tensor, Fill(-1)]
-    left: Tensor
-
-    def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
-        return "a number of tokens is below 0" if bool((self.left < 0).any()) else problem_of(self.eos_ids)
+    eos_ids: Annotated[Tensor, Fill(-1), TokenIds()]
+    left: Annotated[Tensor, Integer(-1)]
 
 
 @dataclass(frozen=True)
-class MinNewTokens:
-    """Keep EOS at -inf until a row has so many tokens of output.
+class MinNewTokens(Described):
+    """Keep EOS at -inf until a row has so many tokens of output, or a `chain` has ended it all the same.
 
     A row that may say nothing but EOS, because a constraint before it is complete, is left without any token, unless they are
     in a `chain`, which then ends it.
@@ -69,17 +66,24 @@ class MinNewTokens:
     eos_ids: Sequence[int] | int
 
     role = Role.CONSTRAINT
+    kind = Kind("min_new_tokens", {"n": Integer(0), "eos_ids": TokenIds()}, main="n", order=30)
+    may_empty_rows = True
 
     def __post_init__(self) -> None:
-        n = as_integer(self.n)
-        if n is None or not 0 <= n <= LONGEST:
-            raise ConfigurationError(f"n is {self.n!r}; allowed are integers from 0 to {LONGEST}")
-        object.__setattr__(self, "n", n)
-        single = as_integer(self.eos_ids) is not None
-        ids = rising(checked_ids("eos_ids", [self.eos_ids] if single else self.eos_ids))
-        if not ids:
-            raise ConfigurationError("eos_ids is empty; give at least one id that ends a row")
-        object.__setattr__(self, "eos_ids", ids)
+        if as_integer(self.eos_ids) is not None:
+            object.__setattr__(self, "eos_ids", [self.eos_ids])
+        super().__post_init__()
+
+    @classmethod
+    def configured(cls, n: int, vocabulary: Vocabulary, eos_ids: Sequence[int] | None = None) -> MinNewTokens:
+        """Make one of a configuration, which may leave out the EOS ids: those of the vocabulary."""
+        return cls(n, vocabulary.eos_ids if eos_ids is None else eos_ids)
+
+    @classmethod
+    def neutral_state(cls, context: Context) -> MinNewState:
+        """Return the state of rows that may end."""
+        left = torch.zeros(context.batch_size, dtype=torch.int64, device=context.device)
+        return MinNewState(id_tensor([()] * context.batch_size, context.device), left)
 
     def init_state(self, context: Context) -> MinNewState:
         """Return the state of rows that have their prompt."""
@@ -90,7 +94,23 @@ class MinNewTokens:
     def advance(self, state: MinNewState, tokens: Tensor) -> MinNewState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("MinNewTokens", state.left.shape[0], tokens)
-        return state._replace(left=(state.left - count_tokens(tokens)).clamp(min=0))
+        left = (state.left - count_tokens(tokens)).clamp(min=0)
+        return state._replace(left=torch.where(state.left < 0, -1, left))
+
+    def advance_until_end(self, state: MinNewState, tokens: Tensor, ends: Tensor) -> MinNewState:
+        """Return the state after `tokens`, as a part of a chain in which some of them end their rows: [B] or [B, T] bool."""
+        after = self.advance(state, tokens)
+        real = ((tokens if tokens.dim() == 2 else tokens[:, None]) >= 0).to(torch.int64)
+        held = state.left[:, None] - real.cumsum(1) + real > 0
+        return after._replace(left=torch.where((held & ends.reshape(real.shape)).any(1), -1, after.left))
+
+    def finish(self, state: MinNewState, rows: Tensor) -> MinNewState:
+        """Return a state in which some rows, [B] bool, may end."""
+        return state._replace(left=torch.where(rows, 0, state.left))
+
+    def is_dead(self, state: MinNewState) -> Tensor:
+        """Return [B] bool: whether each row has ended before it might, as another constraint may have made it do."""
+        return state.left < 0
 
     def process_logits(self, state: MinNewState, logits: Tensor, context: Context) -> tuple[MinNewState, Tensor]:
         """Set the logits of EOS to -inf, in place, in rows that may not end yet.

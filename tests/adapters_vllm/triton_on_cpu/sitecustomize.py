@@ -20,7 +20,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 
 
 class Driver:
-    """What vLLM and Triton ask a device for."""
+    """The properties that vLLM and Triton read from a device."""
 
     @staticmethod
     def is_active() -> bool:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from logitkit.history import lineage, resolver
-from logitkit.history.device_rows import DeviceRows
+from logitkit.tracking import DeviceRows, row_group
 
 
 @pytest.fixture(autouse=True, params=["host", "device"])
 def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run every test with the code for the CPU and with that for devices."""
     if request.param == "device":
-        for module in (resolver, lineage):
-            monkeypatch.setattr(module, "keep_rows", DeviceRows)
+        monkeypatch.setattr(row_group, "keep_rows", DeviceRows)
     return str(request.param)

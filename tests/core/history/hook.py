@@ -1,4 +1,4 @@
-"""What an adapter does: show ids, get states."""
+"""A minimal adapter: shows ids, gets states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.history import HistoryResolver
+from logitkit.tracking import Tracker
 from tests.core.ledger import Ledger, LedgerState, rows_of
 
 Rows = list[list[int]]
@@ -16,11 +16,11 @@ Sequences = list[tuple[list[int], list[int]]]
 
 
 class Hook:
-    """What an adapter does: show ids, get states."""
+    """A minimal adapter: shows ids, gets states."""
 
     def __init__(self, **arguments: Any) -> None:
         self.ledger = arguments.pop("processor", None) or Ledger()
-        self.resolver: HistoryResolver[LedgerState] = HistoryResolver(self.ledger, **arguments)
+        self.resolver: Tracker[LedgerState] = Tracker(self.ledger, **arguments)
 
     def resolve(self, rows: Rows | Tensor, columns: int = 50) -> tuple[LedgerState, lk.Context]:
         ids = rows if isinstance(rows, Tensor) else torch.tensor(rows, dtype=torch.int64)
@@ -30,7 +30,7 @@ class Hook:
         return rows_of(self.resolve(list(rows))[0])
 
     def calls(self) -> list[int | str]:
-        """What the processor was called for since this was last asked."""
+        """The calls of the processor since the last time this was read."""
         calls = list(self.ledger.calls)
         self.ledger.calls.clear()
         return calls

@@ -39,7 +39,7 @@ class TestGivenPrompt:
         assert moved == [([1], [2, 4, 5]), ([1], [2, 3, 5]), ([1, 2], [3, 5]), ([1, 2], [3, 6])]
         assert hook.calls() == ["init", 1, 1, 1]
 
-    def test_behind_left_pads(self) -> None:
+    def test_after_left_padding(self) -> None:
         hook = Hook(prompt=torch.tensor([[1, 2], [3, -1]]), skip=torch.tensor([0, 1]))
         assert hook([1, 2, 5], [0, 3, 5]) == [([1, 2], [5]), ([3], [5])]
 

@@ -8,8 +8,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit.history.hidden_prompt import HiddenPrompt
-from logitkit.history.sequences import SequenceResolver
+from logitkit.tracking import HiddenPrompt, Tracker
 from tests.core.ledger import Ledger, LedgerState, rows_of
 
 PROMPT = [1, 2, 3, 4]
@@ -45,7 +44,7 @@ class TestOnePrompt:
         assert whole(HiddenPrompt([PROMPT]), *calls) == [c if c[0] == 1 else [*PROMPT, *c[1:]] for c in calls]
 
     def test_no_token_is_skipped(self) -> None:
-        # After the last token alone, the whole prompt is no output of two tokens.
+        # After only the last token, the whole prompt does not count as an output of two tokens.
         assert whole(HiddenPrompt([[5, 1, 5]]), [5], [5, 1, 5], [5, 1, 5, 2]) == [[5, 1, 5], [5, 1, 5], [5, 1, 5, 2]]
 
     @pytest.mark.parametrize("shown", [[], [9], [1, 2, 3], [3, 5], [2, 3, 4, 5], [1, 2, 3, 5, 6]])
@@ -55,7 +54,7 @@ class TestOnePrompt:
             whole(hidden, shown)
         assert whole(hidden, [4], [4, 9]) == [PROMPT, [*PROMPT, 9]]
 
-    def test_after_new_generation_its_end_begins_anew(self) -> None:
+    def test_after_new_generation_its_end_is_seen_again(self) -> None:
         hidden = HiddenPrompt([[1, 4, 4]])
         assert whole(hidden, [4], [4, 4]) == [[1, 4, 4], [1, 4, 4, 4]]
         hidden.new_generation()
@@ -117,14 +116,14 @@ class TestSeveral:
 
 
 class TestResolver:
-    def resolve(self, resolver: SequenceResolver[LedgerState], shown: list[int]) -> tuple[list[int], list[int]]:
+    def resolve(self, resolver: Tracker[LedgerState], shown: list[int]) -> tuple[list[int], list[int]]:
         state, context = resolver.resolve(torch.tensor([shown], dtype=torch.int32), vocabulary_size=50)
         [(prompt, new)] = rows_of(state)
         assert context.lengths.tolist() == [len(prompt) + len(new)]
         return prompt, new
 
     def test_states_have_what_was_hidden(self) -> None:
-        resolver = SequenceResolver(Ledger(), prompts=[PROMPT, [6, 7]], pads=[0, 0])
+        resolver = Tracker(Ledger(), prompts=[PROMPT, [6, 7]], pads=[0, 0])
         for n in range(5):
             assert self.resolve(resolver, [3, 4, *[9] * n]) == (PROMPT, [9] * n)
             assert self.resolve(resolver, [7, *[8] * n]) == ([6, 7], [8] * n)
@@ -132,30 +131,30 @@ class TestResolver:
         resolver.new_generation()
         assert self.resolve(resolver, [4]) == (PROMPT, [])
 
-    def test_pads_are_no_part_of_a_prompt(self) -> None:
+    def test_padding_is_not_part_of_a_prompt(self) -> None:
         for first in ([0, 0, 5, 6], [0, 5, 6], [5, 6], [6]):
-            resolver = SequenceResolver(Ledger(), prompts=[[0, 0, 5, 6]], pads=[2])
+            resolver = Tracker(Ledger(), prompts=[[0, 0, 5, 6]], pads=[2])
             assert self.resolve(resolver, first) == ([5, 6], [])
             assert self.resolve(resolver, [*first, 3]) == ([5, 6], [3])
 
     def test_without_prompts_what_is_shown_first_is_one(self) -> None:
-        resolver = SequenceResolver(Ledger(), skip=lambda ids: (ids == 0).long().cumprod(1).sum(1))
+        resolver = Tracker(Ledger(), skip=lambda ids: (ids == 0).long().cumprod(1).sum(1))
         assert self.resolve(resolver, [0, 5, 6]) == ([5, 6], [])
         assert self.resolve(resolver, [0, 5, 6, 7]) == ([5, 6], [7])
 
     def test_a_processor_that_does_not_read_prompts_does_not_tell_them_apart(self) -> None:
         vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
         told = {"prompts": [[0, 1], [1, 1]], "pads": [0, 0]}
-        resolver = SequenceResolver(lk.Regex("ab*", vocabulary), **told)  # type: ignore[arg-type]
+        resolver = Tracker(lk.Regex("ab*", vocabulary), **told)  # type: ignore[arg-type]
         resolver.resolve(torch.tensor([[1]]), vocabulary_size=3)
         with pytest.raises(ConfigurationError, match="several of the prompts"):
-            SequenceResolver(lk.RepetitionPenalty(2.0), **told).resolve(torch.tensor([[1]]), vocabulary_size=3)  # type: ignore[arg-type]
+            Tracker(lk.RepetitionPenalty(2.0), **told).resolve(torch.tensor([[1]]), vocabulary_size=3)  # type: ignore[arg-type]
 
 
 class TestHowMuchIsHidden:
     """Output that ends as the prompt does, in an engine that says how many tokens it hides."""
 
-    def test_as_much_as_the_prompt_has_is_prompt(self) -> None:
+    def test_the_first_tokens_up_to_the_length_of_the_prompt_are_prompt(self) -> None:
         for said in (0, 1, 3):
             hidden = HiddenPrompt([PROMPT])
             assert hidden.complete(np.array([4]), said)[1].tolist() == PROMPT

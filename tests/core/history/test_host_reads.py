@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import logitkit as lk
-from logitkit.history import HistoryResolver, resolver
-from logitkit.history.rows import Shown
+from logitkit.tracking import Shown, Tracker, histories
 
 
 class HostReads(TorchDispatchMode):
@@ -44,8 +43,8 @@ def test_a_step_reads_one_scalar_from_a_device(place: str, monkeypatch: pytest.M
     else:
         allowed = 1
         # As on a device, ids have no view for numpy.
-        monkeypatch.setattr(resolver, "Shown", OnDevice)
-    hook: HistoryResolver[Any] = HistoryResolver(lk.Stateless(lambda logits, context: logits))
+        monkeypatch.setattr(histories, "Shown", OnDevice)
+    hook: Tracker[Any] = Tracker(lk.Stateless(lambda logits, context: logits))
     ids = torch.randint(0, 9, (4, 300), generator=torch.Generator().manual_seed(1))
     hook.resolve(ids[:, :200], vocabulary_size=9)
     if place == "device":

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit.history import HistoryResolver
+from logitkit.tracking import Tracker
 from tests.core.history.hook import Hook, Rows
 from tests.core.ledger import Ledger
 
@@ -28,7 +28,7 @@ class TestInput:
     )
     def test_of_another_kind_is_refused(self, ids: Any, message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
-            HistoryResolver(Ledger()).resolve(ids, vocabulary_size=9)
+            Tracker(Ledger()).resolve(ids, vocabulary_size=9)
 
     def test_with_negative_ids_is_refused(self) -> None:
         hook = Hook()
@@ -55,7 +55,7 @@ class TestInput:
             def process_logits(self, state: Last, logits: Tensor, context: lk.Context) -> tuple[Last, Tensor]:
                 return state, logits
 
-        keeper = HistoryResolver(Keeper())
+        keeper = Tracker(Keeper())
         buffer = torch.tensor([[1, 2, 3], [4, 5, 6]])
         _, context = keeper.resolve(buffer[:, :1], vocabulary_size=9)
         second, _ = keeper.resolve(buffer[:, :2], vocabulary_size=9)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.history import host_rows
+from logitkit.tracking import rows as history_rows
 from tests.core.history.hook import Hook, begun
 from tests.core.ledger import rows_of
 
@@ -49,7 +49,7 @@ class TestLeftPads:
         assert hook.calls() == ["init", 1, 1]
 
     def test_tell_rows_apart_even_if_all_hashes_are_equal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
+        monkeypatch.setattr(history_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
         self.test_tell_rows_of_equal_ids_apart()
 
     def test_must_fit(self) -> None:

@@ -1,4 +1,4 @@
-"""What is remembered is bounded."""
+"""The memory of a resolver is limited."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.history import HistoryResolver
+from logitkit.tracking import Tracker
 from tests.core.history.hook import Hook, begun
 
 
@@ -41,7 +41,7 @@ class Watched:
 class TestMemory:
     def test_of_one_long_generation_is_a_few_states(self) -> None:
         alive: weakref.WeakSet[Tensor] = weakref.WeakSet()
-        watched: HistoryResolver[Any] = HistoryResolver(Watched(alive))
+        watched: Tracker[Any] = Tracker(Watched(alive))
         ids = torch.randint(0, 9, (2, 3000), generator=torch.Generator().manual_seed(1))
         for length in range(1, 3000):
             watched.resolve(ids[:, :length], vocabulary_size=9)
@@ -51,7 +51,7 @@ class TestMemory:
     @pytest.mark.parametrize("rows", [1, 4, 40])
     def test_of_thousands_of_generations_is_bounded(self, rows: int) -> None:
         alive: weakref.WeakSet[Tensor] = weakref.WeakSet()
-        watched: HistoryResolver[Any] = HistoryResolver(Watched(alive), capacity=16)
+        watched: Tracker[Any] = Tracker(Watched(alive), capacity=16)
         draws = np.random.default_rng(1)
         for number in range(1200):
             ids = torch.from_numpy(np.concatenate((np.full((rows, 1), number), draws.integers(0, 3, (rows, 9))), 1))
@@ -59,7 +59,7 @@ class TestMemory:
                 watched.resolve(ids[:, :length], vocabulary_size=9)
             watched.resolve(ids[:, torch.tensor([0, 1, 2, 3, 4, 7])], vocabulary_size=9)
         gc.collect()
-        lineages = watched._lineages
+        lineages = watched._histories.groups
         limit = max(16, 2 * rows)
         assert sum(one.rows.count for one in lineages) <= limit
         # A first state and a newest one each, and the last states of four.
@@ -67,7 +67,7 @@ class TestMemory:
 
     def test_of_drafts_is_bounded(self) -> None:
         alive: weakref.WeakSet[Tensor] = weakref.WeakSet()
-        watched: HistoryResolver[Any] = HistoryResolver(Watched(alive), capacity=16)
+        watched: Tracker[Any] = Tracker(Watched(alive), capacity=16)
         history = [1]
         for step in range(300):
             for n in range(12):
@@ -75,7 +75,7 @@ class TestMemory:
             history.append(3 + step % 2)
             watched.resolve(torch.tensor([history]), vocabulary_size=9)
         gc.collect()
-        assert len(watched._lineages) <= 16
+        assert len(watched._histories.groups) <= 16
         assert len(alive) <= 1 + 12 + 4 * 24
 
     def test_a_forgotten_history_is_a_new_prompt(self) -> None:

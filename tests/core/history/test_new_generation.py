@@ -1,4 +1,4 @@
-"""What counts as the prompt of a new generation."""
+"""Which tokens count as the prompt of a new generation."""
 
 from __future__ import annotations
 

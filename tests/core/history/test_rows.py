@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from logitkit.history import host_rows
+from logitkit.tracking import rows as history_rows
 from tests.core.history.hook import Hook, begun
 from tests.core.ledger import rows_of
 
@@ -19,7 +19,7 @@ class TestRows:
         assert hook.calls() == [1]
         assert hook([9, 1, 2, 5], [9, 3, 1, 5], [9, 1, 2, 6])[0] == ([9], [1, 2, 5])
         assert hook.calls() == [1]
-        assert len(hook.resolver._lineages) == 1
+        assert len(hook.resolver._histories.groups) == 1
 
     def test_of_equal_parents_that_of_the_same_index_is_continued(self) -> None:
         hook = Hook()
@@ -76,7 +76,7 @@ class TestRows:
         )
 
     def test_with_equal_hashes_stay_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(host_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
+        monkeypatch.setattr(history_rows, "hashes_of", lambda rows, keys: [0] * len(rows))
         hook = Hook()
         hook([1, 1], [2, 2], [3, 3])
         hook([1, 1, 5], [2, 2, 5], [3, 3, 5])

@@ -33,9 +33,9 @@ class TestOneTokenMore:
         for token in range(100):
             history = torch.cat((history, torch.full((3, 1), token)), 1)
             hook.resolve(history)
-            buffers.add(hook.resolver._lineages[0].rows.tokens.data_ptr())
+            buffers.add(hook.resolver._histories.groups[0].rows.tokens.data_ptr())
         assert len(buffers) <= 2
-        assert hook.resolver._lineages[0].rows.tokens.shape[1] <= 2 * history.shape[1]
+        assert hook.resolver._histories.groups[0].rows.tokens.shape[1] <= 2 * history.shape[1]
 
     def test_of_an_empty_prompt(self) -> None:
         hook = Hook()

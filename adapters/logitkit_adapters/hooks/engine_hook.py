@@ -1,0 +1,108 @@
+"""The base class of all engines' hooks, which refuse to be used outside a list or by another engine.
+
+A hook reads the token ids and scores of its own engine. Other engines use other shapes and call patterns (whole batches in
+transformers, one sequence in mlx-lm and llama.cpp), so there the hook would follow the wrong rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from torch import Tensor
+
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.not_a_hook import bare_processor, leave_only_ends
+from logitkit.protocol.processor import is_processor
+from logitkit.tracking import Tracker
+from logitkit_adapters.loaded_class import is_instance
+
+__all__ = ["EngineHook", "check_hooks"]
+
+
+class EngineHook:
+    """The base class of the hooks of all engines.
+
+    Subclasses set `engine`, the `module` of their adapter, and `argument`, the engine's parameter for a list of hooks.
+    """
+
+    engine: ClassVar[str]
+    module: ClassVar[str]
+    argument: ClassVar[str]
+    processor: Any
+    tracker: Tracker[Any] | None
+
+    @property
+    def state(self) -> Any:
+        """The state of the rows of the last call, in their order, or None before the first."""
+        return None if self.tracker is None else self.tracker.state
+
+    def __bool__(self) -> bool:
+        """Return True, because Python would call `__len__` otherwise."""
+        return True
+
+    def __len__(self) -> int:
+        """Raise: only lists of hooks have a length."""
+        raise self._outside()
+
+    def __iter__(self) -> NoReturn:
+        """Raise: only lists of hooks can be iterated over."""
+        raise self._outside()
+
+    def _outside(self) -> ConfigurationError:
+        return ConfigurationError(
+            f"{self.engine} was given a hook outside of a list; write {self.argument}=[logits_processor(processor)]"
+        )
+
+    def check_caller(self, scores: Any) -> None:
+        """Refuse scores from another engine.
+
+        Args:
+            scores: The scores. If they are writable, everything but EOS is masked, because the engine may drop the exception.
+
+        Raises:
+            ConfigurationError: The scores are an array of another engine's type.
+        """
+        other = _engine_of(scores)
+        if other not in (None, self.engine):
+            processor = self.processor
+            leave_only_ends(scores, getattr(getattr(processor, "vocabulary", processor), "eos_ids", ()))
+            raise self.foreign_in(other)
+
+    def foreign_in(self, other: str) -> ConfigurationError:
+        """Return the error for a hook that was passed to another engine.
+
+        Args:
+            other: The engine that called it.
+        """
+        return ConfigurationError(
+            f"{other} was given a hook made for {self.engine}, which would follow the wrong rows; make it with "
+            f"`logits_processor` of the adapter of the engine that generates ({self.module} is that of {self.engine})"
+        )
+
+
+def check_hooks(hooks: Iterable[Any], engine: str) -> None:
+    """Refuse processors and hooks of other engines in a list.
+
+    Args:
+        hooks: The hooks that an engine was given.
+        engine: The engine that will call them.
+
+    Raises:
+        ConfigurationError: One of them is a processor, or a hook for another engine.
+    """
+    for hook in hooks:
+        if isinstance(hook, EngineHook):
+            if hook.engine != engine:
+                raise hook.foreign_in(engine)
+        elif is_processor(hook):
+            raise bare_processor(hook)
+
+
+def _engine_of(scores: Any) -> str | None:
+    if isinstance(scores, Tensor):
+        return "transformers"
+    if isinstance(scores, np.ndarray):
+        return "llama.cpp"
+    return "mlx-lm" if is_instance(scores, "mlx.core", "array") else None

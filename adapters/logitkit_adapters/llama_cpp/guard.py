@@ -1,0 +1,248 @@
+"""The guard of llama-cpp-python's generation: errors of hooks, the shared sampler and context, and `logit_bias`.
+
+llama.cpp calls a hook through ctypes, which drops exceptions, and then chooses a token from unconstrained logits. Also, all
+generations of a `Llama` share its sampler and its context. A hook cannot solve that itself, so `install` wraps three public
+methods of `Llama`. Calls without `logits_processor` pass through unchanged, and so do calls with other processors, unless one
+of them turns out to call a hook of logitkit.
+
+- `sample` raises the exception of a hook instead of returning the token.
+- `generate` runs the hooks of its list from the start, raises if anything else used the `Llama` between two of its
+  tokens, and refuses a draft model.
+- `create_completion` turns `logit_bias` into a hook before the others, because the engine would drop all of them. It passes the
+  maximum number of tokens to hooks.
+"""
+
+# ruff: noqa: SLF001 (only `_sampler` shows whether a generation still has its `Llama` for itself)
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
+
+import llama_cpp
+
+from logitkit.errors import ConfigurationError
+from logitkit.tracking.generation import Room
+from logitkit_adapters.llama_cpp.after_hooks import check_penalties
+from logitkit_adapters.llama_cpp.guarded_list import GuardedHook, GuardedList, collect, eos_of, flat, has_hook
+
+__all__ = ["install"]
+
+_MARK = "_logitkit_guard"
+_lock = threading.Lock()
+
+# Attributes of the current sampler of a `Llama`: the list that it calls, and whether that is known to contain no hook.
+_LIST, _CALLS_NONE = "_logitkit_list", "_logitkit_calls_none"
+
+
+def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
+    """Wrap the methods of `Llama`, unless that has been done.
+
+    Args:
+        bias: Returns a hook that adds to the logits of token ids.
+    """
+    methods: Any = llama_cpp.Llama
+    with _lock:
+        # Other wrappers around these have the mark too, if they use `functools.wraps`.
+        if not hasattr(methods.generate, _MARK):
+            methods.create_completion, methods.generate, methods.sample = (
+                _create_completion(methods.create_completion, bias),
+                _generate(methods.generate),
+                _sample(methods.sample),
+            )
+            setattr(methods.generate, _MARK, True)
+
+
+def _create_completion(original: Any, bias: Callable[[Mapping[int, float]], GuardedHook]) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def create_completion(*args: Any, **options: Any) -> Any:
+        call = signature.bind(*args, **options)
+        given, told = call.arguments.get("logits_processor"), call.arguments.get("logit_bias")
+        # Whether one of their functions calls a hook of logitkit is still unknown; the bias should apply in any case.
+        if given is not None and told is not None:
+            first = bias({int(token): number for token, number in told.items()})
+            call.arguments["logits_processor"] = llama_cpp.LogitsProcessorList([first, *flat(given)])
+            call.arguments["logit_bias"] = None
+        processors = flat(call.arguments.get("logits_processor"))
+        if has_hook(processors):
+            most = call.arguments.get("max_tokens", signature.parameters["max_tokens"].default)
+            call.arguments["logits_processor"] = _BoundedList(processors, most)
+        return original(*call.args, **call.kwargs)
+
+    return create_completion
+
+
+class _BoundedList(llama_cpp.LogitsProcessorList):
+    """The list of a completion on its way to `generate`, which does not get the maximum number of tokens itself.
+
+    Args:
+        processors: The processors.
+        max_tokens: As given to `create_completion`: None, 0 and negative numbers mean as many as fit.
+    """
+
+    def __init__(self, processors: Iterable[Any], max_tokens: int | None) -> None:
+        super().__init__(processors)
+        self.max_new_tokens = max_tokens if max_tokens and max_tokens > 0 else None
+
+
+def _generate(original: Any) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def generate(*args: Any, **options: Any) -> Any:
+        call = signature.bind(*args, **options)
+        if call.arguments.get("logits_processor") is None:
+            return original(*args, **options)
+        return _in_turn(original, call, flat(call.arguments["logits_processor"]))
+
+    return generate
+
+
+def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[Any]) -> Generator[int, Any, None]:
+    """Yield the tokens of a generation, as long as it has its `Llama` for itself, if that matters."""
+    llama = call.arguments["self"]
+    ours = has_hook(processors)
+    room = Room(llama.n_ctx(), getattr(processors, "max_new_tokens", None))
+    calls = (one.for_generation(room, eos_of(llama)) if isinstance(one, GuardedHook) else one for one in processors)
+    arguments = dict(call.arguments)
+    guarded = GuardedList(
+        calls if ours else processors,
+        llama,
+        lambda: _check(llama, arguments),
+        ours=ours,
+        generation=True,
+        alone=ours and all(isinstance(one, GuardedHook) for one in processors),
+    )
+    call.arguments["logits_processor"] = guarded
+    tokens, sampler, sent = original(*call.args, **call.kwargs), None, None
+    try:
+        while True:
+            runs = guarded.runs
+            try:
+                token = tokens.send(sent)
+            except StopIteration:
+                return
+            # For a `Llama` with its own `sample`, the errors are raised here.
+            if guarded.errors or guarded.runs == runs:
+                guarded.raise_errors(runs)
+            sampler, length = llama._sampler, llama.n_tokens
+            sent = yield token
+            if guarded.ours and sent is not None:
+                raise ConfigurationError(
+                    "tokens that are sent to a generation are drafts to llama-cpp-python, which shows them to hooks as if "
+                    "they were text; let the generation end, and begin one whose prompt has them"
+                )
+            if guarded.ours and (llama._sampler is not sampler or llama.n_tokens != length):
+                raise _disturbed()
+    finally:
+        tokens.close()
+        # A sampler left in place would be used by the next caller of `sample`.
+        if guarded.ours and (sampler is None or llama._sampler is sampler):
+            llama._sampler = None
+
+
+def _check(llama: Any, arguments: Mapping[str, Any]) -> None:
+    if llama.draft_model is not None:
+        raise ConfigurationError(
+            "a Llama with a draft_model shows its hooks drafts as if they were text; load it without draft_model "
+            "to use logits_processor"
+        )
+    check_penalties(arguments)
+
+
+def _sample(original: Any) -> Any:
+    signature = inspect.signature(original)
+    names = list(signature.parameters)[1:]
+    # Wrappers by others without `functools.wraps` lack these names.
+    place, place_of_idx = (names.index(name) if name in names else sys.maxsize for name in ("logits_processor", "idx"))
+
+    @functools.wraps(original)
+    def sample(self: Any, *args: Any, **options: Any) -> Any:
+        given = args[place] if len(args) > place else options.get("logits_processor")
+        idx = args[place_of_idx] if len(args) > place_of_idx else options.get("idx")
+        if isinstance(given, GuardedList):
+            # This runs at every token, when the model has evicted everything from the CPU caches, so each call is expensive.
+            runs = given.runs
+            _turn(self, given, idx)
+            token = original(self, *args, **options)
+            if given.errors or given.runs == runs:
+                given.raise_errors(runs)
+            return token
+        sampler = self._sampler
+        turn: GuardedList | None = None if sampler is None else getattr(sampler, _LIST, None)
+        if turn is not None and turn.ours:
+            # Another generation had its turn, and its context has changed: that generation raises too.
+            self._sampler = None
+            raise _disturbed()
+        if given is None:
+            if sampler is not None:
+                setattr(sampler, _CALLS_NONE, True)
+            return _raising(original, self, args, options)
+        processors = flat(given)
+        ours = has_hook(processors)
+        # `Llama` ignores the list if an earlier generation has left a sampler.
+        ignored = sampler is None or turn is not None or hasattr(sampler, _CALLS_NONE)
+        if not (ours or ignored):
+            return _raising(original, self, args, options)
+        arguments = signature.bind(self, *args, **options).arguments
+        guarded = GuardedList(processors, self, lambda: check_penalties(arguments), ours=ours, generation=False)
+        if len(args) > place:
+            args = (*args[:place], guarded, *args[place + 1 :])
+        else:
+            options["logits_processor"] = guarded
+        self._sampler = None
+        try:
+            _turn(self, guarded, idx)
+            token = original(self, *args, **options)
+            guarded.raise_errors(0)
+            return token
+        finally:
+            self._sampler = sampler
+
+    return sample
+
+
+def _turn(llama: Any, guarded: GuardedList, idx: Any) -> None:
+    """Give a list its turn."""
+    if llama._sampler is not None:
+        setattr(llama._sampler, _LIST, guarded)
+    if idx is not None and idx != llama.n_tokens - 1:
+        _check_place(llama, idx)
+    guarded.idx = idx
+
+
+def _check_place(llama: Any, idx: Any) -> None:
+    """Refuse a position without logits: llama.cpp would end the process."""
+    known = llama._batch.n_tokens() if llama._logits_all else 1
+    first = max(0, llama.n_tokens - known)
+    if not first <= idx < llama.n_tokens:
+        raise ConfigurationError(
+            f"idx is {idx!r}, but llama.cpp has the logits of tokens {first} to {llama.n_tokens - 1} only; give one of these"
+            + ("" if llama._logits_all else ", or load the Llama with logits_all=True")
+        )
+
+
+def _raising(original: Any, llama: Any, args: Any, options: Any) -> Any:
+    """Call `sample`, and raise the errors that hooks reported on this thread meanwhile."""
+    errors: list[BaseException] = []
+    outer = collect(errors)
+    try:
+        token = original(llama, *args, **options)
+    finally:
+        collect(outer)
+    if errors:
+        raise errors[0]
+    return token
+
+
+def _disturbed() -> ConfigurationError:
+    return ConfigurationError(
+        "this Llama was used for something else between two tokens of a generation with logits_processor: they share "
+        "one sampler and one context. Let a generation end, or close() it, before the next begins; or load a second Llama"
+    )

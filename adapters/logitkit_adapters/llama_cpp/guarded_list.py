@@ -1,0 +1,239 @@
+"""The single call that llama.cpp makes for all hooks of a list, and the way of its errors to the caller."""
+
+# ruff: noqa: SLF001 (only private attributes of `Llama` show the state of a generation)
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+from weakref import ref
+
+import llama_cpp
+import numpy as np
+
+from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit.tracking.generation import Room
+from logitkit_adapters.hooks.engine_hook import check_hooks
+from logitkit_adapters.llama_cpp.after_hooks import check_grammar, grammar_of
+from logitkit_adapters.llama_cpp.candidates import Candidates, call_instead
+
+__all__ = [
+    "Call",
+    "GuardedHook",
+    "GuardedList",
+    "collect",
+    "eos_of",
+    "eos_of_running",
+    "flat",
+    "has_hook",
+    "own_of_generation",
+    "report",
+]
+
+Call: TypeAlias = Callable[[Any, Any], Any]
+T = TypeVar("T")
+
+_thread = threading.local()
+
+
+class GuardedHook(ABC):
+    """A hook whose errors must reach the caller of the engine."""
+
+    @abstractmethod
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Return the processed scores, [V] float32, possibly the given ones."""
+
+    @abstractmethod
+    def for_generation(self, room: Room, eos_ids: Sequence[int]) -> Call:
+        """Return the hook for one generation, which starts with the next call, with its token limit and EOS ids."""
+
+
+class GuardedList(llama_cpp.LogitsProcessorList):
+    """The list that the engine gets instead of the caller's.
+
+    Args:
+        calls: The functions to run, in order.
+        llama: The `Llama` of the logits.
+        check: Raises if a hook of logitkit cannot be used here.
+        ours: Whether one of the calls is known to run a hook of logitkit. If not, a call of the caller's function may still
+            reveal one; until then, everything works as without the guard.
+        generation: Whether the calls belong to one generation.
+        alone: Whether all calls are hooks of logitkit themselves.
+
+    `runs` counts the calls by llama.cpp, and `errors` contains the exceptions that are still to be raised.
+    """
+
+    def __init__(
+        self,
+        calls: Iterable[Call],
+        llama: Any,
+        check: Callable[[], None],
+        *,
+        ours: bool,
+        generation: bool,
+        alone: bool = False,
+    ) -> None:
+        self._calls = tuple(calls) if ours or iter(calls) is calls else calls
+        self._llama: Any = ref(llama)
+        self._check = check
+        self._exact, self._generation, self._alone = ours, generation, alone
+        self._own: dict[int, tuple[GuardedHook, Any]] = {}
+        self._grammar: Any = None
+        self._candidates = Candidates()
+        self.errors: list[BaseException] = []
+        self.runs = 0
+        self.ours = ours
+        self.idx: int | None = None
+        super().__init__([self._run])
+        if ours:
+            check()
+
+    def found(self, hook: GuardedHook, make: Callable[[], T]) -> T | None:
+        """Record that a hook of logitkit runs, and return its data for this generation, if it is one."""
+        if not self.ours:
+            self.ours = True
+            self._check()
+        if not self._exact and self.idx is not None and self.idx + 1 != self._llama().n_tokens:
+            raise ConfigurationError(
+                f"idx is {self.idx}, but a hook inside a function sees the tokens after it; put the hook itself into the list"
+            )
+        if not self._generation:
+            return None
+        if id(hook) not in self._own:
+            self._own[id(hook)] = hook, make()
+        own: T = self._own[id(hook)][1]
+        return own
+
+    def raise_errors(self, runs: int) -> None:
+        """Raise the error of a call, or an error if a hook of logitkit should have been called but was not.
+
+        Args:
+            runs: The number of calls before.
+        """
+        errors, self.errors = self.errors, []
+        if errors:
+            raise errors[0]
+        if self.ours and self.runs == runs:
+            raise ProcessorError(
+                "llama.cpp chose a token without calling logits_processor, as it does where its own code around that call is "
+                "interrupted; the token was not returned"
+            )
+
+    def _run(self, input_ids: Any, scores: Any) -> Any:
+        if not self.runs:
+            self._begin()
+        self.runs += 1
+        before = None if self._grammar is None else scores.copy()
+        if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):
+            input_ids = input_ids[: self.idx + 1]
+        outer = getattr(_thread, "running", None), getattr(_thread, "errors", None)
+        _thread.running, _thread.errors = self, self.errors
+        try:
+            for call in self._calls:
+                processed = call(input_ids, scores)
+                if not self.ours:
+                    scores[:] = processed
+                elif processed is not scores:
+                    # numpy would convert None to NaN.
+                    np.copyto(scores, processed, casting="same_kind")
+            if before is not None and self.ours:
+                check_grammar(self._grammar, scores)
+        except BaseException as error:
+            if not self.ours:
+                raise
+            self.errors.append(error)
+        finally:
+            _thread.running, _thread.errors = outer
+        if before is not None and self.errors:
+            # llama.cpp chooses a token nevertheless, and ends the process if its grammar forbids that token.
+            np.copyto(scores, before)
+        return scores
+
+    def _begin(self) -> None:
+        """Look for a grammar, and use the faster path if the list contains only our hooks."""
+        self._grammar = grammar_of(self._llama()._sampler)
+        if self._alone and self._grammar is None:
+            call_instead(self._llama()._sampler, self, self._run_alone)
+
+    def _run_alone(self, given: Any) -> None:
+        """Like `_run`, for lists with only our hooks and no grammar: every line costs time at every token."""
+        self.runs += 1
+        try:
+            llama, idx = self._llama(), self.idx
+            input_ids = llama.input_ids[: llama.n_tokens if idx is None else idx + 1]
+            scores = self._candidates.logits(given)
+            for call in self._calls:
+                processed = call(input_ids, scores)
+                if processed is not scores:
+                    np.copyto(scores, processed, casting="same_kind")
+        except BaseException as error:  # noqa: BLE001 - ctypes would drop it
+            self.errors.append(error)
+
+
+def collect(errors: list[BaseException] | None) -> list[BaseException] | None:
+    """Make hooks on this thread report errors to a list from now on (None: nowhere), and return the previous list."""
+    outer: list[BaseException] | None = getattr(_thread, "errors", None)
+    _thread.errors = errors
+    return outer
+
+
+def report(error: BaseException) -> None:
+    """Report an error to the `Llama.sample` running on this thread, if any, in case the error is dropped on the way."""
+    errors: list[BaseException] | None = getattr(_thread, "errors", None)
+    if errors is not None:
+        errors.append(error)
+
+
+def own_of_generation(hook: GuardedHook, make: Callable[[], T]) -> T | None:
+    """Return the data that a hook in a caller's function keeps for the generation on this thread, created on first use.
+
+    Raises:
+        ConfigurationError: The engine cannot run a hook here.
+    """
+    running: GuardedList | None = getattr(_thread, "running", None)
+    return None if running is None else running.found(hook, make)
+
+
+def eos_of(llama: Any) -> tuple[int, ...]:
+    """Return the EOS id of a `Llama`, if it has one."""
+    end = llama.token_eos()
+    return (end,) if end >= 0 else ()
+
+
+def eos_of_running() -> tuple[int, ...]:
+    """Return the EOS id of the `Llama` that runs on this thread, if there is one."""
+    running: GuardedList | None = getattr(_thread, "running", None)
+    return () if running is None else eos_of(running._llama())
+
+
+def flat(processors: Any) -> Iterable[Any]:
+    """Yield the processors that a caller gave, including those of nested lists.
+
+    Raises:
+        ConfigurationError: They are not in a list, so the engine would silently call none of them; or one is a processor itself
+            or a hook of another engine, whose exceptions the engine would drop.
+    """
+    if processors is None:
+        return ()
+    if isinstance(processors, GuardedHook):
+        return (processors,)
+    check_hooks((processors,), "llama.cpp")
+    if not isinstance(processors, Iterable):
+        raise ConfigurationError(
+            f"logits_processor is {processors!r}, of which llama.cpp would call nothing; give a LogitsProcessorList"
+        )
+    if not isinstance(processors, list | tuple):
+        kept: Iterable[Any] = tuple(processors) if iter(processors) is processors else processors
+        check_hooks(kept, "llama.cpp")
+        return kept
+    inner = [flat(one) if isinstance(one, list | tuple) else [one] for one in processors]
+    for part in inner:
+        check_hooks(part, "llama.cpp")
+    return processors if not any(isinstance(one, list | tuple) for one in processors) else [o for i in inner for o in i]
+
+
+def has_hook(processors: Iterable[Any]) -> bool:
+    """Whether a list contains a hook of logitkit; one inside a function is found only when it is called."""
+    return isinstance(processors, list | tuple) and any(isinstance(one, GuardedHook) for one in processors)

@@ -1,0 +1,206 @@
+"""logitkit in llama-cpp-python: `llama.create_completion(..., logits_processor=logits_processor(processor))`.
+
+- *`create_completion`, `create_chat_completion`, plain or with `stream=True`, `generate` and `sample`*: pass the
+  list. One list may serve any number of generations, one after another or of several `Llama`s at once: each begins
+  with its own prompt. Ids that a hook sees outside of `generate` begin a new prompt where they do not continue
+  what it saw before.
+- *Logits are changed where they are*, in llama.cpp's own candidates.
+- *Errors* of a processor, Ctrl-C among them, reach the caller as they are, and the token is not returned.
+  llama-cpp-python by itself drops them; so the import of this module wraps `Llama.generate`,
+  `Llama.sample` and `Llama.create_completion`, which behave as before for calls without a hook of logitkit. A hook may
+  also be called by a function of yours that is in the list.
+- *`logit_bias`* works beside it, and comes first. *`grammar`* and the sampling parameters come after. *Other
+  processors* may stand in the same list, before or after, and are guarded as well.
+- *One generation at a time*: a second one on the same `Llama` makes the first raise, if it goes on. *`draft_model`*
+  is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+import logitkit
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.row_limit import checked_max_new_tokens
+from logitkit.tracking import Tracker
+from logitkit.tracking.generation import Room
+from logitkit.tracking.padding import Padding
+from logitkit_adapters.arrays import call_to_torch
+from logitkit_adapters.hooks.engine_hook import EngineHook
+
+try:
+    import llama_cpp
+except ImportError as error:
+    raise ImportError(
+        "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'"
+    ) from error
+
+from logitkit_adapters.llama_cpp.guard import install
+from logitkit_adapters.llama_cpp.guarded_list import Call, GuardedHook, eos_of_running, own_of_generation, report
+
+__all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
+
+
+class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
+    """The hook that llama-cpp-python calls; `logits_processor` returns a list of one.
+
+    Args:
+        processor: The processor that it applies.
+        state: The state of the last call, or None before the first. Ask the processor about it, as in
+            `processor.is_dead(hook.state)`.
+    """
+
+    engine, module, argument = "llama.cpp", "logitkit_adapters.llama_cpp", "logits_processor"
+
+    def __init__(
+        self, processor: Processor[Any], prompt: Tensor | None, padding: Padding, max_new_tokens: int | None = None
+    ) -> None:
+        self.processor = processor
+        self._prompt, self._padding, self._max_new_tokens = prompt, padding, max_new_tokens
+        # That of the generation that was called last.
+        self.tracker: Tracker[Any] | None = None
+
+    @cached_property
+    def _outside_of_generate(self) -> Tracker[Any]:
+        return self._new_tracker()
+
+    def _new_tracker(self, **options: Any) -> Tracker[Any]:
+        return Tracker(
+            self.processor,
+            prompt=self._prompt,
+            skip=self._padding.skip,
+            max_new_tokens=self._max_new_tokens,
+            **options,
+        )
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Change the scores in place, where they can be written to, and return them.
+
+        Args:
+            input_ids: [L] integers, all tokens so far, prompt included.
+            scores: [V] floating point, with any strides.
+
+        Returns:
+            The processed scores: those given, or a new array.
+
+        Raises:
+            BatchMismatch: There are not as many rows of ids as of scores.
+            ConfigurationError: The shapes or dtypes are others, or the ids do not begin with `prompt`.
+            Exception: What the processor raises.
+        """
+        try:
+            self.check_caller(scores)
+            tracker = own_of_generation(self, self._new_tracker) or self._outside_of_generate
+            ids, logits = call_to_torch(input_ids, scores)
+            self._padding.check(ids.tensor)
+            columns, device = logits.tensor.shape[1], logits.tensor.device
+            state, context = tracker.resolve(ids.tensor, vocabulary_size=columns, device=device)
+            processed = process_for_engine(self.processor, state, logits.tensor, context, eos_of_running())
+            tracker.answer(state)
+            self.tracker = tracker
+            return logits.back(processed).array
+        except BaseException as error:
+            report(error)
+            raise
+
+    def new_generation(self) -> None:
+        """Take the next call outside of `generate` for the first of a new generation, whatever its tokens are."""
+        self._outside_of_generate.new_generation()
+
+    def for_generation(self, room: Room, eos_ids: Sequence[int]) -> Call:
+        """Return the hook for one generation, which begins with the next call, may have so many tokens, and ends with these."""
+        tracker: Tracker[Any] | None = None
+
+        def call(input_ids: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
+            nonlocal tracker
+            if tracker is None:
+                plain, most = self._prompt is None and not self._padding.given, room.longest(len(input_ids))
+                tracker = self._new_tracker(plain=plain, one_prompt=True, max_length=most)
+            row = tracker.step(input_ids.tobytes(), input_ids.itemsize, len(scores)) if tracker.steps else None
+            if row is not None:
+                row.process(scores, -np.inf, 0.0)
+            else:
+                shown, logits = torch.from_numpy(input_ids)[None], torch.from_numpy(scores)[None]
+                if self._padding.given:
+                    self._padding.check(shown)
+                # Of what `arrays` guards against, the engine's own candidates have nothing.
+                state, context = tracker.resolve(shown, vocabulary_size=len(scores))
+                processed = process_for_engine(self.processor, state, logits, context, eos_ids)
+                tracker.answer(state)
+                if processed is not logits:
+                    logits.copy_(processed)
+            self.tracker = tracker
+            return scores
+
+        return call
+
+
+def logits_processor(
+    processor: Processor[Any],
+    *,
+    prompt: Sequence[int] | Sequence[Sequence[int]] | Tensor | None = None,
+    attention_mask: Tensor | None = None,
+    pad_id: int | None = None,
+    max_new_tokens: int | None = None,
+) -> llama_cpp.LogitsProcessorList:
+    r"""Make the list that runs a processor in generations of llama-cpp-python.
+
+    Args:
+        processor: Any processor; it may serve any number of lists at once.
+        prompt: The prompt's token ids, if the engine starts from ids that already contain output of an earlier
+            generation. Default: all ids that a generation begins with are the prompt.
+        attention_mask: [1, P] of 0 and 1; leading zeros are padding. llama.cpp does not need it; the adapters of all
+            engines have the same arguments.
+        pad_id: The id of the padding on the left, if there is no mask.
+        max_new_tokens: The maximum number of tokens after the prompt. Default: `max_tokens` of `create_completion` and
+            `create_chat_completion`, within the room of `n_ctx`. If your own function calls the hook, it can see neither.
+
+    Returns:
+        A list of one hook, a `LlamaCppLogitsProcessor`.
+
+    Raises:
+        ConfigurationError: Both `attention_mask` and `pad_id` are given, an argument is malformed, or `processor` is
+            not a processor.
+
+    Example:
+        >>> import re
+        >>> import llama_cpp
+        >>> import logitkit as lk
+        >>> from logitkit_adapters.demo import gguf_path
+        >>> from logitkit_adapters.llama_cpp import logits_processor, vocabulary
+        >>> llama = llama_cpp.Llama(str(gguf_path()), verbose=False)
+        >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(llama))
+        >>> answer = llama.create_completion("The price of", temperature=0, logits_processor=logits_processor(date))
+        >>> re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", answer["choices"][0]["text"]) is not None
+        True
+    """
+    check_is_processor(processor)
+    padding = Padding(processor, attention_mask, pad_id)
+    told = None if prompt is None else padding.without(_rows(prompt))
+    # No warning: `generate` tells how many there may be.
+    most = None if max_new_tokens is None else checked_max_new_tokens(processor, max_new_tokens)
+    return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, told, padding, most)])
+
+
+def _bias(bias: Mapping[int, float]) -> LlamaCppLogitsProcessor:
+    processor = logitkit.LogitBias(bias)
+    return LlamaCppLogitsProcessor(processor, None, Padding(processor))
+
+
+def _rows(prompt: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Any:
+    """Return one row of ids as a batch of one."""
+    if isinstance(prompt, Tensor):
+        return prompt[None] if prompt.dim() == 1 else prompt
+    return [prompt] if all(isinstance(i, int) for i in prompt) else prompt
+
+
+# Not in `logits_processor`, whose call stands in that of `generate`: Python has looked that up by then.
+install(_bias)

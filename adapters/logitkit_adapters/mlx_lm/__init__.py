@@ -1,0 +1,14 @@
+"""logitkit in mlx-lm.
+
+hook                logits_processor: the hook for `generate(logits_processors=[...])`; vocabulary
+beginning, caller   how much of the prompt the first call shows, and what the calling frame reveals of the rest
+engine              session support: sequence runs one sequence with its cache (files, rope)
+"""
+
+from logitkit_adapters.mlx_lm.hook import MlxLmLogitsProcessor as MlxLmLogitsProcessor
+from logitkit_adapters.mlx_lm.hook import logits_processor as logits_processor
+from logitkit_adapters.mlx_lm.hook import vocabulary as vocabulary
+from logitkit_adapters.sessions import Session as Session
+from logitkit_adapters.sessions import continuous as continuous
+
+__all__ = ["MlxLmLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]

@@ -1,0 +1,27 @@
+"""The engine of an mlx-lm model for sessions: one sequence, or a batch whose rows run one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logitkit_adapters.mlx_lm.sequence import MlxLmEngine
+from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
+
+__all__ = ["batch_engine", "sequence_engine"]
+
+
+def sequence_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> MlxLmEngine:
+    """Return the engine that runs one sequence.
+
+    Args:
+        model: The model.
+        tokenizer: Its `TokenizerWrapper`, or None if all prompts are token ids.
+        make_cache: Returns the empty caches of all layers; None for mlx-lm's own.
+    """
+    return MlxLmEngine(model, tokenizer, make_cache)
+
+
+def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> SequenceBatches:
+    """Return the engine that runs a batch; the arguments are those of `sequence_engine`."""
+    return SequenceBatches(model, tokenizer, sequence_engine(model, tokenizer, make_cache), "mlx-lm")

@@ -1,0 +1,247 @@
+"""logitkit in mlx-lm: `generate(model, tokenizer, prompt, logits_processors=[logits_processor(processor)])`.
+
+- *`generate`, `stream_generate`, `generate_step`, with or without a `draft_model`*: pass the hook. It finds the state of a
+  sequence by its token ids, however often it is called, and whatever drafts it is shown.
+- *`BatchGenerator.insert`*: give each sequence a hook of its own, `logits_processors=[[one], [other]]`.
+- *`batch_generate`* shares one hook among all sequences, which are told apart by their ids, and where these are the beginnings of
+  others, by what mlx-lm calls them.
+- *Prompt caches and `draft_model`* hide tokens: a hook sees those behind the cache only, or the last token of the prompt. A
+  constraint begins after the prompt and does not care; a penalty that counts the prompt needs `prompt=`, the whole prompt, or
+  else counts what it sees, and warns.
+- *One hook per generation.* It costs nothing: all that is compiled lives on the processor. A hook may serve more generations, but
+  ids cannot tell a new prompt from the same text going on where the prompt is (a beginning of) a prompt and its output from
+  before, or that and one token: call `new_generation` in between.
+- *To go on in the middle of a constrained text* show all of it: `prompt=` the ids before it, and no cache.
+- *`input_embeddings` without tokens* are refused: mlx-lm calls no processor for the first token. Give it the tokens too.
+- mlx-lm's server takes no processors. Its text of an output lacks the space that the output may begin with.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import logitkit
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.errors import BatchMismatch, VocabularyError
+from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.row_limit import checked_max_new_tokens
+from logitkit.tracking import Tracker
+from logitkit.tracking.padding import Padding
+from logitkit_adapters import tokenizers
+
+try:
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
+except ImportError as error:
+    raise ImportError("logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'") from error
+
+from logitkit_adapters.arrays import call_to_torch, ids_to_torch
+from logitkit_adapters.arrays.mlx_masks import is_row, masked, memory_of
+from logitkit_adapters.hooks.engine_hook import EngineHook
+from logitkit_adapters.hooks.model_tokens import columns_of, ids_of
+from logitkit_adapters.mlx_lm.beginning import Beginning, check_cache
+from logitkit_adapters.mlx_lm.caller import MODULE, ROW_OF_BATCH, batch_sequence, hidden_tokens
+
+__all__ = ["MlxLmLogitsProcessor", "logits_processor", "vocabulary"]
+
+# Sequences that may take turns: one that is forgotten would begin again in the middle of its text.
+SEQUENCES = 1024
+
+
+class MlxLmLogitsProcessor(EngineHook):
+    """The hook that mlx-lm calls; make it with `logits_processor`.
+
+    Args:
+        processor: The processor that it applies.
+        state: The state of the sequence of the last call, [1] row, or None before the first. Ask the processor about it, as in
+            `processor.is_dead(hook.state)`. mlx-lm looks one token ahead: after a generation the state has had all its tokens.
+    """
+
+    engine, module, argument = "mlx-lm", "logitkit_adapters.mlx_lm", "logits_processors"
+
+    def __init__(
+        self,
+        processor: Processor[Any],
+        prompt: list[list[int]] | Tensor | None,
+        padding: Padding,
+        max_new_tokens: int | None = None,
+    ) -> None:
+        self.processor = processor
+        self._padding = padding
+        self._told = prompt is not None
+        self._fresh = True  # no call of the generation has been answered
+        self._lengths: list[int] = []  # of the prompts that were given
+        self._beginning = Beginning(processor, padding)
+        self._plain = prompt is None and not padding.given
+        if prompt is None:
+            self.tracker: Tracker[Any] = Tracker(
+                processor, skip=self._beginning, plain=self._plain, max_new_tokens=max_new_tokens, capacity=SEQUENCES
+            )
+        else:
+            self._lengths = (padding.without(prompt) >= 0).sum(1).tolist()
+            rows = prompt.tolist() if isinstance(prompt, Tensor) else prompt
+            pads = [len(row) - length for row, length in zip(rows, self._lengths, strict=True)]
+            self.tracker = Tracker(
+                processor, prompts=rows, pads=pads, max_new_tokens=max_new_tokens, capacity=SEQUENCES
+            )
+
+    def __call__(self, tokens: Any, logits: Any) -> Any:
+        """Return the processed logits; those given are left as they are.
+
+        Args:
+            tokens: [L] integers, the tokens of one sequence so far, as much of them as mlx-lm shows.
+            logits: [1, V] or [V] floating point, bfloat16 too.
+
+        Returns:
+            New logits, of the shape and dtype of those given.
+
+        Raises:
+            BatchMismatch: There are several rows.
+            ConfigurationError: The shapes or dtypes are others, or the tokens do not belong to the prompt that was told.
+            Exception: What the processor raises; the hook is as it was before the call.
+        """
+        caller = sys._getframe(1)  # noqa: SLF001 - the public way, inspect.stack, reads source files
+        # Mostly a function of mlx-lm that generates one sequence. Other callers take a closer look.
+        one = caller.f_globals.get("__name__") == MODULE and ROW_OF_BATCH not in caller.f_code.co_varnames
+        name, begins = (None, False) if one else batch_sequence()
+        # Sequences of a batch may be told apart by more than ids.
+        of_mlx = is_row(tokens, logits)
+        if name is None and of_mlx:
+            memory, width = memory_of(tokens)
+            if self._fresh and self._plain and self.tracker.steps:
+                self._beginning.check(len(memory) // width)
+            row = self.tracker.step(memory, width, logits.shape[-1])
+            if row is not None:
+                self._fresh = False
+                return masked(row.mask(logits.shape[-1]), logits)
+        if not of_mlx:
+            self.check_caller(logits)
+        ids, taken = call_to_torch(tokens, logits)
+        shown, columns = ids.tensor.shape[1], taken.tensor.shape[1]
+        if ids.tensor.shape[0] != 1:
+            raise BatchMismatch(
+                f"the hook was called with tokens {list(ids.tensor.shape)} and logits {list(taken.tensor.shape)}; mlx-lm "
+                "gives the tokens [L] and the logits [1, V] of one sequence. Call it once for each"
+            )
+        if self._told and self._fresh:
+            check_cache(shown, max(self._lengths))
+        elif self._padding.given and not self._told:
+            self._padding.check(ids.tensor)
+        state, context = self.tracker.resolve(
+            ids.tensor,
+            vocabulary_size=columns,
+            device=taken.tensor.device,
+            sequence=name,
+            begins=begins,
+            hidden=hidden_tokens(shown) if self._told else 0,
+        )
+        processed = process_for_engine(self.processor, state, taken.tensor, context)
+        self.tracker.answer(state)
+        self._fresh = False
+        return taken.back(processed).array
+
+    def new_generation(self) -> None:
+        """Treat the next call as the first of a new generation, whatever its tokens are."""
+        self.tracker.new_generation()
+        self._fresh = True
+
+
+def logits_processor(
+    processor: Processor[Any],
+    *,
+    prompt: Any = None,
+    attention_mask: Any = None,
+    pad_id: int | None = None,
+    max_new_tokens: int | None = None,
+) -> MlxLmLogitsProcessor:
+    r"""Make the hook that runs a processor in a generation of mlx-lm.
+
+    Args:
+        processor: Any processor; it may serve any number of hooks at once.
+        prompt: The whole prompt, if mlx-lm hides a part of it (a prompt cache, a draft model) or starts from ids that already
+            contain output of an earlier generation: token ids [P], in a list or an array of any kind; for the sequences of a
+            `batch_generate`, B lists of ids or [B, P]. Default: all tokens of the first call are prompt.
+        attention_mask: [P] or [B, P] of 0 and 1: leading zeros are padding.
+        pad_id: The id of the padding on the left, if there is no mask.
+        max_new_tokens: The `max_tokens` given to mlx-lm, which a hook cannot see. Only processors that plan ahead need it,
+            such as `JsonSchema(..., closing=True)`.
+
+    Returns:
+        The hook.
+
+    Raises:
+        ConfigurationError: Both `attention_mask` and `pad_id` are given, an argument is malformed, one prompt is the beginning of
+            another, or `processor` is not a processor.
+
+    Example:
+        >>> import re
+        >>> import logitkit as lk
+        >>> from mlx_lm import generate, load
+        >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.mlx_lm import logits_processor, vocabulary
+        >>> model, tokenizer = load(str(model_dir()))
+        >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(tokenizer))
+        >>> text = generate(model, tokenizer, "The price of", logits_processors=[logits_processor(date)])
+        >>> bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text))  # mlx-lm takes off the space
+        True
+    """
+    check_is_processor(processor)
+    mask = attention_mask
+    if mask is not None:
+        mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
+        mask = mask[None] if mask.dim() == 1 else mask
+    padding = Padding(processor, mask, pad_id)
+    most = checked_max_new_tokens(processor, max_new_tokens)
+    return MlxLmLogitsProcessor(processor, None if prompt is None else _rows(prompt), padding, most)
+
+
+def vocabulary(
+    tokenizer: Any, model: Any = None, *, eos_ids: int | Iterable[int] | None = None, size: int | None = None
+) -> logitkit.Vocabulary:
+    """Read the bytes that each token id adds to a text out of a tokenizer.
+
+    Args:
+        tokenizer: What `mlx_lm.load` returns, or any tokenizer that `logitkit_adapters.tokenizers.vocabulary` takes.
+        model: The model that generates, whose logits say how many ids there are. None: the tokenizer says so.
+        eos_ids: Ids that end a sequence, in place of all those at which mlx-lm ends one, `tokenizer.eos_token_ids`, which
+            `mlx_lm.load` reads from the model's configuration too.
+        size: Number of logits columns, where the model pads its vocabulary and is not given.
+
+    Returns:
+        The vocabulary, with the tokenizer's padding id if it has one, and the names of its special tokens.
+
+    Raises:
+        VocabularyError: The bytes cannot be recovered with certainty, no EOS is known, `model` is not a model, or an id or `size`
+            is out of range.
+
+    Example:
+        >>> from mlx_lm.utils import load_tokenizer
+        >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.mlx_lm import vocabulary
+        >>> vocabulary(load_tokenizer(model_dir()))
+        Vocabulary(1277 tokens with text of 1280, eos_ids=[2], pad_id=0)
+    """
+    if model is not None and not hasattr(model, "args"):
+        raise VocabularyError(f"model is a {type(model).__name__}; give the mlx-lm model that generates, or None")
+    if isinstance(tokenizer, TokenizerWrapper):
+        if eos_ids is None:
+            eos_ids = sorted(tokenizer.eos_token_ids) or None
+        tokenizer = tokenizer._tokenizer  # noqa: SLF001 - nothing public names it
+    ends, columns = (
+        ([], None) if model is None else (ids_of(getattr(model.args, "eos_token_id", None)), columns_of(model))
+    )
+    return tokenizers.model_vocabulary(tokenizer, ends, columns, eos_ids=eos_ids, size=size)
+
+
+def _rows(prompt: Any) -> list[list[int]] | Tensor:
+    """Return the prompts as lists of ids, or as a tensor of which some ids may be left pads."""
+    if isinstance(prompt, Sequence):
+        rows = list(prompt)
+        flat = all(not isinstance(row, Sequence) for row in rows)
+        return [rows] if flat else [list(row) for row in rows]
+    return ids_to_torch(prompt).tensor

@@ -1,1 +1,0 @@
-"""All rows of a sequence state in one engine."""

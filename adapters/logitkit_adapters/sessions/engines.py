@@ -1,0 +1,65 @@
+"""Find the engine of a model, and load its session support; no other engine is imported.
+
+Each engine is a package of `logitkit_adapters` with a module `engine`: its `sequence_engine` runs a single sequence, and its
+`batch_engine` runs a batch of rows. To add an engine, write both and list the class of its models in `MODELS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from logitkit.errors import ConfigurationError
+from logitkit_adapters.loaded_class import is_instance
+from logitkit_adapters.sessions.batch import BatchEngine
+from logitkit_adapters.sessions.sequence import SequenceEngine
+
+__all__ = ["batch_engine_of", "engine_of"]
+
+# The packages of the engines, with the module and name of the class of their models.
+MODELS = {
+    "llama_cpp": ("llama_cpp", "Llama"),
+    "mlx_lm": ("mlx.nn", "Module"),
+    "transformers": ("transformers", "PreTrainedModel"),
+}
+
+
+def engine_of(model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] | None = None) -> SequenceEngine:
+    """Return the engine that runs single sequences of a model.
+
+    Args:
+        model: A causal language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`.
+        tokenizer: The tokenizer of the model; llama.cpp has its own. May be None if all prompts are token ids.
+        make_cache: Returns the empty cache of one sequence, to replace the engine's default. llama.cpp has none.
+
+    Raises:
+        ConfigurationError: The model does not belong to a supported engine.
+    """
+    module = import_module(f"logitkit_adapters.{_package_of(model)}.engine")
+    engine: SequenceEngine = module.sequence_engine(model, tokenizer, make_cache)
+    return engine
+
+
+def batch_engine_of(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> BatchEngine:
+    """Return the engine that runs a batch of rows of a model; the arguments are those of `engine_of`.
+
+    Raises:
+        ConfigurationError: The model does not belong to a supported engine, or there is no tokenizer.
+    """
+    package = _package_of(model)
+    if tokenizer is None and package != "llama_cpp":
+        raise ConfigurationError("tokenizer is None; give the tokenizer of the model")
+    module = import_module(f"logitkit_adapters.{package}.engine")
+    engine: BatchEngine = module.batch_engine(model, tokenizer, make_cache)
+    return engine
+
+
+def _package_of(model: Any) -> str:
+    for package, (module, name) in MODELS.items():
+        if is_instance(model, module, name):
+            return package
+    raise ConfigurationError(
+        f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
+        "mlx-lm, or a llama_cpp.Llama"
+    )

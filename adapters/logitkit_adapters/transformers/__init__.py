@@ -1,0 +1,37 @@
+"""logitkit in transformers.
+
+hook                   logits_processor: the hook for `generate(logits_processor=[...])`
+continuous_batching    the same for continuous batching
+vocabulary             the vocabulary of a tokenizer
+engine                 session support: sequence and recurrent run one sequence, batch runs rows (model, rope, batch_cache)
+fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
+"""
+
+try:
+    import transformers as _  # noqa: F401 - so that its absence is named before any module here needs it
+except ImportError as error:
+    raise ImportError(
+        "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'"
+    ) from error
+
+from logitkit_adapters.sessions import Session as Session
+from logitkit_adapters.sessions import continuous as continuous
+from logitkit_adapters.transformers.continuous_batching import continuous_batching as continuous_batching
+from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
+from logitkit_adapters.transformers.fixed_cache import fixed_cache as fixed_cache
+from logitkit_adapters.transformers.hook import TransformersLogitsProcessor as TransformersLogitsProcessor
+from logitkit_adapters.transformers.hook import logits_processor as logits_processor
+from logitkit_adapters.transformers.prefill import prefill as prefill
+from logitkit_adapters.transformers.vocabulary import vocabulary as vocabulary
+
+__all__ = [
+    "FixedCache",
+    "Session",
+    "TransformersLogitsProcessor",
+    "continuous",
+    "continuous_batching",
+    "fixed_cache",
+    "logits_processor",
+    "prefill",
+    "vocabulary",
+]

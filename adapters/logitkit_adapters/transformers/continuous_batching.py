@@ -1,0 +1,250 @@
+"""The way into transformers' continuous batching, which takes no `logits_processor` argument.
+
+There a background thread schedules requests one by one, and a processor of the common kind sees the logits
+and the last token of each row only. What a state is computed from is the request's own record of prompt and
+output, which transformers shows to processors of a class of its own before each forward pass. That record is
+complete in synchronous batching alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from logitkit.composition.engine_ends import check_ends
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.tracking import Request, Tracker
+from logitkit_adapters.hooks.model_tokens import ends_of
+
+__all__ = ["continuous_batching"]
+
+# The methods of a model that are replaced: that by which every way to continuous batching makes its manager,
+# and that by which a manager gets its processors.
+METHOD = "init_continuous_batching"
+PROCESSORS = "_get_logits_processor"
+
+# Settings of ContinuousBatchingConfig under which processors would run before the tokens they need are known,
+# or not at all.
+REFUSED = (
+    "use_async_batching",
+    "use_cuda_graph",
+    "varlen_compile_config",
+    "decode_compile_config",
+    "default_compile_level",
+)
+
+
+@contextmanager
+def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]:
+    r"""Apply a processor to everything that a model generates by continuous batching inside the `with` block.
+
+    Inside, `model.generate_batch`, `model.continuous_batching_context_manager`,
+    `model.init_continuous_batching` and `model.generate(cache_implementation="paged")` use the processor,
+    after transformers' own processors and before temperature, top-k and top-p. The state of each request follows
+    from its own tokens, so chunked prefill, evicted requests and `num_return_sequences` do not change it.
+    Asynchronous batching, CUDA graphs and compiled steps run processors before the tokens are known, or not at
+    all. They are switched off by default, and refused if you ask for them.
+
+    Args:
+        model: A transformers model.
+        processor: Any processor.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ConfigurationError: The model is a wrapper, is inside another such block, or still has the manager of an
+            earlier continuous batching, which would ignore the processor; the configuration asks for a refused
+            mode; or this version of transformers cannot run a processor per request.
+        Exception: Any error of the processor, at the end of the block: transformers catches it, fails the
+            requests and returns.
+
+    Example:
+        >>> import re
+        >>> import logitkit as lk
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer, ContinuousBatchingConfig
+        >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.transformers import continuous_batching, vocabulary
+        >>> model = AutoModelForCausalLM.from_pretrained(model_dir())
+        >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
+        >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(tokenizer))
+        >>> config = ContinuousBatchingConfig(num_blocks=8, max_batch_tokens=64)
+        >>> prompt = tokenizer("The price of").input_ids
+        >>> with continuous_batching(model, date):
+        ...     done = model.generate_batch([prompt], continuous_batching_config=config, max_new_tokens=20)
+        >>> text = tokenizer.decode(done["req_0"].generated_tokens, skip_special_tokens=True)
+        >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", text))
+        True
+    """
+    _check_model(model)
+    check_ends(processor, ends_of(model))
+    check_is_processor(processor)
+    hook = _Hook(processor, ends_of(model))
+    setattr(model, METHOD, _manager_with(hook, getattr(model, METHOD)))
+    try:
+        yield
+    finally:
+        delattr(model, METHOD)
+        # A manager that was asked to persist would go on to apply the processor.
+        model.destroy_cached_continuous_batching_manager()
+    if hook.error is not None:
+        raise hook.error
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, transformers.PreTrainedModel) or not hasattr(model, METHOD):
+        raise ConfigurationError(
+            f"model is a {type(model).__name__}; give a transformers model that can batch continuously, of a "
+            "wrapper the model inside"
+        )
+    if METHOD in vars(model):
+        raise ConfigurationError(
+            "the model is in a continuous_batching block already; use logitkit.chain for several processors"
+        )
+    if getattr(model, "_cached_continuous_batching_manager", None) is not None:
+        raise ConfigurationError(
+            "the model keeps a manager of earlier continuous batching, which would go on without the "
+            "processor; call model.destroy_cached_continuous_batching_manager() first"
+        )
+
+
+def _manager_with(hook: _Hook, make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `model.init_continuous_batching`, but its manager applies the hook."""
+
+    def init_continuous_batching(
+        generation_config: Any = None, continuous_batching_config: Any = None, **others: Any
+    ) -> Any:
+        model = make.__self__  # type: ignore[attr-defined]
+        _register()
+        if continuous_batching_config is None:
+            generation = model.generation_config if generation_config is None else generation_config
+            continuous_batching_config = getattr(generation, "continuous_batching_config", None)
+        config = _synchronous(continuous_batching_config)
+        own = getattr(model, PROCESSORS)
+        ours = transformers.LogitsProcessorList([hook])
+        setattr(model, PROCESSORS, lambda generation: own(generation, logits_processor=ours))
+        try:
+            manager = make(generation_config=generation_config, continuous_batching_config=config, **others)
+        finally:
+            delattr(model, PROCESSORS)
+        # A model's own configuration may ask for compiled steps too.
+        _check_modes(manager.continuous_batching_config)
+        return manager
+
+    return init_continuous_batching
+
+
+def _synchronous(config: Any) -> Any:
+    """Return a configuration of which processors know every token, or raise `ConfigurationError`."""
+    config = transformers.ContinuousBatchingConfig() if config is None else copy.copy(config)
+    _check_modes(config)
+    config.use_async_batching = False
+    config.use_cuda_graph = False
+    config.per_request_processors = True
+    return config
+
+
+def _check_modes(config: Any) -> None:
+    values = {name: getattr(config, name, None) for name in REFUSED}
+    # CUDA graphs are one boolean, or one for prefill and one for decoding.
+    asked = [name for name, value in values.items() if (any(value) if isinstance(value, tuple) else value)]
+    if asked:
+        raise ConfigurationError(
+            f"{' and '.join(asked)} of ContinuousBatchingConfig cannot be used with a processor, which would "
+            "run before the tokens it needs are known, or not at all; leave it out"
+        )
+
+
+def _register() -> None:
+    """Tell transformers what to make of a `_Hook`: it counts the arguments of the classes it knows only."""
+    try:
+        from transformers.generation.continuous_batching import cb_logits_processors as known
+
+        known.CLASSIC_TO_CB_PROCESSORS_MAP[_Hook] = _PerRequest  # type: ignore[assignment]
+        known.ContinuousBatchingLogitsProcessor.register(_PerRequest)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"transformers {transformers.__version__} has no processors per request, without which nothing "
+            "can be constrained in continuous batching; upgrade it, or use "
+            'model.generate(cache_implementation="dynamic")'
+        ) from error
+
+
+class _Hook(transformers.LogitsProcessor):
+    """Stands for the processor until a manager makes its own `_PerRequest` of it."""
+
+    def __init__(self, processor: Processor[Any], eos_ids: Sequence[int]) -> None:
+        self.processor, self.eos_ids = processor, eos_ids
+        self.error: Exception | None = None
+
+    @property
+    def supports_continuous_batching(self) -> bool:  # type: ignore[override]
+        """Raise: transformers asks this if it made no `_PerRequest` of the hook, and would leave it out."""
+        raise ConfigurationError(
+            f"transformers {transformers.__version__} did not take the processor into continuous batching; "
+            'use model.generate(cache_implementation="dynamic")'
+        )
+
+
+class _PerRequest:
+    """The processor of one manager, called in its thread, with the requests and then with their logits."""
+
+    supported_kwargs: dict[str, type] = {}  # noqa: RUF012 - transformers reads it as it is
+    ignored_kwargs: tuple[str, ...] = ()
+
+    def __init__(self, hook: _Hook) -> None:
+        self._hook = hook
+        self._tracker: Tracker[Any] = Tracker(hook.processor)
+        self._requests: list[Request] = []
+
+    def fill_defaults(self, int32_tensor: Tensor) -> None:
+        """Write no argument: what a request needs is more than the one number that there is room for."""
+        int32_tensor.zero_()
+
+    def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> Tensor:
+        """Take note of the requests that the next logits are of, in their order."""
+        with self._errors_kept():
+            self._requests = [_request(future.state) for future in requests_with_new_token]
+        return torch.empty(0, dtype=torch.int32)
+
+    def __call__(self, scores: Tensor, tensor_arg: Tensor) -> Tensor:
+        """Process the scores, [N, V], of which the first rows are the requests' and the others nobody's."""
+        rows = len(self._requests)
+        if rows == 0:
+            return scores
+        with self._errors_kept():
+            state, context = self._tracker.resolve_requests(self._requests, scores.shape[1], scores.device)
+            processed = process_for_engine(self._hook.processor, state, scores[:rows], context, self._hook.eos_ids)
+        # The scores were made for this call; nobody else reads them.
+        return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])
+
+    @contextmanager
+    def _errors_kept(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self._hook.error = self._hook.error or error
+            raise
+
+
+def _request(state: Any) -> Request:
+    """Read what transformers knows of a request."""
+    tokens = [*state.initial_tokens, *state.generated_tokens]
+    if state.position_offset != len(tokens):
+        raise ConfigurationError(
+            f"request {state.request_id} has {state.position_offset} tokens in its cache, of which "
+            f"{len(tokens)} are known: processors need synchronous batching (use_async_batching=False)"
+        )
+    # A request that was evicted comes back with its output so far behind its prompt.
+    prompt = state._true_initial_tokens or len(state.initial_tokens)  # noqa: SLF001 - nothing public tells
+    # What is left of the new tokens counts from where a request came back.
+    most = None if state.max_new_tokens is None else len(state.initial_tokens) + state.max_new_tokens
+    return Request(state.request_id, tokens[:prompt], tokens[prompt:], most)

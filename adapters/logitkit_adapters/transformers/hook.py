@@ -1,0 +1,226 @@
+"""logitkit in transformers: `model.generate(..., logits_processor=[logits_processor(processor)])`.
+
+- *Greedy search, sampling, beams, assisted decoding, prompt lookup, static caches, chunked prefill, going
+  on from a cache*: pass the hook to `generate`. It finds each row's state by the row's token history, in
+  whatever order and however often it is called.
+- *One hook per generation.* It costs nothing: all that is compiled lives on the processor. A hook may serve
+  more generations, but ids cannot tell a new prompt from the same text going on where the prompt is (a
+  beginning of) a prompt and its output from before, or that and one token: call `new_generation` in
+  between.
+- *Every EOS.* `generate` ends a text at each id of `generation_config.eos_token_id`, which a hook cannot see: make the
+  vocabulary with the model, `vocabulary(tokenizer, model)`.
+- *Left pads* are tokens to a hook unless `attention_mask` or `pad_id` says otherwise. A constraint begins
+  after the prompt and does not care; a penalty that counts the prompt does.
+- *Beams.* A beam that leaves the language has the score -inf for ever. Where a language has fewer texts
+  than there are beams, transformers fills up `num_return_sequences` with copies of legal texts or
+  unfinished rows, whose `sequences_scores` are below -1e7: its mark for "no beam", -1e9, divided by a power
+  of the length. A row that `max_new_tokens` cut off is the beginning of a legal text.
+- *Assisted decoding with another tokenizer* shows the hook ids of two vocabularies: it raises where they
+  differ in size, and cannot tell otherwise; do not use it.
+- *Continuous batching* (`generate_batch`, `cache_implementation="paged"`) ignores `logits_processor`: use
+  `continuous_batching`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.composition.engine_logits import process_for_engine
+from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.protocol.processor import Processor, check_gradient, check_is_processor
+from logitkit.protocol.row_limit import checked_max_new_tokens
+from logitkit.runtime.row_mask import as_array
+from logitkit.tracking import Tracker
+from logitkit.tracking.padding import Padding
+from logitkit_adapters.hooks.engine_hook import EngineHook
+
+__all__ = ["TransformersLogitsProcessor", "logits_processor"]
+
+
+class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
+    """The hook that `generate` calls; make it with `logits_processor`.
+
+    Equality is identity: `generate` would drop the second of two equal hooks.
+
+    Args:
+        processor: The processor that it applies.
+        state: The state of the rows of the last call, in their order, or None before the first. Pass it to
+            the processor's methods, as in `processor.is_dead(hook.state)`. After beam search these are the rows of
+            the last step, not those returned.
+    """
+
+    engine, module, argument = "transformers", "logitkit_adapters.transformers", "logits_processor"
+
+    def __init__(
+        self,
+        processor: Processor[Any],
+        prompt: Sequence[Sequence[int]] | Tensor | None,
+        padding: Padding,
+        max_new_tokens: int | None = None,
+    ) -> None:
+        self.processor = processor
+        self._padding = padding
+        self.tracker: Tracker[Any] = Tracker(
+            processor,
+            prompt=None if prompt is None else padding.without(prompt),
+            skip=padding.skip,
+            plain=prompt is None and not padding.given,
+            max_new_tokens=max_new_tokens,
+        )
+        self._columns: int | None = None
+
+    @property
+    def supports_continuous_batching(self) -> bool:  # type: ignore[override]
+        """Raise `ConfigurationError` when continuous batching asks: it would pass a hook only the last token of each row."""
+        raise ConfigurationError(
+            "a hook does not work in continuous batching, which tells it the last token of each row only; "
+            "write `with continuous_batching(model, processor): model.generate_batch(...)` instead"
+        )
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """Return the processed scores; those given are left as they are.
+
+        Args:
+            input_ids: [R, L] integers, every row's tokens so far, prompt and left pads included.
+            scores: [R, V] floating point.
+
+        Returns:
+            New scores, [R, V].
+
+        Raises:
+            BatchMismatch: There are not as many rows of ids as of scores.
+            ConfigurationError: The shapes are others, the scores require a gradient, or they have another number of columns than
+                in this generation before.
+            ProcessorError: A function or a class of yours leaves a row no token, and says no EOS.
+            Exception: What the processor raises; the hook is as it was before the call.
+        """
+        if not isinstance(scores, Tensor):
+            self.check_caller(scores)
+        single = _single(input_ids, scores) if self.tracker.steps else None
+        if single is not None:
+            row = self.tracker.step(*single)
+            if row is not None:
+                self._columns = single[2]
+                if scores.requires_grad:
+                    check_gradient("the hook", scores)
+                processed, array, never, zero = _copied(scores)
+                row.process(array[0], never, zero)
+                return processed
+        self._check(input_ids, scores)
+        state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
+        # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
+        # overwrite.
+        processed = process_for_engine(self.processor, state, scores, context, overwrite=False)
+        self.tracker.answer(state)
+        self._columns = scores.shape[1]
+        return processed
+
+    def new_generation(self) -> None:
+        """Treat the next call as the first of a new generation, whatever its tokens are."""
+        self.tracker.new_generation()
+        self._columns = None
+
+    def _check(self, input_ids: Tensor, scores: Tensor) -> None:
+        if input_ids.dim() != 2 or scores.dim() != 2:
+            raise ConfigurationError(
+                f"the hook was called with ids {list(input_ids.shape)} and scores {list(scores.shape)}; it "
+                "needs whole histories [R, L] and scores [R, V], as `generate` gives them. For continuous "
+                "batching, which gives the last token of each row only, use "
+                "logitkit_adapters.transformers.continuous_batching"
+            )
+        if input_ids.shape[0] != scores.shape[0]:
+            raise BatchMismatch(
+                f"the hook was called with {len(input_ids)} rows of ids and {len(scores)} rows of scores"
+            )
+        if not scores.is_floating_point():
+            raise ConfigurationError(f"the hook was called with scores of {scores.dtype}; it needs floating point")
+        if self._columns not in (None, scores.shape[1]):
+            raise ConfigurationError(
+                f"the scores have {scores.shape[1]} columns after {self._columns} in earlier calls: a hook "
+                "serves one vocabulary. Assisted decoding with another tokenizer is not supported; for a "
+                "second model, make a second hook"
+            )
+        if self._padding.given:
+            self._padding.check(input_ids)
+
+
+# `generate` asks for the number of parameters at every step, and Python would work it out anew each time.
+TransformersLogitsProcessor.__call__.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+    TransformersLogitsProcessor.__call__
+)
+
+
+def _single(input_ids: Tensor, scores: Tensor) -> tuple[bytes, int, int] | None:
+    """Return the memory of the ids of one row on the CPU, bytes per id, and columns of its scores; None for other calls."""
+    # Few operations of torch, at every step: a model has thrown all that they touch out of the processor's caches.
+    shape = scores.shape
+    if len(shape) != 2 or shape[0] != 1 or not (scores.is_cpu and input_ids.is_cpu):
+        return None
+    ids = input_ids.numpy()
+    if ids.ndim != 2 or len(ids) != 1 or ids.dtype.kind != "i" or not scores.is_floating_point():
+        return None
+    return ids.tobytes(), ids.itemsize, shape[1]
+
+
+def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
+    """Return a copy of scores, and it as an array; see `row_mask.as_array`."""
+    if scores.dtype == torch.float32 and not scores.requires_grad:
+        array = scores.numpy().copy()
+        return torch.from_numpy(array), array, -np.inf, 0.0
+    copy = scores.clone()
+    return copy, *as_array(copy)
+
+
+def logits_processor(
+    processor: Processor[Any],
+    *,
+    prompt: Sequence[Sequence[int]] | Tensor | None = None,
+    attention_mask: Tensor | None = None,
+    pad_id: int | None = None,
+    max_new_tokens: int | None = None,
+) -> TransformersLogitsProcessor:
+    r"""Make the hook that runs a processor in one `generate` of transformers.
+
+    Args:
+        processor: Any processor; it may serve any number of hooks at once.
+        prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
+            [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.
+        attention_mask: [B, P] of 0 and 1, as given to `generate`; leading zeros are padding. The rows of a call
+            may be a multiple of B (beams, `num_return_sequences`).
+        pad_id: The id of the padding on the left, if there is no mask. A prompt's leading run of it is ignored.
+        max_new_tokens: The `max_new_tokens` given to `generate`, which a hook cannot see. Only processors that plan
+            ahead need it, such as `JsonSchema(..., closing=True)`.
+
+    Returns:
+        The hook.
+
+    Raises:
+        ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones,
+            or `processor` is not a processor.
+
+    Example:
+        >>> import re
+        >>> import logitkit as lk
+        >>> from transformers import AutoModelForCausalLM, AutoTokenizer
+        >>> from logitkit_adapters.demo import model_dir
+        >>> from logitkit_adapters.transformers import logits_processor, vocabulary
+        >>> model = AutoModelForCausalLM.from_pretrained(model_dir())
+        >>> tokenizer = AutoTokenizer.from_pretrained(model_dir())
+        >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(tokenizer))
+        >>> inputs = tokenizer("The price of", return_tensors="pt")
+        >>> ids = model.generate(**inputs, num_beams=4, max_new_tokens=20, logits_processor=[logits_processor(date)])
+        >>> text = tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", text))
+        True
+    """
+    check_is_processor(processor)
+    most = checked_max_new_tokens(processor, max_new_tokens)
+    return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most)

@@ -1,0 +1,129 @@
+"""A decoder of transformers, and its cache argument."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from threading import RLock
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from logitkit.errors import ConfigurationError
+from logitkit.sessions.text_tokenizer import TextTokenizer
+from logitkit_adapters.sessions.likeliest import likeliest
+from logitkit_adapters.sessions.sequence import SavedSequence
+
+__all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
+
+# RWKV calls it `state`.
+NAMES = ("past_key_values", "cache_params", "state")
+# With linear biases, which depend on distances between tokens.
+DISTANCES = frozenset({"bloom", "mpt"})
+
+
+def checked_cache_name(model: Any) -> str:
+    """Return the name of the argument for the cache of a decoder.
+
+    Raises:
+        ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
+    """
+    if getattr(model.config, "is_encoder_decoder", False):
+        raise ConfigurationError(
+            f"{type(model).__name__} has an encoder, whose output is not a part of a sequence; give a decoder-only model"
+        )
+    # From the class, because the method of an object may be wrapped.
+    taken = inspect.signature(type(model).forward).parameters
+    name = next((name for name in NAMES if name in taken), None)
+    if name is None:
+        raise ConfigurationError(
+            f"{type(model).__name__} takes no cache ({', '.join(NAMES)}) to continue from; use its `generate`"
+        )
+    if name == "past_key_values" and not getattr(model, "_supports_default_dynamic_cache", lambda: True)():
+        raise ConfigurationError(
+            f"{type(model).__name__} has a cache of its own kind, which a sequence cannot be continued from; use its `generate`"
+        )
+    return name
+
+
+def is_recurrent(model: Any) -> bool:
+    """Return whether some layers of a decoder keep one state for all tokens instead of an entry per token.
+
+    Raises:
+        ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
+    """
+    if checked_cache_name(model) != "past_key_values" or getattr(model, "_is_stateful", False):
+        return True
+    layers = DynamicCache(config=model.config).layers
+    return any(hasattr(layer, "conv_states") or hasattr(layer, "recurrent_states") for layer in layers)
+
+
+def reads_pads(model: Any) -> bool:
+    """Return whether a decoder counts padding as positions: it takes no positions, and depends on more than distances."""
+    names = inspect.signature(type(model).forward).parameters
+    return "position_ids" not in names and model.config.model_type not in DISTANCES
+
+
+class TransformersModel:
+    """The base class of the engines for transformers decoders; see `SequenceEngine` for its methods.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer, or None if all prompts are token ids.
+
+    Raises:
+        ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
+    """
+
+    resumes = True
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.cache_name = checked_cache_name(model)
+        self.model = model
+        # Each session has its own caches, and a model without state can run in several threads at the same time.
+        self.lock = RLock()
+        self.tokenizer = tokenizer
+        self.config = model.config.get_text_config(decoder=True)
+        self.vocabulary_size = int(self.config.vocab_size)
+        self.device: torch.device = model.device
+        self.has_text = tokenizer is not None
+        self.max_length: int | None = getattr(self.config, "max_position_embeddings", None)
+        self.layers = int(self.config.num_hidden_layers)
+        generation = getattr(model, "generation_config", None)
+        eos = getattr(generation, "eos_token_id", None)
+        eos = getattr(self.config, "eos_token_id", None) if eos is None else eos
+        named = eos if isinstance(eos, list | tuple) else () if eos is None else (eos,)
+        self.eos_ids = frozenset(named) or TextTokenizer(tokenizer).eos_ids
+        taken = inspect.signature(type(model).forward).parameters
+        # Makes the model compute only the last logits, if it can.
+        self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
+        self._takes_positions = "position_ids" in taken
+
+    def positions(self, begin: int, end: int) -> dict[str, Any]:
+        """Return the argument for the positions of a pass, as in `generate`: some models count from 0 without it."""
+        return {"position_ids": torch.arange(begin, end, device=self.device)[None]} if self._takes_positions else {}
+
+    def greedy(self, logits: Tensor) -> int:
+        """Return the most likely token."""
+        return likeliest(logits)
+
+    def forget(self) -> None:
+        """Do nothing: a model of transformers holds no cache."""
+
+    def fingerprint(self) -> str:
+        """Return a constant name: caches of sequences are never saved, so they need not be identified."""
+        return type(self.model).__name__
+
+    def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
+        """Return False."""
+        return False
+
+    def read(self, path: str | os.PathLike[str]) -> None:
+        """Return None."""
+
+    def encode(self, text: str) -> list[int]:
+        """Return the tokens of a prompt."""
+        found: list[int] = self.tokenizer(text)["input_ids"]
+        return found

@@ -1,0 +1,45 @@
+"""What the front end of vLLM has compiled, for its workers, which are other processes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from logitkit.runtime.automaton_files import AutomatonFiles
+from logitkit.vocabulary import Vocabulary
+
+__all__ = ["files_of"]
+
+# The folders of this process, and who made them: a fork must not remove what its parent still needs.
+_folders: dict[Path, int] = {}
+
+
+def files_of(vocabulary: Vocabulary, vllm_config: Any) -> AutomatonFiles | None:
+    """Return the files for automata of a vocabulary that all processes of an engine know, so that each is compiled once.
+
+    A worker on another machine compiles for itself.
+
+    Args:
+        vocabulary: The engine's.
+        vllm_config: Its `VllmConfig`, whose `instance_id` is the same in all its processes.
+    """
+    engine = getattr(vllm_config, "instance_id", "")
+    if not engine or not hasattr(os, "getuid"):
+        return None
+    name = blake2b(str(engine).encode(), digest_size=8).hexdigest()
+    folder = Path(tempfile.gettempdir()) / f"logitkit-{os.getuid()}-{name}"
+    if not _folders:
+        atexit.register(_remove)
+    _folders[folder] = os.getpid()
+    return AutomatonFiles(folder, vocabulary.content_key)
+
+
+def _remove() -> None:
+    for folder, process in _folders.items():
+        if process == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)

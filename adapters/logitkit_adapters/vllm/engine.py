@@ -1,0 +1,118 @@
+"""What an engine of vLLM is configured with: its tokens, and what hides them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.vocabulary import Vocabulary
+from logitkit_adapters import tokenizers
+from logitkit_adapters.hooks.model_tokens import ids_of
+
+__all__ = ["check_tokens_are_shown", "drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
+
+_vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
+
+
+def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
+    """Read the bytes of every token out of a tokenizer of vLLM, such as `llm.get_tokenizer()` returns.
+
+    Args:
+        tokenizer: The tokenizer.
+        model: The `vllm.LLM` that generates, or the `ModelConfig` of its engine. None: the tokenizer alone says what is EOS.
+        eos_ids: Ids that end a sequence, in place of the tokenizer's one and of those of the model's `generation_config`.
+        size: Number of logits columns, where the model pads its vocabulary and is not given.
+
+    Returns:
+        The vocabulary, with the names of its special tokens.
+
+    Raises:
+        VocabularyError: The bytes cannot be recovered with certainty, no EOS is known, or `model` is not a model.
+    """
+    ends, columns = ([], None) if model is None else _ends_and_columns(model)
+    # vLLM wraps Mistral's tokenizers.
+    inner = getattr(tokenizer, "transformers_tokenizer", tokenizer)
+    return tokenizers.model_vocabulary(inner, ends, columns, eos_ids=eos_ids, size=size)
+
+
+def _ends_and_columns(model: Any) -> tuple[list[int], int]:
+    config = getattr(model, "model_config", model)
+    if not hasattr(config, "try_get_generation_config"):
+        raise VocabularyError(
+            f"model is a {type(model).__name__}; give the vllm.LLM that generates, the ModelConfig of its engine, or None"
+        )
+    # vLLM ends a request at these, and at the tokenizer's own EOS.
+    ends = ids_of((config.try_get_generation_config() or {}).get("eos_token_id"))
+    return ends, int(config.get_vocab_size())
+
+
+def engine_vocabulary(vllm_config: Any) -> Vocabulary:
+    """Return the vocabulary of an engine, read once in a process.
+
+    Args:
+        vllm_config: The engine's `VllmConfig`.
+
+    Raises:
+        VocabularyError: The engine has no tokenizer, or one whose bytes cannot be recovered with certainty.
+    """
+    model = vllm_config.model_config
+    size = model.get_vocab_size()
+    which = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.skip_tokenizer_init)
+    # Where its generation configuration is read, which says what is EOS.
+    where = (model.model, model.revision, model.hf_config_path, model.generation_config)
+    key = (*which, *where, model.trust_remote_code, size)
+    found = _vocabularies.get(key)
+    if found is None:
+        found = _vocabularies[key] = _read(model)
+    return found
+
+
+def _read(model: Any) -> Vocabulary:
+    from vllm.tokenizers import cached_tokenizer_from_config
+
+    tokenizer = cached_tokenizer_from_config(model)
+    if tokenizer is None:
+        raise VocabularyError(
+            "the engine has no tokenizer (skip_tokenizer_init), so the bytes of its tokens are not known, which logitkit needs; "
+            "leave that option out, or do not install logitkit's plugin into this environment"
+        )
+    try:
+        return vocabulary(tokenizer, model)
+    except VocabularyError as error:
+        raise VocabularyError(
+            f"logitkit's plugin cannot serve {model.tokenizer!r}: {error}. Uninstall logitkit from this environment, or take it "
+            "out of logits_processors, to start the engine without it"
+        ) from error
+
+
+def engine_of_caller() -> Any | None:
+    """Return the `VllmConfig` of the engine that admits a request, or None.
+
+    vLLM tells a plugin that looks at parameters nothing but the parameters. Several engines of one process may have different
+    tokenizers, so it is asked who calls.
+    """
+    frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
+    while frame is not None:
+        found = getattr(frame.f_locals.get("self"), "vllm_config", None)
+        if found is not None and hasattr(found, "model_config"):
+            return found
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+def check_tokens_are_shown(vllm_config: Any) -> None:
+    """Raise `ConfigurationError` where the engine would never show a plugin the newest token of a request."""
+    if vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors:
+        raise ConfigurationError(
+            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from plugins that it only finds "
+            "installed; name the plugin (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
+            'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
+            "async_scheduling=False)"
+        )
+
+
+def drafts_of(vllm_config: Any) -> int:
+    """Return how many tokens of a request are drafted at most in a step: 0 without speculation."""
+    speculation = vllm_config.speculative_config
+    return 0 if speculation is None else int(speculation.num_speculative_tokens)

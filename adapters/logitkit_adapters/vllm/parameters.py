@@ -1,0 +1,166 @@
+"""What a request asks for, in vLLM's `extra_args`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from logitkit.errors import ConfigurationError
+from logitkit.parameters.integers import as_integer
+from logitkit.protocol.processor import is_processor
+from logitkit_adapters.hooks.recent import Recent
+from logitkit_adapters.vllm.settings import settings
+
+__all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "configuration", "prompt_length"]
+
+# The keys of `extra_args` (online: `vllm_xargs`) that are ours.
+KEY = "logitkit"
+PROMPT_LENGTH = "logitkit_prompt_length"
+
+# Only a text with one of these may depend on the most new tokens of its request; an escape may hide either name.
+LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
+
+# A text of up to this many characters is searched anew each time, which takes a microsecond.
+SHORT = 4096
+_long_texts: Recent[str, bool] = Recent(limit=16 * 2**20)
+
+
+class Asked(NamedTuple):
+    """A configuration as a request gives it, and all that its processor depends on besides.
+
+    Args:
+        given: JSON, as servers get it, or a mapping.
+        text: Its JSON, by which it is remembered, or None where it has none.
+        tokens: Most new tokens of the request if the configuration may depend on it, or None.
+    """
+
+    given: str | Mapping[str, Any]
+    text: str | None
+    tokens: int | None
+
+
+def asked(sampling_params: Any) -> Asked | None:
+    """Return what the parameters of a request ask for, or None; the configuration itself is not read.
+
+    Args:
+        sampling_params: vLLM's `SamplingParams`.
+
+    Raises:
+        ConfigurationError: It is neither a mapping nor a text, or too long, or the plugin is off.
+    """
+    given = (getattr(sampling_params, "extra_args", None) or {}).get(KEY)
+    if given is None:
+        return None
+    set_by_operator = settings()
+    set_by_operator.check_enabled()
+    tokens = getattr(sampling_params, "max_tokens", None)
+    if isinstance(given, str):
+        # Checked before anything reads the text.
+        if len(given) > set_by_operator.characters:
+            raise ConfigurationError(
+                f"{KEY} has {len(given)} characters; allowed are up to {set_by_operator.characters}"
+            )
+        text: str | None = given
+    elif isinstance(given, Mapping):
+        text = _text(given)
+    else:
+        raise _no_object(given)
+    return Asked(given, text, tokens if text is None or _may_depend_on_length(text) else None)
+
+
+def _text(config: Mapping[str, Any]) -> str | None:
+    try:
+        return json.dumps(config)
+    except (TypeError, ValueError, RecursionError):
+        return None  # what is wrong is said by its place, when it is read
+
+
+def _may_depend_on_length(text: str) -> bool:
+    """Whether JSON may have a key whose meaning depends on it, which is spelled like this or with an escape."""
+    if len(text) <= SHORT:
+        return any(sign in text for sign in LENGTH_SIGNS)
+    found = _long_texts.get(text)
+    if found is None:
+        found = any(sign in text for sign in LENGTH_SIGNS)
+        _long_texts.put(text, found, 4 * len(text))
+    return found
+
+
+def configuration(what: Asked) -> Mapping[str, Any]:
+    """Read what a request asks for; what shall end in time (`"closing": true`, `forced_eos`) does so within its tokens.
+
+    Raises:
+        ConfigurationError: It is not JSON, or not that of an object.
+    """
+    config = _parsed(what.given) if isinstance(what.given, str) else what.given
+    if not isinstance(config, Mapping):
+        raise _no_object(config)
+    if what.tokens is None:
+        return config
+    try:
+        found: Mapping[str, Any] = _within(config, what.tokens)
+    except RecursionError:
+        return config  # which `from_config` refuses
+    return found
+
+
+def _no_object(given: object) -> ConfigurationError:
+    if is_processor(given):
+        return ConfigurationError(
+            f"{KEY} is the processor {type(given).__name__} itself, which a request cannot carry; give its configuration, "
+            "logitkit.to_config(processor)"
+        )
+    return ConfigurationError(
+        f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or online a string that is "
+        'its JSON, such as {"choice": ["yes", "no"]}'
+    )
+
+
+def _within(config: Any, tokens: int) -> Any:
+    """Return a configuration in which the most new tokens stand where it asks for those of the request."""
+    if isinstance(config, list):
+        return [_within(part, tokens) for part in config]
+    if not isinstance(config, Mapping):
+        return config
+    found = {}
+    for name, given in config.items():
+        if name == "json_schema":  # within it are names of others
+            bare = not isinstance(given, Mapping) or given.get("closing") is not True or "schema" not in given
+            found[name] = given if bare else {**given, "closing": tokens}
+        elif name == "forced_eos":
+            own = {"max_new_tokens": given} if given is None else given
+            unlimited = isinstance(own, Mapping) and own.get("max_new_tokens") is None
+            found[name] = {**own, "max_new_tokens": tokens} if unlimited else given
+        else:
+            found[name] = _within(given, tokens)
+    return found
+
+
+def prompt_length(sampling_params: Any) -> int | None:
+    """Return how many tokens of the prompt are one, or None for all: those after them count as output.
+
+    Args:
+        sampling_params: vLLM's `SamplingParams`.
+
+    Raises:
+        ConfigurationError: It is not an integer from 0.
+    """
+    given = (getattr(sampling_params, "extra_args", None) or {}).get(PROMPT_LENGTH)
+    if given is None:
+        return None
+    found = as_integer(given)
+    if found is None or found < 0:
+        raise ConfigurationError(f"{PROMPT_LENGTH} is {given!r:.100}; allowed is a number of tokens, an integer from 0")
+    return found
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigurationError(
+            f"{KEY} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None

@@ -1,0 +1,122 @@
+"""logitkit in vLLM: one plugin, `logitkit_adapters.vllm:LogitsProcessor`, for offline use and for servers.
+
+It is found by itself where logitkit is installed, and may also be named:
+`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request says what it wants, in
+`SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`, or of a server, whose extra arguments are flat, in JSON:
+`extra_body={"vllm_xargs": {"logitkit": '{"regex": "[0-9]+"}'}}`. The format is that of `logitkit.from_config`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit_adapters.vllm.admission import install
+from logitkit_adapters.vllm.beams import beam_search
+from logitkit_adapters.vllm.configurations import configurations_of
+from logitkit_adapters.vllm.engine import check_tokens_are_shown, drafts_of, engine_of_caller, vocabulary
+from logitkit_adapters.vllm.parameters import asked, prompt_length
+from logitkit_adapters.vllm.session import Session
+from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.v1 import V1Rows
+from logitkit_adapters.vllm.v2 import V2Slots
+
+try:
+    from vllm.v1.sample.logits_processor import LogitsProcessor as V1LogitsProcessor
+except ImportError as error:
+    raise ImportError("logitkit_adapters.vllm needs vLLM: pip install 'logitkit[vllm]'") from error
+
+try:
+    from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2LogitsProcessor
+except ImportError:
+    # Releases before the V2 model runner.
+    class V2LogitsProcessor:  # type: ignore[no-redef]
+        """Stands for what is not there."""
+
+
+__all__ = ["LogitsProcessor", "Session", "beam_search", "vocabulary"]
+
+install()
+
+# A plugin that is installed and named is made twice for each engine.
+_at_work: weakref.WeakValueDictionary[int, LogitsProcessor] = weakref.WeakValueDictionary()
+
+
+class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[misc]
+    """The plugin; vLLM makes it.
+
+    Args:
+        vllm_config: The engine's configuration.
+        device_or_req_states: V1: the device of the logits. V2: the tokens of all slots.
+        is_pin_memory: Nothing that matters here.
+
+    Raises:
+        VocabularyError: The bytes of the engine's tokens are not known.
+        ConfigurationError: The engine hides tokens from plugins, a setting has a value that is not allowed, or a registered
+            processor cannot be loaded.
+        ProcessorError: A registered processor breaks the protocol.
+    """
+
+    def __init__(self, vllm_config: Any, device_or_req_states: Any, is_pin_memory: bool | None = None) -> None:
+        # With the configuration, so that none at its address is taken for it.
+        self._vllm_config = vllm_config
+        self._rows: V1Rows | None = None
+        self._slots: V2Slots | None = None
+        if not settings().enabled:
+            return
+        configurations = configurations_of(vllm_config)
+        first = _at_work.setdefault(id(vllm_config), self) is self
+        if first:
+            configurations.check_registered()
+        if not isinstance(device_or_req_states, torch.device | str):
+            if first:
+                self._slots = V2Slots(configurations, device_or_req_states, drafts_of(vllm_config))
+            return
+        check_tokens_are_shown(vllm_config)
+        if first:
+            self._rows = V1Rows(
+                configurations, torch.device(device_or_req_states), vllm_config.model_config.max_model_len
+            )
+
+    @classmethod
+    def validate_params(cls, sampling_params: Any) -> None:
+        """Look at what a request asks for, and compile it where that has not been done.
+
+        Args:
+            sampling_params: vLLM's `SamplingParams`.
+
+        Raises:
+            LogitkitError: It is not allowed: always a ValueError, which a server answers with status 400.
+        """
+        what = asked(sampling_params)
+        prompt_length(sampling_params)
+        if what is not None:
+            beside_grammar = getattr(sampling_params, "structured_outputs", None) is not None
+            configurations_of(engine_of_caller()).check(what, beside_grammar)
+
+    def is_argmax_invariant(self) -> bool:
+        """Return False: it may change which token is the likeliest."""
+        return False
+
+    def update_state(self, batch_update: Any) -> None:
+        """Take the changes of the batch; V1 calls it before every step."""
+        if self._rows is not None and batch_update is not None:
+            self._rows.update(batch_update)
+
+    def add_request(self, req_idx: int, sampling_params: Any) -> bool:
+        """Take a request into a slot of V2; return whether it asks for anything."""
+        return self._slots is not None and self._slots.add(req_idx, sampling_params)
+
+    def apply_staged_writes(self) -> None:
+        """Begin a step of V2."""
+        if self._slots is not None:
+            self._slots.begin_step()
+
+    def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
+        """Process the logits of all requests, [N, V] float32, in place; only V2 tells whose they are."""
+        if ctx is not None:
+            return logits if self._slots is None else self._slots.process(logits, ctx)
+        return logits if self._rows is None else self._rows.process(logits)

@@ -1,0 +1,17 @@
+"""Requests with different configurations in one batch: one state and one call per kind of processor and step.
+
+batch            the requests of a batch: enter, leave, move, process
+entering         the states of requests that enter, for the first time or after preemption
+step_states      the states of all rows, one per step of the canonical order
+gathered         the rows of registered processors, gathered by configuration
+steps            the steps that a processor consists of
+ending           rows that constraints leave no token end with EOS
+"""
+
+from logitkit.batching.batch import BatchedRequests as BatchedRequests
+from logitkit.batching.ending import Ending as Ending
+from logitkit.batching.entering import NewRequest as NewRequest
+from logitkit.batching.steps import ORDER as ORDER
+from logitkit.batching.steps import steps_of as steps_of
+
+__all__ = ["ORDER", "BatchedRequests", "Ending", "NewRequest", "steps_of"]

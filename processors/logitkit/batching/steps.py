@@ -1,0 +1,126 @@
+"""The steps of the canonical order that a processor takes, at most one of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from logitkit.batching.ending import Ending
+from logitkit.composition.chain import Chain
+from logitkit.configuration.registered import Registered, RegisteredKind
+from logitkit.configuration.registry import KINDS
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.declared import step_of
+from logitkit.protocol.kind import Role
+from logitkit.protocol.processor import Processor, batch_size_of, name_of
+
+__all__ = ["ORDER", "OwnStep", "StepKey", "rank", "steps_of"]
+
+
+def _order() -> tuple[type, ...]:
+    steps: dict[type, Role | None] = {}
+    for kind in KINDS.values():
+        step = None if kind.made is None else step_of(kind.made)
+        if step is not None:
+            steps.setdefault(step, kind.role)
+    # A chain ends rows after the last processor that may ban, and all of these stand before the first that scales.
+    bans = [step for step, role in steps.items() if role is not None and role <= Role.CONSTRAINT]
+    return (*bans, Ending, *(step for step in steps if step not in bans))
+
+
+# The classes of the steps of this package's processors.
+ORDER = _order()
+
+
+class OwnStep(NamedTuple):
+    """A step of registered processors, which rows of equal configuration take together.
+
+    Args:
+        kind: Their kind.
+        parameters: Their parameters, in JSON; empty if the kind has all of them in its state.
+        number: How many steps of the kind the request takes before this one.
+    """
+
+    kind: RegisteredKind
+    parameters: str
+    number: int
+
+
+# What rows take: a class of `ORDER`, or a step of registered processors.
+StepKey = type | OwnStep
+
+
+def rank(step: StepKey) -> tuple[Any, ...]:
+    """Return a step's place in the canonical order."""
+    if isinstance(step, OwnStep):
+        role = step.kind.role
+        assert role is not None
+        return role, step.kind.order, step.kind.name, step.number, step.parameters
+    return _RANKS[step]
+
+
+def _ranks() -> dict[type, tuple[Any, ...]]:
+    ranks: dict[type, tuple[Any, ...]] = {Ending: (Role.CONSTRAINT, math.inf)}
+    for kind in KINDS.values():
+        step = None if kind.made is None else step_of(kind.made)
+        if step is not None and step in ORDER:
+            ranks.setdefault(step, (kind.role, kind.order, kind.name))
+    return ranks
+
+
+_RANKS = _ranks()
+
+
+def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
+    """Return the processors of a processor's steps.
+
+    Args:
+        processor: One that `from_config` makes.
+
+    Returns:
+        A processor by each of its steps, in their order.
+
+    Raises:
+        ConfigurationError: Its order is not the canonical one, a step comes twice, or one is no kind of a configuration or is
+            made for the rows of one batch.
+
+    Example:
+        >>> import logitkit as lk
+        >>> list(steps_of(lk.chain(lk.RepetitionPenalty(1.1), lk.TopK(5))).values())
+        [RepetitionPenalty(penalty=1.1, window=None, include_prompt=True), TopK(k=5, min_tokens_to_keep=1)]
+    """
+    links = processor.processors if isinstance(processor, Chain) else (processor,)
+    found: dict[StepKey, Processor[Any]] = {}
+    for link in links:
+        step = _own_step(link, found) if isinstance(link, Registered) else step_of(type(link))
+        if step is None or (isinstance(step, type) and step not in ORDER):
+            raise ConfigurationError(f"a {name_of(link)} is no kind of a configuration, so rows with it share no batch")
+        if batch_size_of(link) is not None:
+            raise ConfigurationError(
+                f"{name_of(link)} has something for each row of one batch; a request is one row, so give it one list of ids"
+            )
+        if found and rank(step) <= max(map(rank, found)):
+            raise ConfigurationError(
+                f"{name_of(link)} stands behind {name_of(links[len(found) - 1])}, and requests that share a batch take the steps "
+                f"of the canonical order, each once: {_names()}; leave out 'chain', or put what it lists into this order"
+            )
+        found[step] = link
+    if isinstance(processor, Chain) and processor.ending_ids:
+        found[Ending] = Ending(processor.ending_ids)
+    return dict(sorted(found.items(), key=lambda item: rank(item[0])))
+
+
+def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:
+    kind = link.kind
+    number = sum(isinstance(step, OwnStep) and step.kind is kind for step in before)
+    if number and not kind.several:
+        raise ConfigurationError(f"{kind.name!r} is given twice, and a configuration may hold it once")
+    return OwnStep(kind, "" if kind.parameters_in_state else link.parameters, number)
+
+
+def _names() -> str:
+    steps = {step: rank(step) for step in ORDER if step is not Ending}
+    names = {getattr(step, "step_name", step.__name__): place for step, place in steps.items()}
+    names |= {k.name: (k.role, k.order, k.name) for k in KINDS.values() if isinstance(k, RegisteredKind)}
+    return ", ".join(sorted(names, key=lambda name: names[name]))

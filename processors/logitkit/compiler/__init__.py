@@ -1,0 +1,82 @@
+"""From a syntax tree to a small table over tokens.
+
+`logitkit.patterns` parses a pattern; the result here is a `TokenAutomaton` or a `PushdownAutomaton`, run by `logitkit.runtime`.
+
+characters/      automata over characters: positions, subset construction, minimization, lookarounds
+bytes/           automata over bytes: UTF-8, concatenation, search for texts
+tokens/          automata over tokens: token classes, dead ends, intersection, stacks
+language         from a pattern to an automaton over bytes
+network_dfa      the same for definitions that call each other, such as a recursive JSON Schema
+text_language    sets of texts with their operations, for JSON Schema
+collection       pauses cyclic garbage collection while automata are built
+"""
+
+from logitkit.compiler.bytes.byte_dfa import DEAD as DEAD
+from logitkit.compiler.bytes.byte_dfa import FINISHED as FINISHED
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE as FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import ByteDfa as ByteDfa
+from logitkit.compiler.bytes.byte_intersection import intersect_bytes as intersect_bytes
+from logitkit.compiler.bytes.concatenation import after_text as after_text
+from logitkit.compiler.bytes.concatenation import anything as anything
+from logitkit.compiler.bytes.concatenation import trimmed as trimmed
+from logitkit.compiler.bytes.concatenation import until_marker as until_marker
+from logitkit.compiler.bytes.folded_occurrences import folded_occurrences as folded_occurrences
+from logitkit.compiler.bytes.nested_dfa import NestedDfa as NestedDfa
+from logitkit.compiler.bytes.occurrences import Occurrences as Occurrences
+from logitkit.compiler.bytes.word_list import texts_of as texts_of
+from logitkit.compiler.bytes.word_list import word_list_dfa as word_list_dfa
+from logitkit.compiler.characters.alphabet import Alphabet as Alphabet
+from logitkit.compiler.characters.components import components as components
+from logitkit.compiler.characters.counted import is_counted as is_counted
+from logitkit.compiler.characters.minimise import minimise as minimise
+from logitkit.compiler.characters.network import Definition as Definition
+from logitkit.compiler.characters.network import Network as Network
+from logitkit.compiler.characters.subset import SymbolDfa as SymbolDfa
+from logitkit.compiler.collection import uncollected as uncollected
+from logitkit.compiler.language import byte_dfa_of as byte_dfa_of
+from logitkit.compiler.language import pattern_dfa as pattern_dfa
+from logitkit.compiler.network_dfa import network_dfa as network_dfa
+from logitkit.compiler.text_language import TextLanguage as TextLanguage
+from logitkit.compiler.tokens.compile import token_automaton as token_automaton
+from logitkit.compiler.tokens.intersection import intersect as intersect
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton as PushdownAutomaton
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton as pushdown_automaton
+from logitkit.compiler.tokens.token_automaton import STAY as STAY
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton as TokenAutomaton
+from logitkit.compiler.tokens.token_concatenation import until_token as until_token
+
+__all__ = [
+    "DEAD",
+    "FINISHED",
+    "FIRST_STATE",
+    "STAY",
+    "Alphabet",
+    "ByteDfa",
+    "Definition",
+    "NestedDfa",
+    "Network",
+    "Occurrences",
+    "PushdownAutomaton",
+    "SymbolDfa",
+    "TextLanguage",
+    "TokenAutomaton",
+    "after_text",
+    "anything",
+    "byte_dfa_of",
+    "components",
+    "folded_occurrences",
+    "intersect",
+    "intersect_bytes",
+    "is_counted",
+    "minimise",
+    "network_dfa",
+    "pattern_dfa",
+    "pushdown_automaton",
+    "texts_of",
+    "token_automaton",
+    "trimmed",
+    "uncollected",
+    "until_marker",
+    "until_token",
+    "word_list_dfa",
+]

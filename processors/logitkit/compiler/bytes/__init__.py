@@ -1,0 +1,8 @@
+"""Automata over bytes and special tokens.
+
+byte_dfa, nested_dfa, letters                  the automata: without and with a stack; special tokens as letters
+in_utf8, utf8                                  from characters to bytes
+word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
+concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
+behaviours, nesting_needs                      what strings of bytes do to states; which calls can end
+"""

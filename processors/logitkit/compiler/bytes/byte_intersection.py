@@ -1,0 +1,47 @@
+"""The byte automaton of the texts that two automata both accept."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.concatenation import joint_byte_classes, trimmed
+from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
+from logitkit.limits import Limits
+
+
+def intersect_bytes(a: ByteDfa, b: ByteDfa, limits: Limits) -> ByteDfa:
+    """Build the product of two automata, without fallbacks.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    byte_class, (own_a, own_b) = joint_byte_classes([a.byte_class, b.byte_class], b"")
+    letters = tokens_of(a, b)
+    # Letters are columns behind those of the bytes.
+    step_a, step_b = (
+        np.column_stack([part.step[:, own].astype(np.int64), *(letter_of(part, token) for token in letters)])
+        for part, own in ((a, own_a), (b, own_b))
+    )
+    base = len(b.step)
+    known = np.zeros(0, np.int64)
+    fresh = np.array([a.start * base + b.start])
+    while len(fresh):
+        known = np.union1d(known, fresh)
+        limits.check_states(len(known))
+        limits.check_work(len(known) * step_a.shape[1] // 4)
+        in_a, in_b = step_a[fresh // base], step_b[fresh % base]
+        reached = np.unique((in_a * base + in_b)[(in_a != DEAD) & (in_b != DEAD)])
+        fresh = np.setdiff1d(reached, known)
+    x, y = known // base, known % base
+    in_a, in_b = step_a[x], step_b[y]
+    number = FIRST_STATE + np.searchsorted(known, in_a * base + in_b)
+    step = np.zeros((FIRST_STATE + len(known), step_a.shape[1]), np.int32)
+    step[FIRST_STATE:] = np.where((in_a != DEAD) & (in_b != DEAD), number, DEAD)
+    none = np.zeros(FIRST_STATE, bool)
+    accepting = np.concatenate([none, a.accepting[x] & b.accepting[y]])
+    free = np.concatenate([none, free_states(a)[x] & free_states(b)[y]])
+    start = FIRST_STATE + int(np.searchsorted(known, a.start * base + b.start))
+    count = len(own_a)
+    targets = {token: step[:, count + i].astype(np.int64) for i, token in enumerate(letters)}
+    return trimmed(ByteDfa(step[:, :count], byte_class, accepting, start, free=free, letters=targets), limits)

@@ -1,0 +1,58 @@
+"""Special tokens as letters of automata over bytes: what a token without text does in each state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+
+__all__ = ["Letters", "free_states", "letter_of", "tokens_of", "with_letters"]
+
+Letters: TypeAlias = Mapping[int, NDArray[np.int64]]
+
+
+def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
+    """Return in which states ids without text are free."""
+    return np.zeros(len(dfa.step), bool) if dfa.free is None else dfa.free
+
+
+def letter_of(dfa: ByteDfa | NestedDfa, token: int) -> NDArray[np.int64]:
+    """Return [S] where a token without text leads, be it a letter of the automaton or not."""
+    found = dfa.letters.get(token)
+    return np.where(free_states(dfa), np.arange(len(dfa.step)), DEAD) if found is None else found
+
+
+def tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
+    """Return the letters of any part, ascending."""
+    return sorted({token for part in parts for token in part.letters})
+
+
+def with_letters(class_of: Ints, behaviours: Behaviours, letters: Letters) -> tuple[Ints, Behaviours]:
+    """Give each letter a class of its own, after all others.
+
+    Args:
+        class_of: [V] class of each token.
+        behaviours: What each class does.
+        letters: Where each letter leads.
+    """
+    if not letters:
+        return class_of, behaviours
+    class_of = class_of.astype(np.int32)
+    class_of[[*letters]] = len(behaviours) + np.arange(len(letters))
+    return class_of, Behaviours.joined([behaviours, *map(_moving, letters.values())])
+
+
+def without(dfa: ByteDfa, tokens: Iterable[int]) -> Letters:
+    """Return the letters of an automaton and some more that are dead in every state."""
+    return {**dfa.letters, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
+
+
+def _moving(target: NDArray[np.int64]) -> Behaviours:
+    source = np.flatnonzero(target != DEAD)
+    return Behaviours(np.zeros(1, np.int64), np.array([0, len(source)]), source, target[source])

@@ -1,0 +1,91 @@
+"""The automaton over bytes of a language with nesting: deterministic, and a stack of what comes behind each open bracket."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+
+NEVER = 2**30
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NestedDfa:
+    """A visibly pushdown automaton: a bracket that opens a call pushes a frame, the end of what is called pops it.
+
+    What a byte does in a state is a number below `S`, the state behind it; or `S` + the number of a call; or `S` + the number of
+    calls + the number of an end. A call goes on in its `entry`, with its `frame` on the stack. An end pops a frame and goes on in
+    the state that `behind` has for both.
+
+    Args:
+        step: [S, K] int32, what each class of bytes does. State 0 is dead, state 1 is unused, others are live.
+        byte_class: [256] int64, class of each byte.
+        accepting: [S] bool, whether the text may end; the stack is empty there.
+        start: Its start state.
+        entry: [C] int64, where each call goes on.
+        frame: [C] int64, what it pushes.
+        behind: [E, F] int64, the state behind each end with each frame, `DEAD` where they do not meet.
+        need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
+        free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
+        letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    accepting: NDArray[np.bool_]
+    start: int
+    entry: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    behind: NDArray[np.int64]
+    need: NDArray[np.int64]
+    free: NDArray[np.bool_] | None = None
+    letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, dfa: ByteDfa) -> NestedDfa:
+        """Return an automaton without fallbacks as one that nests nothing."""
+        none = np.zeros(0, np.int64)
+        need = np.zeros(len(dfa.step), np.int64)
+        table = np.zeros((0, 0), np.int64)
+        return cls(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, none, none, table, need, dfa.free, dfa.letters)
+
+    @property
+    def states(self) -> int:
+        """Number of states, dead and finished included."""
+        return len(self.step)
+
+    @property
+    def calls(self) -> int:
+        """Number of calls."""
+        return len(self.entry)
+
+    @property
+    def frames(self) -> int:
+        """Number of frames."""
+        return int(self.behind.shape[1])
+
+    @property
+    def frame_need(self) -> NDArray[np.int64]:
+        """[F] the most that is needed behind each frame, whatever ends before it."""
+        found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
+        return found
+
+    def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
+        """Whether the whole text is in the language, and nests no deeper than allowed."""
+        state, stack = self.start, list[int]()
+        for byte in text:
+            does = int(self.step[state, self.byte_class[byte]])
+            if does < self.states:
+                state = does
+            elif does < self.states + self.calls:
+                stack.append(int(self.frame[does - self.states]))
+                state = int(self.entry[does - self.states])
+            else:
+                state = int(self.behind[does - self.states - self.calls, stack.pop()])
+            if state == DEAD or len(stack) > max_depth:
+                return False
+        return bool(self.accepting[state]) and not stack

@@ -1,0 +1,114 @@
+"""Which calls of a nested automaton come to an end, and how deep they must go for that."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.concatenation import reached
+from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
+
+__all__ = ["alive", "behind_is", "needs"]
+
+Ints = NDArray[np.int64]
+
+# So many pairs of an end and a frame are looked at in one step.
+PAIRS_A_STEP = 16
+
+
+def alive(dfa: NestedDfa) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Find out from which states some text leads to the end of their part, or of the whole.
+
+    Returns:
+        That, [S], and for each end whether some text leads to it from where the calls begin that it may end: [E].
+    """
+    moves = _Moves(dfa)
+    # All calls of a part have one entry. The ends of one part are looked at one after another, of all parts at once.
+    entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.behind], np.int64)
+    rank = np.array([np.count_nonzero(entry[:end] == entry[end]) for end in range(len(entry))], np.int64)
+    begins = [moves.caller_of_end[rank[moves.end] == r] for r in range(int(rank.max(initial=0)) + 1)]
+    begins[0] = np.concatenate([begins[0], np.flatnonzero(dfa.accepting)])
+    nowhere = np.zeros(dfa.states, bool)
+    found = [moves.before(nowhere, begin) for begin in begins]
+    while True:
+        met = (entry != DEAD) & np.array([bool(found[r][at]) for r, at in zip(rank, entry, strict=True)], bool)
+        grown = False
+        for r, within in enumerate(found):
+            leads = _leads_on(dfa, within, met)
+            begin = moves.caller[leads[moves.call] & ~within[moves.caller]]
+            if len(begin):
+                found[r] = moves.before(within, begin)
+                grown = True
+        if not grown:
+            return np.logical_or.reduce(found), met
+
+
+def needs(dfa: NestedDfa) -> Ints:
+    """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none.
+
+    What must do with so many frames, must do with them behind each call too, however that ends. So a state is taken to do until
+    it turns out that it leads nowhere: what comes again behind a call may be where it was opened.
+    """
+    moves = _Moves(dfa)
+    every_end = np.ones(len(dfa.behind), bool)
+    nowhere = np.zeros(dfa.states, bool)
+    ends = np.concatenate([np.flatnonzero(dfa.accepting), moves.caller_of_end])
+    need = np.full(dfa.states, NEVER)
+    depth = 0
+    while True:
+        shallower = need < depth
+        found = np.ones(dfa.states, bool)
+        while True:
+            open_to = shallower[dfa.entry] & behind_is(dfa, found)
+            found = moves.before(nowhere, np.concatenate([ends, np.flatnonzero(shallower)]))
+            while True:
+                leads = open_to & _leads_on(dfa, found, every_end)
+                begin = moves.caller[leads[moves.call] & ~found[moves.caller]]
+                if not len(begin):
+                    break
+                found = moves.before(found, begin)
+            if not (open_to & ~behind_is(dfa, found)).any():
+                break
+        fresh = found & (need == NEVER)
+        if not fresh.any():
+            return need
+        need[fresh] = depth
+        depth += 1
+
+
+def behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each call whether something holds for all states that may be behind it."""
+    spend(1 + dfa.behind.size // PAIRS_A_STEP)
+    fine = (dfa.behind == DEAD) | holds[dfa.behind]
+    found: NDArray[np.bool_] = fine.all(axis=0)[dfa.frame]
+    return found
+
+
+def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each call whether something holds for a state behind it and an end that is met."""
+    spend(1 + dfa.behind.size // PAIRS_A_STEP)
+    found: NDArray[np.bool_] = ((dfa.behind != DEAD) & met[:, None] & holds[dfa.behind]).any(axis=0)[dfa.frame]
+    return found
+
+
+class _Moves:
+    """What the states of an automaton do, by kind."""
+
+    def __init__(self, dfa: NestedDfa) -> None:
+        states, calls = dfa.states, dfa.calls
+        row, _ = np.nonzero(dfa.step)
+        does = dfa.step[dfa.step != DEAD].astype(np.int64)
+        inside = does < states
+        # Each move once, ordered as they are followed: backwards.
+        self.target, self.source = np.divmod(np.unique(does[inside] * states + row[inside]), states)
+        calling = (does >= states) & (does < states + calls)
+        self.caller, self.call = row[calling], does[calling] - states
+        ending = does >= states + calls
+        self.caller_of_end, self.end = row[ending], does[ending] - states - calls
+        self.states = states
+
+    def before(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
+        """Return which states moves lead from to some states, or are known already."""
+        return known | reached(begin, self.target, self.source, self.states)

@@ -1,0 +1,139 @@
+"""Where texts occur in a longer text: one automaton over all of them, stepped by bytes.
+
+Source: Aho and Corasick, Efficient string matching (1975), with the fallbacks filled in, so that each byte is one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, NOT_LISTED, ByteDfa, Fallback
+from logitkit.limits import Limits
+from logitkit.vocabulary.trie import Trie
+
+# What a byte of the longest text costs, however few texts there are.
+STEPS_OF_LEVEL = 200
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Occurrences:
+    """The automaton that remembers how much of any text the last bytes spell. State 0 is the start: nothing yet.
+
+    Args:
+        step: [S, K] int32, state after each class of bytes; every state goes on for ever.
+        byte_class: [256] int64, class of each byte; class 0 holds the bytes of no text.
+        longest: [S] index of the longest text that ends at each state, or -1.
+        depth: [S] bytes of a text that each state has seen; where texts may be spelled in several ways, of one spelling.
+        fallback: [S] the longest other state that each one's bytes end with; the start for itself.
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    longest: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    fallback: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes], limits: Limits) -> Occurrences:
+        """Build the automaton of any number of texts, none of them empty; equal texts count as the first.
+
+        Raises:
+            PatternTooLarge: There are more states than allowed, or a text is too long.
+        """
+        limits.check_length(max(map(len, texts), default=0), STEPS_OF_LEVEL)
+        trie = Trie.of(texts)
+        longest = np.full(len(trie), -1, np.int64)
+        # In reverse, so that of equal texts the first is written last.
+        longest[trie.node_of_token[::-1]] = trie.tokens[::-1]
+        return linked(
+            trie.levels, trie.parent[1:].astype(np.int64), trie.byte[1:], np.arange(1, len(trie)), longest, limits
+        )
+
+    def without(self) -> ByteDfa:
+        """Return the automaton of the texts in which none of these occurs; ids without text are free."""
+        kept = self.kept()
+        number = np.full(len(kept), DEAD, np.int32)
+        number[kept] = FIRST_STATE + np.arange(int(kept.sum()))
+        target = self.step[kept]
+        step = np.zeros((FIRST_STATE + len(target), target.shape[1]), np.int32)
+        step[FIRST_STATE:] = number[target]
+        accepting = np.arange(len(step)) >= FIRST_STATE
+        # A text goes on, rather than another one from further back, where the fallback leads elsewhere.
+        below = self.step[self.fallback[kept]]
+        below[0] = 0
+        goes_on = np.full_like(step, NOT_LISTED)
+        goes_on[FIRST_STATE:][target != below] = step[FIRST_STATE:][target != below]
+        goes_on[DEAD] = DEAD
+        state = np.concatenate([np.zeros(FIRST_STATE, np.int64), number[self.fallback[kept]]])
+        return ByteDfa(
+            step, self.byte_class, accepting, FIRST_STATE, Fallback(state, goes_on), np.ones(len(step), bool)
+        )
+
+    def kept(self) -> NDArray[np.bool_]:
+        """Return which states are reached without an occurrence; those, in order, are the live states of `without`.
+
+        A state behind an occurrence would be a dead weight in every class.
+        """
+        kept = np.zeros(len(self.step), bool)
+        kept[0] = True
+        frontier: Ints = np.zeros(1, np.int64)
+        while len(frontier):
+            reached = np.unique(self.step[frontier])
+            frontier = reached[~kept[reached] & (self.longest[reached] < 0)]
+            kept[frontier] = True
+        return kept
+
+
+def linked(
+    levels: Sequence[int],
+    source: Ints,
+    byte: NDArray[np.uint8],
+    target: Ints,
+    longest: NDArray[np.int64],
+    limits: Limits,
+) -> Occurrences:
+    """Add to the tree of some texts what happens where none of them goes on.
+
+    Args:
+        levels: First state of each level, and the number of states. Level 0 is the start, and a state's fallback is always on an
+            earlier level.
+        source: [E] state before each step of a text, ascending.
+        byte: [E] the byte that it reads.
+        target: [E] the state behind it. Several steps may lead to one state.
+        longest: [S] index of the text that is complete in each state by itself, or -1; changed in place.
+        limits: Bound on the number of states.
+
+    Raises:
+        PatternTooLarge: There are more states than allowed.
+    """
+    states = len(longest)
+    limits.check_states(states)
+    used = np.unique(byte)
+    byte_class = np.zeros(256, np.int64)
+    byte_class[used] = np.arange(1, len(used) + 1)
+    symbol = byte_class[byte]
+    first_step = np.searchsorted(source, np.arange(states + 1))
+    entry = np.zeros(states, np.int64)
+    entry[target[::-1]] = np.arange(len(target))[::-1]
+    step = np.zeros((states, len(used) + 1), np.int32)
+    depth = np.zeros(states, np.int64)
+    fallback = np.zeros(states, np.int64)
+    step[0, symbol[: first_step[1]]] = target[: first_step[1]]
+    for first, last in pairwise(levels[1:]):
+        nodes = np.arange(first, last)
+        parent, read = source[entry[nodes]], symbol[entry[nodes]]
+        depth[nodes] = depth[parent] + 1
+        # The fallback of a state: what its parent's fallback does on the same byte. It is on an earlier level, which is ready.
+        fallback[nodes] = np.where(parent == 0, 0, step[fallback[parent], read])
+        step[nodes] = step[fallback[nodes]]
+        own = slice(first_step[first], first_step[last])
+        step[source[own], symbol[own]] = target[own]
+        ends = longest[nodes]
+        longest[nodes] = np.where(ends >= 0, ends, longest[fallback[nodes]])
+    return Occurrences(step, byte_class, longest, depth, fallback)

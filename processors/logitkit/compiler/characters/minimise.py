@@ -1,0 +1,319 @@
+"""Merge the states that accept the same texts, and drop those that accept none.
+
+Strongly connected components are taken in reverse topological order, so all that a component can reach is minimal already.
+A state on no cycle then equals an earlier one exactly if their signatures agree, a dictionary look-up; so does one whose only
+cycle is a loop on itself. Only larger cycles need more: the whole cycle may be a copy of an earlier one, or fold onto itself.
+Typical patterns cost one pass over their transitions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from logitkit.budget import spend
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.limits import Limits
+
+# Stands for the state itself in the signature of a state with a loop.
+SELF = -1
+DEAD = -1
+
+# Comparing cycles may take so many steps, and so many more for each state.
+LEAST_COMPARED = 100_000
+COMPARED_A_STATE = 10
+
+# What it costs, in steps.
+MINIMISING_ANY = 150
+MINIMISING_STATE, MINIMISING_MOVE = 4, 12
+REFINING_MOVE = 4
+COMPARING_STATE, COMPARING_MOVE = 15, 3
+
+Signature = tuple[bool, frozenset[tuple[int, int]]]
+# Whether a state accepts, all symbols that it reads, and its moves that leave its cycle.
+Leaving = tuple[bool, int, frozenset[tuple[int, int]]]
+
+
+def minimise(dfa: SymbolDfa, limits: Limits) -> SymbolDfa | None:
+    """Return the minimal automaton of the same language, or None if it accepts nothing.
+
+    Raises:
+        PatternTooLarge: It takes too many steps.
+    """
+    limits.spend(MINIMISING_ANY + MINIMISING_STATE * len(dfa.moves) + MINIMISING_MOVE * sum(map(len, dfa.moves)))
+    merger = _Merger(dfa, limits)
+    for component in components(dfa.moves):
+        if len(component) == 1:
+            merger.single(component[0])
+        else:
+            merger.cycle(component)
+    if merger.state_of[0] == DEAD:
+        return None
+    return _renumber(merger)
+
+
+class _Merger:
+    """The minimal automaton so far; `state_of` says where each old state went."""
+
+    def __init__(self, dfa: SymbolDfa, limits: Limits) -> None:
+        self.dfa = dfa
+        self.limits = limits
+        self.state_of: list[int] = [DEAD] * len(dfa.moves)
+        self.moves: list[dict[int, int]] = []
+        self.accepting: list[bool] = []
+        self.plain: dict[Signature, int] = {}
+        self.looped: dict[Signature, int] = {}
+        # States on cycles: by the moves that leave their cycle, and by the cycle, of which each of these states has a number.
+        self.on_cycle: dict[Leaving, list[int]] = defaultdict(list)
+        self.compared = 0
+        self.most_compared = LEAST_COMPARED + COMPARED_A_STATE * len(dfa.moves)
+        self.cycle_of: dict[int, int] = {}
+        self.cycles: list[list[int]] = []
+
+    def merged_row(self, state: int, inside: dict[int, int] | None = None) -> dict[int, int]:
+        """Return a state's moves in terms of the new states, or of `inside` for members of the component at hand."""
+        row: dict[int, int] = {}
+        for target, mask in self.dfa.moves[state].items():
+            new = inside[target] if inside and target in inside else self.state_of[target]
+            if new != DEAD:
+                row[new] = row.get(new, 0) | mask
+        return row
+
+    def single(self, state: int) -> None:
+        accepts = self.dfa.accepting[state]
+        loop = self.dfa.moves[state].get(state)
+        row = self.merged_row(state)
+        if loop is None:
+            if not row and not accepts:
+                return
+            key = accepts, frozenset(row.items())
+            found = self.plain.get(key)
+            if found is None:
+                found = self.plain[key] = len(self.moves)
+                self.moves.append(row)
+                self.accepting.append(accepts)
+            self.state_of[state] = found
+        else:
+            if not row and not accepts:
+                return
+            key = (accepts, frozenset([*row.items(), (SELF, loop)]))
+            found = self.looped.get(key)
+            if found is None:
+                # It also equals a state that it moves to, if only that state's own loop takes in more.
+                for target, mask in row.items():
+                    if self.plain.get((accepts, frozenset({**row, target: mask | loop}.items()))) == target:
+                        found = target
+                        break
+            if found is None:
+                new = len(self.moves)
+                found = self.add(accepts, {**row, new: loop})
+                self.closed([found])
+            self.state_of[state] = found
+
+    def add(self, accepts: bool, row: dict[int, int]) -> int:
+        new = len(self.moves)
+        self.moves.append(row)
+        self.accepting.append(accepts)
+        self.plain[accepts, frozenset(row.items())] = new
+        if new in row:
+            # States of larger cycles too: a later loop outside may equal one of them.
+            self.looped[accepts, frozenset((SELF if t == new else t, m) for t, m in row.items())] = new
+        return new
+
+    def cycle(self, component: list[int]) -> None:
+        members = set(component)
+        outside_alive = any(
+            self.dfa.accepting[s] or any(t not in members and self.state_of[t] != DEAD for t in self.dfa.moves[s])
+            for s in component
+        )
+        if not outside_alive:
+            return
+        if self.copy_of_earlier(component, members):
+            return
+        group = refine(self.dfa, component, members, self.state_of, self.limits)
+        count = max(group.values()) + 1
+        if count == 1:
+            # The cycle folds onto one state that loops: it may equal an earlier such state.
+            state = component[0]
+            row = self.merged_row(state, dict.fromkeys(component, SELF_TARGET))
+            loop = row.pop(SELF_TARGET)
+            new = len(self.moves)
+            self.add(self.dfa.accepting[state], {**row, new: loop})
+            self.finish(component, dict.fromkeys(component, new))
+            return
+        base = len(self.moves)
+        renamed = {s: base + g for s, g in group.items()}
+        representative = {g: s for s, g in reversed(list(group.items()))}
+        for g in range(count):
+            self.add(self.dfa.accepting[representative[g]], self.merged_row(representative[g], renamed))
+        self.finish(component, renamed)
+
+    def finish(self, component: list[int], renamed: dict[int, int]) -> None:
+        for state in component:
+            self.state_of[state] = renamed[state]
+        self.closed(sorted(set(renamed.values())))
+
+    def closed(self, cycle: list[int]) -> None:
+        """Note the states of a new cycle."""
+        self.cycle_of.update(dict.fromkeys(cycle, len(self.cycles)))
+        self.cycles.append(cycle)
+        for new in cycle:
+            row = self.moves[new]
+            leaving = frozenset(
+                [(t, m) for t, m in row.items() if t not in self.cycle_of or self.cycle_of[t] != len(self.cycles) - 1]
+            )
+            self.on_cycle[self.accepting[new], _total(row), leaving].append(new)
+
+    def copy_of_earlier(self, component: list[int], members: set[int]) -> bool:
+        """Map the component onto an earlier cycle if one of its states, and then all of them, equal states there."""
+        begin, candidates = component[0], self.candidates(component[0], members)
+        for state in component[1:]:
+            # States from which the cycle is left tell most about which one it is.
+            if not candidates:
+                return False
+            others = self.candidates(state, members)
+            if len(others) < len(candidates):
+                begin, candidates = state, others
+        for candidate in candidates:
+            if self.compared > self.most_compared:
+                # Of thousands of cycles that look alike some may stay apart: the language is the same.
+                return False
+            mapped = self.simulate(begin, candidate, members)
+            if mapped is not None:
+                for state, new in mapped.items():
+                    self.state_of[state] = new
+                return True
+        return False
+
+    def candidates(self, state: int, members: set[int]) -> list[int]:
+        """Return the new states on cycles that a state of a component may equal, as far as its own moves tell."""
+        total = 0
+        leaving: dict[int, int] = {}
+        for target, mask in self.dfa.moves[state].items():
+            new = self.state_of[target]
+            if target in members or new != DEAD:
+                total |= mask
+            if target not in members and new != DEAD:
+                leaving[new] = leaving.get(new, 0) | mask
+        found = self.on_cycle.get((self.dfa.accepting[state], total, frozenset(leaving.items())), [])
+        # It may also be on a cycle that it leads into.
+        entered = {self.cycle_of[target]: None for target in leaving if target in self.cycle_of}
+        return [*found, *[new for number in entered for new in self.cycles[number]]] if entered else found
+
+    def simulate(self, state: int, candidate: int, members: set[int]) -> dict[int, int] | None:
+        """Walk both automata together; return where each member went, or None as soon as they differ."""
+        mapped = {state: candidate}
+        todo = [state]
+        while todo:
+            old = todo.pop()
+            new = mapped[old]
+            self.limits.spend(COMPARING_STATE + COMPARING_MOVE * len(self.dfa.moves[old]))
+            if self.dfa.accepting[old] != self.accepting[new]:
+                return None
+            theirs = self.moves[new]
+            covered = 0
+            for target, mask in self.dfa.moves[old].items():
+                inside = target in members
+                if not inside and self.state_of[target] == DEAD:
+                    continue
+                covered |= mask
+                reached = {t for t, m in theirs.items() if m & mask}
+                wanted = 0
+                for t in reached:
+                    wanted |= theirs[t]
+                if len(reached) != 1 or mask & ~wanted:
+                    return None
+                goal = reached.pop()
+                if not inside:
+                    if self.state_of[target] != goal:
+                        return None
+                elif target not in mapped:
+                    mapped[target] = goal
+                    todo.append(target)
+                    self.compared += 1
+                elif mapped[target] != goal:
+                    return None
+            if covered != _total(theirs):
+                return None
+        return mapped
+
+
+SELF_TARGET = -2
+
+
+def _total(row: dict[int, int]) -> int:
+    total = 0
+    for mask in row.values():
+        total |= mask
+    return total
+
+
+def refine(
+    dfa: SymbolDfa, component: list[int], members: set[int], state_of: list[int], limits: Limits
+) -> dict[int, int]:
+    """Group the states of one component that accept the same texts, given that all outside it is minimal.
+
+    Partition refinement: when a group splits, its largest part keeps the group's number, and only states that move to the other
+    parts are looked at again, so each state is looked at a logarithmic number of times for each of its moves.
+    """
+    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in component}
+    sources: dict[int, list[int]] = defaultdict(list)
+    for s in component:
+        for target, _ in inner[s]:
+            sources[target].append(s)
+    groups: dict[int, set[int]] = {}
+    group: dict[int, int] = {}
+    number: dict[object, int] = {}
+    for s in component:
+        row: dict[int, int] = {}
+        for target, mask in dfa.moves[s].items():
+            if target not in members and state_of[target] != DEAD:
+                row[state_of[target]] = row.get(state_of[target], 0) | mask
+        group[s] = number.setdefault((dfa.accepting[s], frozenset(row.items())), len(number))
+        groups.setdefault(group[s], set()).add(s)
+
+    steps = 0
+    dirty = set(component)
+    while dirty:
+        steps += sum(len(inner[s]) for s in dirty)
+        limits.check_work(REFINING_MOVE * steps)
+        touched: dict[int, list[int]] = defaultdict(list)
+        for s in dirty:
+            touched[group[s]].append(s)
+        moved: list[int] = []
+        for g, looked_at in touched.items():
+            parts: dict[object, set[int]] = defaultdict(set)
+            for s in looked_at:
+                row = {}
+                for target, mask in inner[s]:
+                    row[group[target]] = row.get(group[target], 0) | mask
+                parts[frozenset(row.items())].add(s)
+            # Those not looked at still agree with each other, and with none that was: its moves have changed.
+            rest = groups[g].difference(looked_at)
+            split = [*parts.values(), *([rest] if rest else [])]
+            split.sort(key=len)
+            groups[g] = split.pop()
+            for part in split:
+                new = len(groups)
+                groups[new] = part
+                moved.extend(part)
+                for s in part:
+                    group[s] = new
+        dirty = {s for target in moved for s in sources[target]}
+    spend(REFINING_MOVE * steps)
+    return group
+
+
+def _renumber(merger: _Merger) -> SymbolDfa:
+    """Number the states breadth-first from the start, so that equal languages have equal automata."""
+    order = [merger.state_of[0]]
+    number = {order[0]: 0}
+    for old in order:
+        for target, _ in sorted(merger.moves[old].items(), key=lambda move: move[1] & -move[1]):
+            if target not in number:
+                number[target] = len(order)
+                order.append(target)
+    return SymbolDfa(
+        [{number[t]: m for t, m in merger.moves[s].items()} for s in order],
+        [merger.accepting[s] for s in order],
+    )

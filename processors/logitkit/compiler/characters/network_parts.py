@@ -1,0 +1,212 @@
+"""The parts of a network as deterministic automata over characters, in which calls are told apart by their bracket alone.
+
+Where one bracket may begin calls of several definitions, what is called is all of them at once, each marked at its end: which of
+them the text belongs to is known there, and with it which states of the caller are possible.
+
+Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is always possible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from logitkit.budget import took
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.endless_calls import endless_calls
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.network import Network
+from logitkit.compiler.characters.positions import CALLS, positions_of
+from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
+from logitkit.errors import PatternTooLarge
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
+
+# Symbols that stand at the end of what is called: this one plus a mark. Calls come before it.
+MARKS = CALLS + 2**20
+
+# What a set of states costs, in steps: by itself, and for each state in it.
+SET_STEPS, MEMBER_STEPS = 40, 2
+
+# A bracket may lead a caller to so many different places; the states for all their combinations are made.
+MOST_MARKS = 4
+
+# Definitions that are called at once, each with the mark at its end.
+Called: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """What an opening bracket does in a state: what is called, and for each set of marks (as bits) the state behind it."""
+
+    called: Called
+    behind: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Part:
+    """One part.
+
+    Args:
+        dfa: Its moves by characters; None: no text belongs to it.
+        alphabet: The alphabet of these moves.
+        brackets: For each state, what opening brackets do.
+        ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
+    """
+
+    dfa: SymbolDfa | None
+    alphabet: Alphabet
+    brackets: list[dict[str, Bracket]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+
+def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
+    """Return the main part, as `()`, and all that it and they call.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    endless = endless_calls(network)
+    parts: dict[Called, Part] = {}
+    todo: list[Called] = [()]
+    states = 0
+    while todo:
+        called = todo.pop()
+        if called in parts:
+            continue
+        part = parts[called] = _part(_tree(called, network), network, endless, limits)
+        states += len(part.ends)
+        limits.check_states(states)
+        todo.extend(bracket.called for row in part.brackets for bracket in row.values())
+    return parts
+
+
+def has_calls(tree: Node) -> bool:
+    """Whether a tree calls anything; what stands in it many times is looked at once."""
+    return _has_calls(tree, set())
+
+
+def _has_calls(tree: Node, seen: set[int]) -> bool:
+    if id(tree) in seen:
+        return False
+    seen.add(id(tree))
+    match tree:
+        case Call():
+            return True
+        case Concat(inside) | Alternate(inside):
+            return any(_has_calls(node, seen) for node in inside if type(node) is not Characters)
+        case Repeat(node):
+            return _has_calls(node, seen)
+        case _:
+            return hasattr(tree, "moves") and any(
+                _has_calls(label, seen) for row in tree.moves for label, _ in row if not isinstance(label, CharSet)
+            )
+
+
+def _tree(called: Called, network: Network) -> Node:
+    if not called:
+        return network.main
+    marked = [Concat((network.definitions[d].body, Characters(CharSet.single(MARKS + mark)))) for d, mark in called]
+    return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
+
+
+def _part(tree: Node, network: Network, endless: frozenset[int], limits: Limits) -> Part:
+    positions = positions_of(tree, limits)
+    special: dict[CharSet, int] = {}
+    for charset in positions.charsets:
+        if charset.ranges and charset.ranges[0][0] >= CALLS:
+            special.setdefault(charset, len(special))
+    alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
+    mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
+    mask_of |= {c: 0 for c in special if c.ranges[0][0] - CALLS in endless}
+    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits), limits)
+    if dfa is None:
+        return Part(None, alphabet)
+    return _Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits).part()
+
+
+class _Resolver:
+    """Follows sets of states: single ones, but behind brackets of which several calls are possible."""
+
+    def __init__(
+        self, dfa: SymbolDfa, alphabet: Alphabet, special: list[int], network: Network, limits: Limits
+    ) -> None:
+        self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
+        self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
+        self.work = 0
+        self.sets = [frozenset([0])]
+
+    def state(self, members: frozenset[int]) -> int:
+        found = self.number.setdefault(members, len(self.sets))
+        if found == len(self.sets):
+            self.limits.check_states(found)
+            self.charge(SET_STEPS + MEMBER_STEPS * len(members))
+            self.sets.append(members)
+        return found
+
+    def charge(self, steps: int) -> None:
+        self.work += steps
+        self.limits.check_work(self.work)
+
+    def part(self) -> Part:
+        moves: list[dict[int, int]] = []
+        brackets: list[dict[str, Bracket]] = []
+        ends: list[int] = []
+        try:
+            for members in self.sets:
+                text, calls, marks = self.row(members)
+                moves.append(self.merged(text))
+                brackets.append(self.brackets(calls))
+                ends.append(marks)
+        finally:
+            took(self.work)
+        accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
+        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, ends)
+
+    def row(self, members: frozenset[int]) -> tuple[list[tuple[int, int]], dict[int, set[int]], int]:
+        """Return the moves by characters of some states, those by calls, and the marks of what ends there."""
+        size = self.alphabet.size
+        text: list[tuple[int, int]] = []
+        calls: dict[int, set[int]] = {}
+        marks = 0
+        for member in sorted(members):
+            for target, mask in self.dfa.moves[member].items():
+                above = mask >> size
+                if mask & ((1 << size) - 1):
+                    text.append((target, mask & ((1 << size) - 1)))
+                while above:
+                    symbol = self.special[(above & -above).bit_length() - 1]
+                    above &= above - 1
+                    if symbol >= MARKS:
+                        marks |= 1 << (symbol - MARKS)
+                    else:
+                        calls.setdefault(symbol - CALLS, set()).add(target)
+        return text, calls, marks
+
+    def merged(self, text: list[tuple[int, int]]) -> dict[int, int]:
+        row: dict[int, int] = {}
+        masks = tuple(mask for _, mask in text)
+        self.charge(len(masks) * (1 + shared_symbols(masks).bit_count() // 2))
+        for block, which in split(masks):
+            target = self.state(frozenset(text[i][0] for i in which))
+            row[target] = row.get(target, 0) | block
+        return row
+
+    def brackets(self, calls: dict[int, set[int]]) -> dict[str, Bracket]:
+        found: dict[str, Bracket] = {}
+        for opening in sorted({self.network.definitions[d].opening for d in calls}):
+            possible = sorted(d for d in calls if self.network.definitions[d].opening == opening)
+            places = list(dict.fromkeys(frozenset(calls[d]) for d in possible))
+            if len(places) > MOST_MARKS:
+                raise PatternTooLarge(
+                    f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
+                    f"{MOST_MARKS} can be told apart only when they end"
+                )
+            called = tuple((d, places.index(frozenset(calls[d]))) for d in possible)
+            behind = [
+                (marks, self.state(frozenset().union(*(p for i, p in enumerate(places) if marks >> i & 1))))
+                for marks in range(1, 1 << len(places))
+            ]
+            found[opening] = Bracket(called, tuple(behind))
+        return found

@@ -1,0 +1,256 @@
+"""The position automaton of a syntax tree: one state for each occurrence of a character, no empty moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from operator import lt
+from typing import NamedTuple
+
+from logitkit.budget import took
+from logitkit.compiler.characters.factoring import factor
+from logitkit.limits import Limits
+from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
+
+# A call reads a symbol of its own, behind all code points: this one plus the number of what is called.
+CALLS = MAX_CODE_POINT + 1
+
+# What it costs to put two parts together, beside what is joined.
+JOIN_STEPS = 10
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Positions:
+    """A nondeterministic automaton whose state is the character read last.
+
+    Args:
+        charsets: What each position reads.
+        follow: Positions that may come after each position, sorted.
+        first: Positions that may come first, sorted.
+        final: Whether the text may end after each position.
+        nullable: Whether the empty text matches.
+    """
+
+    charsets: list[CharSet]
+    follow: list[tuple[int, ...]]
+    first: tuple[int, ...]
+    final: list[bool]
+    nullable: bool
+
+
+class Part(NamedTuple):
+    """What the rest of the pattern needs to know of one part."""
+
+    nullable: bool
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+
+EMPTY = Part(True, (), ())
+
+
+def positions_of(tree: Node, limits: Limits) -> Positions:
+    """Build the position automaton of a tree without anchors, lookarounds and atomic groups.
+
+    Raises:
+        PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
+    """
+    limits.check_states(count_positions(tree))
+    builder = _Builder(limits)
+    try:
+        whole = builder.part(tree)
+    finally:
+        took(builder.work)
+    final = [False] * len(builder.charsets)
+    for position in whole.last:
+        final[position] = True
+    follow = [_union(chunks) for chunks in builder.follow]
+    limits.spend(2 * sum(map(len, follow)))
+    return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, whole.nullable)
+
+
+def count_positions(tree: Node) -> int:
+    """Count the characters of a tree with all counted repetitions written out; what stands in it many times is counted once."""
+    return _count(tree, {})
+
+
+def _count(tree: Node, known: dict[int, int]) -> int:
+    found = known.get(id(tree))
+    if found is None:
+        found = known[id(tree)] = _count_of(tree, known)
+    return found
+
+
+def _count_of(tree: Node, known: dict[int, int]) -> int:
+    match tree:
+        case Characters() | Call():
+            return 1
+        case Concat(parts) | Alternate(parts):
+            return sum([1 if type(part) is Characters else _count(part, known) for part in parts])
+        case Repeat(node, minimum, maximum):
+            return _count(node, known) * _copies(minimum, maximum)
+        case Graph(moves):
+            return sum([_count(node, known) for row in moves for node, _ in row])
+        case Machine(moves):
+            return sum(map(len, moves))
+        case _:
+            return 0
+
+
+def _copies(minimum: int, maximum: int | None) -> int:
+    return max(minimum, 1) if maximum is None else maximum
+
+
+def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
+    if len(chunks) == 1:
+        (chunk,) = chunks
+        if len(chunk) == 1:
+            return chunk
+        # Most are in order: a new tuple for each would set off the garbage collection.
+        return chunk if all(map(lt, chunk, islice(chunk, 1, None))) else tuple(sorted(chunk))
+    return tuple(sorted({p for chunk in chunks for p in chunk}))
+
+
+class _Builder:
+    """Numbers the positions and collects what follows each, as chunks that are shared and joined once at the end."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.work = 0
+        self.charsets: list[CharSet] = []
+        self.follow: list[list[tuple[int, ...]]] = []
+
+    def part(self, tree: Node) -> Part:
+        match tree:
+            case Empty():
+                return EMPTY
+            case Characters(charset):
+                position = len(self.charsets)
+                self.charsets.append(charset)
+                self.follow.append([])
+                return Part(False, (position,), (position,))
+            case Call(definition):
+                return self.part(Characters(CharSet.single(CALLS + definition)))
+            case Concat(parts):
+                return self.concat(parts)
+            case Alternate(options):
+                return self.alternate(factor(options))
+            case Repeat(node, minimum, maximum):
+                return self.repeat(node, minimum, maximum)
+            case Graph(moves, accepting):
+                return self.graph(moves, accepting)
+            case Machine(moves, accepting):
+                return self.machine(moves, accepting)
+            case _:
+                raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
+
+    def join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        # Each chunk is joined to what follows a position once, later.
+        self.work += JOIN_STEPS + len(last) * (len(first) + 1)
+        self.limits.check_work(self.work)
+        for position in last:
+            self.follow[position].append(first)
+
+    def concat(self, parts: tuple[Node, ...]) -> Part:
+        whole = EMPTY
+        for tree in parts:
+            part = self.part(tree)
+            self.join(whole.last, part.first)
+            whole = Part(
+                whole.nullable and part.nullable,
+                whole.first + part.first if whole.nullable else whole.first,
+                whole.last + part.last if part.nullable else part.last,
+            )
+        return whole
+
+    def alternate(self, options: list[Node]) -> Part:
+        parts = [self.part(tree) for tree in options]
+        return Part(
+            any(p.nullable for p in parts),
+            tuple(q for p in parts for q in p.first),
+            tuple(q for p in parts for q in p.last),
+        )
+
+    def repeat(self, node: Node, minimum: int, maximum: int | None) -> Part:
+        """Write the copies out, each optional one only behind the one before it: x{1,3} is x(x(x)?)?.
+
+        A body that may be empty needs no minimum, and counts as not empty in its copies: the language is the same and no
+        position follows more than one other copy.
+        """
+        copies = _copies(minimum, maximum)
+        if copies == 0:
+            return EMPTY
+        if isinstance(node, Characters):
+            return self.run(node.charset, minimum, maximum, copies)
+        body = self.part(node)
+        if body.nullable:
+            minimum = 0
+            copies = 1 if maximum is None else copies
+        first, last = body.first, list(body.last if minimum <= 1 else ())
+        for copy in range(2, copies + 1):
+            following = self.part(node)
+            self.join(body.last, following.first)
+            body = following
+            if copy >= minimum:
+                last.extend(body.last)
+        if maximum is None:
+            self.join(body.last, body.first)
+        return Part(minimum == 0, first, tuple(last))
+
+    def run(self, charset: CharSet, minimum: int, maximum: int | None, copies: int) -> Part:
+        """Write out the copies of a single character, as most counted patterns have, all at once."""
+        begin = len(self.charsets)
+        each = [(position,) for position in range(begin, begin + copies)]
+        self.charsets.extend([charset] * copies)
+        self.follow.extend([[following] for following in each[1:]])
+        self.follow.append([])
+        self.work += 2 * copies
+        self.limits.check_work(self.work)
+        if maximum is None:
+            self.join(each[-1], each[-1])
+        return Part(minimum == 0, each[0], tuple(range(begin + max(minimum, 1) - 1, begin + copies)))
+
+    def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
+        parts = [[(self.part(node), target) for node, target in row] for row in moves]
+        behind = []
+        for state in range(len(parts)):
+            behind.append(_reached(parts, state))
+            self.work += 6 * len(behind[-1])
+            self.limits.check_work(self.work)
+        first = [
+            tuple(dict.fromkeys(p for s in states for part, _ in parts[s] for p in part.first)) for states in behind
+        ]
+        ends = [any(accepting[s] for s in states) for states in behind]
+        last: list[int] = []
+        for part, target in (edge for row in parts for edge in row):
+            self.join(part.last, first[target])
+            if ends[target]:
+                last.extend(part.last)
+        return Part(ends[0], first[0], tuple(last))
+
+    def machine(self, moves: tuple[tuple[tuple[CharSet, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
+        """Make each move a position; those into one state share what follows them."""
+        edges = [edge for row in moves for edge in row]
+        begin = len(self.charsets)
+        bounds = [begin]
+        for row in moves:
+            bounds.append(bounds[-1] + len(row))
+        behind = [tuple(range(a, b)) for a, b in pairwise(bounds)]
+        self.charsets.extend([charset for charset, _ in edges])
+        self.follow.extend([[behind[target]] if behind[target] else [] for _, target in edges])
+        self.work += len(edges)
+        self.limits.check_work(self.work)
+        last = tuple([begin + i for i, (_, target) in enumerate(edges) if accepting[target]])
+        return Part(accepting[0], behind[0], last)
+
+
+def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
+    """Return the states of a graph that are reached from one without reading anything."""
+    reached = {state: None}
+    todo = [state]
+    while todo:
+        fresh = [target for part, target in parts[todo.pop()] if part.nullable and target not in reached]
+        reached.update(dict.fromkeys(fresh))
+        todo.extend(fresh)
+    return list(reached)

@@ -1,0 +1,247 @@
+"""Regular languages over characters as values, with the operations of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
+from logitkit.compiler.characters.subset import SymbolDfa, split
+from logitkit.compiler.language import symbol_dfa_of
+from logitkit.limits import Limits
+from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Machine, Node
+
+
+@dataclass(frozen=True, eq=False)
+class TextLanguage:
+    """A set of texts. No text holds a surrogate.
+
+    Args:
+        dfa: The minimal automaton, or None for the empty set.
+        alphabet: Its alphabet.
+        limits: Bounds on what is made from it.
+
+    Example:
+        >>> from logitkit.limits import DEFAULT_LIMITS
+        >>> words = TextLanguage.of_pattern("[ab]{1,2}", DEFAULT_LIMITS)
+        >>> (words - TextLanguage.of_pattern("a.*", DEFAULT_LIMITS)).texts(10)
+        ['b', 'ba', 'bb']
+    """
+
+    dfa: SymbolDfa | None
+    alphabet: Alphabet
+    limits: Limits
+    _charsets: dict[int, CharSet] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of_tree(cls, tree: Node, limits: Limits, pattern: str = "") -> TextLanguage:
+        """Compile a syntax tree; `pattern` is its text, for errors.
+
+        Raises:
+            PatternSyntaxError: An atomic group has no regular form that is known here.
+            PatternTooLarge: A limit is exceeded.
+        """
+        return cls(*symbol_dfa_of(tree, limits, pattern), limits).compacted()
+
+    @classmethod
+    def of_pattern(cls, pattern: str, limits: Limits) -> TextLanguage:
+        """Compile a pattern, which must match whole texts."""
+        return cls.of_tree(parse(pattern), limits, pattern)
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str], limits: Limits) -> TextLanguage:
+        """Return the set of some texts; those that hold a surrogate are left out."""
+        trie: list[dict[int, int]] = [{}]
+        accepting = [False]
+        for text in texts:
+            if any(SURROGATES[0] <= ord(c) <= SURROGATES[1] for c in text):
+                continue
+            state = 0
+            limits.spend(5 * len(text))
+            for character in text:
+                found = trie[state].setdefault(ord(character), len(trie))
+                if found == len(trie):
+                    limits.check_states(found)
+                    trie.append({})
+                    accepting.append(False)
+                state = found
+            accepting[state] = True
+        used = sorted({c for row in trie for c in row})
+        alphabet = Alphabet.of(map(CharSet.single, used))
+        mask = {c: alphabet.members[CharSet.single(c)] for c in used}
+        dfa = SymbolDfa([{t: mask[c] for c, t in row.items()} for row in trie], accepting)
+        return cls(minimise(dfa, limits), alphabet, limits).compacted()
+
+    @classmethod
+    def of_length(cls, minimum: int, maximum: int | None, limits: Limits) -> TextLanguage:
+        """Return the set of all texts of some lengths, in characters; None means without bound."""
+        if maximum is not None and maximum < minimum:
+            return cls(None, Alphabet.of([]), limits)
+        last = minimum if maximum is None else maximum
+        limits.check_states(last + 1)
+        limits.spend(8 * last)
+        moves: list[dict[int, int]] = [{state + 1: _ANY} for state in range(last)]
+        moves.append({last: _ANY} if maximum is None else {})
+        return cls(SymbolDfa(moves, [state >= minimum for state in range(last + 1)]), Alphabet.of([ANY]), limits)
+
+    @classmethod
+    def everything(cls, limits: Limits) -> TextLanguage:
+        """Return the set of all texts."""
+        return _everything(limits)
+
+    def __and__(self, other: TextLanguage) -> TextLanguage:
+        if self.dfa is None or other.is_everything:
+            return self
+        if other.dfa is None or self.is_everything:
+            return other
+        return self._with(other, bool.__and__)
+
+    def __or__(self, other: TextLanguage) -> TextLanguage:
+        if other.dfa is None or self.is_everything:
+            return self
+        if self.dfa is None or other.is_everything:
+            return other
+        return self._with(other, bool.__or__)
+
+    def __sub__(self, other: TextLanguage) -> TextLanguage:
+        if self.dfa is None or other.dfa is None:
+            return self
+        return self._with(other, bool.__gt__)
+
+    def __invert__(self) -> TextLanguage:
+        return TextLanguage.everything(self.limits) - self
+
+    def _with(self, other: TextLanguage, accepts: Callable[[bool, bool], bool]) -> TextLanguage:
+        assert self.dfa is not None
+        assert other.dfa is not None
+        self.limits.check_work(0)
+        if self.alphabet is other.alphabet:
+            made = minimise(product(self.dfa, other.dfa, accepts, self.limits), self.limits)
+            return TextLanguage(made, self.alphabet, self.limits)
+        alphabet, own, others = joint_alphabet(self.alphabet, other.alphabet)
+        a, b = in_symbols(self.dfa, own), in_symbols(other.dfa, others)
+        made = minimise(product(a, b, accepts, self.limits), self.limits)
+        return TextLanguage(made, alphabet, self.limits).compacted()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no text is in the set."""
+        return self.dfa is None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every text is in the set."""
+        if self.dfa is None or len(self.dfa.moves) > 1 or not self.dfa.accepting[0]:
+            return False
+        return sum(map(len, map(self.charset, self.dfa.moves[0].values()))) == len(ENCODABLE)
+
+    def contains(self, text: str) -> bool:
+        """Whether a text is in the set."""
+        if self.dfa is None:
+            return False
+        state = 0
+        points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
+        for symbol in self.alphabet.symbol_at(points).tolist():
+            for target, mask in self.dfa.moves[state].items():
+                if mask >> symbol & 1:
+                    state = target
+                    break
+            else:
+                return False
+        return self.dfa.accepting[state]
+
+    @property
+    def longest(self) -> int | None:
+        """The length of the longest text, None if there is no bound, 0 for the empty set."""
+        if self.dfa is None:
+            return 0
+        length: dict[int, int] = {}
+        # What is reached comes first. All states of a minimal automaton are alive, so that a cycle has no bound.
+        for component in components(self.dfa.moves):
+            state = component[0]
+            if len(component) > 1 or state in self.dfa.moves[state]:
+                return None
+            length[state] = max((length[t] + 1 for t in self.dfa.moves[state]), default=0)
+        return length[0]
+
+    def texts(self, most: int) -> list[str] | None:
+        """Return the texts of the set, sorted, or None if there are more than so many."""
+        if self.dfa is None:
+            return []
+        if self.longest is None:
+            return None
+        found = []
+        stack = [(0, "")]
+        while stack:
+            state, text = stack.pop()
+            if self.dfa.accepting[state]:
+                found.append(text)
+                if len(found) > most:
+                    return None
+            for target, mask in self.dfa.moves[state].items():
+                # Every way on leads to at least one text.
+                if len(self.charset(mask)) > most:
+                    return None
+                stack.extend((target, text + chr(c)) for c in self.charset(mask))
+            if len(stack) > most:
+                return None
+        return sorted(found)
+
+    def charset(self, mask: int) -> CharSet:
+        """Return the characters of some symbols, given as a bit mask."""
+        found = self._charsets.get(mask)
+        if found is None:
+            bits = np.frombuffer(mask.to_bytes(self.alphabet.size // 8 + 1, "little"), np.uint8)
+            inside = np.unpackbits(bits, bitorder="little").astype(bool)[self.alphabet.symbols]
+            edges = np.diff(inside.astype(np.int8), prepend=np.int8(0), append=np.int8(0))
+            bounds = np.append(self.alphabet.bounds, MAX_CODE_POINT + 1)
+            first, behind = bounds[edges == 1].tolist(), bounds[edges == -1].tolist()
+            found = CharSet(tuple((a, b - 1) for a, b in zip(first, behind, strict=True)))
+            self._charsets[mask] = found
+        return found
+
+    def machine(self) -> Machine:
+        """Return the leaf of a syntax tree that stands for the set.
+
+        Raises:
+            ValueError: The set is empty.
+        """
+        if self.dfa is None:
+            raise ValueError("the empty set has no machine")
+        moves = tuple(tuple([(self.charset(mask), t) for t, mask in row.items()]) for row in self.dfa.moves)
+        return Machine(moves, tuple(self.dfa.accepting))
+
+    def compacted(self) -> TextLanguage:
+        """Return the same language over an alphabet in which every two symbols are told apart by some state."""
+        if self.dfa is None:
+            return TextLanguage(None, Alphabet.of([]), self.limits)
+        masks = tuple(dict.fromkeys(mask for row in self.dfa.moves for mask in row.values()))
+        blocks = split(masks)
+        if len(blocks) == self.alphabet.size - 1:
+            return self
+        number = np.zeros(self.alphabet.size, np.int64)
+        parts = [0] * self.alphabet.size
+        for new, (block, _) in enumerate(blocks, 1):
+            for symbol in range(block.bit_length()):
+                if block >> symbol & 1:
+                    number[symbol] = new
+                    parts[symbol] = 1 << new
+        return TextLanguage(in_symbols(self.dfa, parts), self.alphabet.merged(number), self.limits)
+
+
+ENCODABLE = ANY - CharSet((SURROGATES,))
+# The one symbol of the alphabet whose only set is `ANY`.
+_ANY = 0b10
+
+
+@lru_cache(maxsize=8)
+def _everything(limits: Limits) -> TextLanguage:
+    return TextLanguage.of_length(0, None, limits)

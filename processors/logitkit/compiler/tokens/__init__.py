@@ -1,0 +1,10 @@
+"""Automata over the tokens of a vocabulary: what leaves the compiler.
+
+compile, pushdown_compile                  from an automaton over bytes to one over tokens
+token_automaton, pushdown_automaton        the results: a table by state and token class, and a stack where languages nest
+token_classes, behaviour_store             group the tokens that act alike on every state
+suffix_behaviours, outcomes, outcome_table what a token does to a stack
+dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
+intersection, token_concatenation, joint_classes    of two token automata
+place, packed_stacks, remembered           the keys of masks with a stack; stacks on the host; a bounded cache
+"""

@@ -1,0 +1,159 @@
+"""All behaviours that have been met, each once: a number stands for a behaviour through all levels of a trie."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, contents, of_bytes, then_byte
+from logitkit.compiler.bytes.byte_dfa import DEAD, NOT_LISTED
+from logitkit.limits import Limits
+
+# Behaviours of more exceptions, or so few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
+LONG = 128
+FEW = 10
+
+# So many exceptions take as long, and as much memory, as one other step.
+EXCEPTIONS_A_STEP = 4
+
+
+class Growing:
+    """An array that is appended to, and doubles its room when it is full."""
+
+    def __init__(self, first: NDArray[Any]) -> None:
+        self.size = len(first)
+        self.room = np.empty(max(1024, 2 * self.size), first.dtype)
+        self.room[: self.size] = first
+
+    def append(self, more: NDArray[Any]) -> None:
+        """Put some values behind the others."""
+        size = self.size + len(more)
+        if size > len(self.room):
+            room = np.empty(2 * size, self.room.dtype)
+            room[: self.size] = self.room[: self.size]
+            self.room = room
+        self.room[self.size : size] = more
+        self.size = size
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """What has been appended so far; a view."""
+        return self.room[: self.size]
+
+
+class BehaviourStore:
+    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+
+    Args:
+        moves: The automaton.
+        limits: Bound on the work.
+        work: What was done before, in steps.
+    """
+
+    def __init__(self, moves: Moves, limits: Limits, work: int) -> None:
+        self.moves = moves
+        self.limits = limits
+        self.work = work
+        nothing = np.zeros(0, moves.step.dtype)
+        self._default = Growing(np.zeros(1, nothing.dtype))
+        self._start = Growing(np.zeros(2, np.int64))
+        self._source = Growing(nothing)
+        self._target = Growing(nothing)
+        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
+
+    def __len__(self) -> int:
+        return self._default.size
+
+    @property
+    def width(self) -> int:
+        """Number of byte classes."""
+        return len(self.moves.step)
+
+    @property
+    def table(self) -> Behaviours:
+        """All behaviours so far; views that later additions may leave behind."""
+        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        return self._add(of_bytes(self.moves))
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        table = self.table
+        if len(which) <= FEW:
+            return np.array(self._one_by_one(which, symbol))
+        long = table.start[which + 1] - table.start[which] > LONG
+        if not long.any():
+            return self._add(then_byte(self.moves, table, which, symbol))
+        short = ~long
+        numbers = np.empty(len(which), np.int64)
+        numbers[short] = self._add(then_byte(self.moves, table, which[short], symbol[short]))
+        numbers[long] = self._one_by_one(which[long], symbol[long])
+        return numbers
+
+    def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
+        table, goes_on = self.table, self.moves.goes_on
+        rows = list(self.moves.step if goes_on is None else goes_on)
+        defaults = self.moves.step[symbol, table.default[which]]
+        numbers: list[int] = []
+        fresh: list[Behaviours] = []
+        for c, a, b, default in zip(
+            symbol.tolist(),
+            table.start[which].tolist(),
+            table.start[which + 1].tolist(),
+            defaults.tolist(),
+            strict=True,
+        ):
+            target = rows[c].take(table.target[a:b])
+            keep = target != default
+            if goes_on is not None:
+                keep &= target != NOT_LISTED
+            source, kept = table.source[a:b], np.count_nonzero(keep)
+            if not kept:
+                source, target = source[:0], target[:0]
+            elif kept < len(keep):
+                source, target = source[keep], target[keep]
+            self.charge(1, len(target))
+            known = len(self._number)
+            number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)
+            if number == known:
+                fresh.append(Behaviours(np.array([default]), np.array([0, len(target)]), source, target))
+            numbers.append(number)
+        if fresh:
+            self._append(Behaviours.joined(fresh))
+        return numbers
+
+    def _add(self, met: Behaviours) -> Ints:
+        """Return the numbers of some behaviours; those not met before get new ones."""
+        self.charge(len(met), len(met.source))
+        numbers = np.zeros(len(met), np.int64)
+        # Most that a byte does is to end in death.
+        busy = np.flatnonzero((met.default != DEAD) | (met.start[1:] > met.start[:-1]))
+        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+        fresh: list[int] = []
+        found: list[int] = []
+        for i, content in enumerate(contents(met)):
+            known = len(self._number)
+            number = self._number.setdefault(content, known)
+            if number == known:
+                fresh.append(i)
+            found.append(number)
+        numbers[busy] = found
+        if fresh:
+            self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
+        return numbers
+
+    def charge(self, behaviours: int, exceptions: int) -> None:
+        """Count what is done."""
+        self.work += behaviours + exceptions // EXCEPTIONS_A_STEP
+        self.limits.check_work(self.work)
+
+    def _append(self, fresh: Behaviours) -> None:
+        begin = self._source.size
+        self._default.append(fresh.default)
+        self._start.append(fresh.start[1:] + begin)
+        self._source.append(fresh.source)
+        self._target.append(fresh.target)

@@ -1,0 +1,73 @@
+"""How many tokens are needed to the end of a text, at least.
+
+Of a state it is the number to the closing bracket of its part, or to the end of the text; of a frame that from what is behind it.
+For a stack they add up. Only ways are counted that go no deeper than must be, so that there is room for them whatever is on the
+stack; and none on which one token closes a bracket and says something behind it. So it is a bound that can be kept: from every
+state some token leads to where one token less is needed.
+
+Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.limits import Limits
+
+__all__ = ["UNREACHABLE", "closing_costs"]
+
+# In place of a cost: there is no way.
+UNREACHABLE = 2**28
+
+
+def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTable, limits: Limits) -> NDArray[np.int32]:
+    """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
+
+    Args:
+        dfa: The automaton over bytes.
+        source: A state in which some token is legal, for each thing that a token may do there.
+        target: What it does: a state or an outcome.
+        table: What the outcomes are.
+        limits: Bound on the work.
+
+    Raises:
+        PatternTooLarge: It takes too many steps.
+    """
+    states = dfa.states + dfa.frames
+    count = states + len(table.state)
+    source, target = np.divmod(np.unique(source * np.int64(count) + target), count)
+    inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
+    height = np.concatenate([np.zeros(states, np.int64), table.height])
+    pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
+    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)])
+    kept = inside & (height[target] <= need[source]) & ~pops[target]
+    source, target = source[kept], target[kept]
+    cost = np.full(count, UNREACHABLE)
+    cost[np.flatnonzero(dfa.accepting)] = 0
+    cost[DEAD] = 0
+    # A state that is not reached costs too much to be counted twice.
+    pushed = np.flatnonzero(table.rest == 0)
+    cost[states + np.flatnonzero(table.closes)] = 0
+    behind, frame = dfa.behind.T, dfa.states + np.arange(dfa.frames)
+    first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
+    steps = 0
+    while True:
+        steps += 1 + len(source) // 64
+        limits.check_work(steps)
+        if dfa.frames:
+            cost[frame] = cost[behind].max(axis=1)
+        pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
+        cost[states + pushed] = np.minimum(pushes, UNREACHABLE)
+        if not len(source):
+            break
+        least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
+        better = np.minimum(least, cost[source[first]])
+        if (better == cost[source[first]]).all():
+            break
+        cost[source[first]] = better
+    return cost[:states].astype(np.int32)

@@ -1,0 +1,67 @@
+"""From a byte automaton to one over the tokens of a vocabulary."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.letters import with_letters
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_ends
+from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
+from logitkit.compiler.tokens.token_classes import token_classes
+from logitkit.errors import ConfigurationError
+from logitkit.limits import Limits
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+
+def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: str) -> TokenAutomaton:
+    """Compile a byte automaton for a vocabulary.
+
+    Args:
+        dfa: The language.
+        vocabulary: The tokens.
+        limits: Bounds on the work.
+        name: What the language is called in an error.
+
+    Raises:
+        ConfigurationError: The language is empty, or the tokens spell none of its texts.
+        PatternTooLarge: A limit is exceeded.
+    """
+    if not np.any(dfa.accepting):
+        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
+    classes = token_classes(dfa, vocabulary.trie, limits)
+    class_of, behaviours = classes.class_of, classes.behaviours
+    if dfa.free is not None:
+        # One more class: all ids without text (EOS ids get theirs later).
+        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
+    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
+    fallback = None if dfa.fallback is None else dfa.fallback.state
+    if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
+        behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)
+        if not alive[dfa.start]:
+            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+    return TokenAutomaton.of(
+        class_of,
+        behaviours,
+        dfa.accepting,
+        dfa.start,
+        vocabulary.eos_ids,
+        vocabulary.pad_id,
+        fallback,
+        dfa.letters.keys(),
+    )
+
+
+def staying(free: NDArray[np.bool_]) -> Behaviours:
+    """Return the one behaviour that stays in the free states and is dead in all others."""
+    strict = FIRST_STATE + np.flatnonzero(~free[FIRST_STATE:])
+    where = FIRST_STATE + np.flatnonzero(free[FIRST_STATE:])
+    # What is fewer is listed. Where all states are free nothing is, so that it holds behind fallbacks too.
+    if len(strict) <= len(where):
+        default, source, target = STAY, strict, np.full(len(strict), DEAD)
+    else:
+        default, source, target = DEAD, where, where
+    return Behaviours(np.array([default]), np.array([0, len(source)]), source, target)

@@ -1,0 +1,127 @@
+"""The outcomes that the tokens of a vocabulary have, numbered for the runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.outcomes import Outcome, Outcomes
+
+__all__ = ["OutcomeTable"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OutcomeTable:
+    """What classes of tokens do, and then what rests do in frames, as classes behind those of tokens.
+
+    Args:
+        behaviours: What each class does; a target is a state, or the number of states plus that of an outcome.
+        state: [N] int32, the state in which each outcome ends.
+        pushed: [N, P] int32, the frames that it pushes, then 0.
+        rest: [N] int32, the class of what goes on behind the frame that it pops, 0 if it pops none.
+        height: [N] int32, how many more frames there must be room for.
+        closes: [N] bool, whether it closes the bracket in which it begins, and nothing else.
+        pops: The most frames that a token pops.
+    """
+
+    behaviours: Behaviours
+    state: NDArray[np.int32]
+    pushed: NDArray[np.int32]
+    rest: NDArray[np.int32]
+    height: NDArray[np.int32]
+    closes: NDArray[np.bool_]
+    pops: int
+
+    @classmethod
+    def of(cls, dfa: NestedDfa, outcomes: Outcomes, tokens: Behaviours) -> OutcomeTable:
+        """Keep what the behaviours of tokens lead to, and add to heights what must be opened later.
+
+        Args:
+            dfa: The automaton.
+            outcomes: What targets stand for.
+            tokens: The behaviour of every class of tokens.
+        """
+        return _Numbering(dfa, outcomes, len(tokens)).table(tokens)
+
+    @classmethod
+    def none(cls, behaviours: Behaviours) -> OutcomeTable:
+        """Return the table of a finite automaton."""
+        nothing = np.zeros(0, np.int32)
+        return cls(behaviours, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, bool), 0)
+
+    def without(self, hopeless: NDArray[np.bool_]) -> OutcomeTable:
+        """Send to death what leads to one of some states or frames, [S] bool."""
+        lost = hopeless[self.state] | (hopeless[self.pushed] & (self.pushed > 0)).any(axis=1)
+        dead = np.concatenate([hopeless, lost & (self.rest == 0)])
+        table = self.behaviours
+        owner = np.repeat(np.arange(len(table)), np.diff(table.start))
+        kept = ~dead[table.target] & ~hopeless[table.source]
+        start = np.searchsorted(owner[kept], np.arange(len(table) + 1))
+        return replace(self, behaviours=Behaviours(table.default, start, table.source[kept], table.target[kept]))
+
+
+class _Numbering:
+    """New numbers of the outcomes and rests that are met."""
+
+    def __init__(self, dfa: NestedDfa, outcomes: Outcomes, classes: int) -> None:
+        self.outcomes = outcomes
+        self.need, self.frame_need = dfa.need.tolist(), dfa.frame_need.tolist()
+        self.first_frame = dfa.states
+        self.classes = classes
+        self.rests: dict[int, int] = {}
+        self.found: dict[Outcome, int] = {}
+        ends = [{f: s for f, s in enumerate(row) if s != DEAD} for row in dfa.behind.tolist()]
+        self.plain_ends = {number for number, rest in enumerate(outcomes.rests) if rest and rest in ends}
+
+    def of(self, number: int) -> int:
+        """Return the number of an outcome from now on."""
+        outcome = self.outcomes.outcome(number)
+        if outcome.rest:
+            outcome = outcome._replace(rest=self.rests.setdefault(outcome.rest, self.classes + len(self.rests)))
+        else:
+            # What must be opened before something can be closed needs room too, within each bracket that is left open.
+            needs = [i + self.frame_need[f] for i, f in enumerate(outcome.pushed)]
+            height = max(outcome.height, len(outcome.pushed) + self.need[outcome.state], *needs)
+            if not height:
+                return outcome.state
+            outcome = outcome._replace(height=height)
+        return self.outcomes.base + self.found.setdefault(outcome, len(self.found))
+
+    def table(self, tokens: Behaviours) -> OutcomeTable:
+        distinct, inverse = np.unique(tokens.target, return_inverse=True)
+        target = np.array([self.of(number) for number in distinct.tolist()], np.int64)[inverse]
+        parts = [Behaviours(tokens.default, tokens.start, tokens.source, target)]
+        done = 0
+        while done < len(self.rests):
+            rest = self.outcomes.rests[[*self.rests][done]]
+            done += 1
+            frames = self.first_frame + np.array([*rest], np.int64)
+            does = np.array([self.of(number) for number in rest.values()], np.int64)
+            parts.append(Behaviours(np.zeros(1, np.int64), np.array([0, len(rest)]), frames, does))
+        widest = max((len(o.pushed) for o in self.found), default=0)
+        plain = {self.rests[number] for number in self.plain_ends if number in self.rests}
+        return OutcomeTable(
+            Behaviours.joined(parts),
+            np.array([o.state for o in self.found], np.int32),
+            np.array(
+                [[*(self.first_frame + f for f in o.pushed), *[0] * (widest - len(o.pushed))] for o in self.found],
+                np.int32,
+            ).reshape(len(self.found), widest),
+            np.array([o.rest for o in self.found], np.int32),
+            np.array([o.height for o in self.found], np.int32),
+            np.array([o.rest in plain and not o.height for o in self.found], bool),
+            self._pops(),
+        )
+
+    def _pops(self) -> int:
+        # What a rest leads to was numbered before it.
+        chain = [0] * len(self.outcomes.rests)
+        for number in sorted(self.rests):
+            behind = (self.outcomes.outcome(n).rest for n in self.outcomes.rests[number].values())
+            chain[number] = 1 + max(chain[rest] for rest in behind)
+        return max(chain)

@@ -1,0 +1,95 @@
+"""What a token does to a stack: how it leaves the open brackets behind.
+
+A token, or the end of one, may leave the state in which it begins for another one; push frames besides; or close the bracket in
+which it begins, so that what is left of it goes on in the state that the popped frame stands for. What is left is named by a
+number too, that of its *rest*: what it does behind each frame.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.limits import Limits
+
+__all__ = ["Outcome", "Outcomes"]
+
+# Frames that one token may push: more than any token of a real vocabulary has brackets.
+MOST_PUSHED = 64
+
+
+class Outcome(NamedTuple):
+    """What happens.
+
+    Args:
+        state: The state in the end, if no frame is popped.
+        pushed: Frames that are left open, the outermost first.
+        rest: If a frame is popped, the number of what goes on behind it; else 0.
+        height: The most frames that are on the stack meanwhile, more than were there.
+    """
+
+    state: int
+    pushed: tuple[int, ...]
+    rest: int
+    height: int
+
+
+class Outcomes:
+    """Numbers outcomes from `base` on, as states are numbered below it, and rests from 1 on.
+
+    Args:
+        base: The first number that is none of a state.
+        limits: Bound on how many there are.
+    """
+
+    def __init__(self, base: int, limits: Limits) -> None:
+        self.base = base
+        self.limits = limits
+        self.known: list[Outcome] = []
+        # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
+        self.rests: list[dict[int, int]] = [{}]
+        self._number: dict[Outcome, int] = {}
+        self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self._behind: dict[tuple[int, int], int] = {}
+
+    def number(self, outcome: Outcome) -> int:
+        """Return the number of an outcome: a state if nothing else happens, `DEAD` if nothing can go on."""
+        if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height)):
+            return outcome.state
+        found = self._number.setdefault(outcome, self.base + len(self.known))
+        if found == self.base + len(self.known):
+            self.limits.check_states(found)
+            self.known.append(outcome)
+        return found
+
+    def outcome(self, number: int) -> Outcome:
+        """Return what a number stands for."""
+        return Outcome(number, (), 0, 0) if number < self.base else self.known[number - self.base]
+
+    def pop(self, behind: tuple[tuple[int, int], ...]) -> int:
+        """Return the number of the outcome that pops a frame.
+
+        Args:
+            behind: What happens then: frames, ascending, with the numbers of outcomes, all alive.
+        """
+        rest = self._rest_number.setdefault(behind, len(self.rests))
+        if rest == len(self.rests):
+            self.rests.append(dict(behind))
+        return self.number(Outcome(DEAD, (), rest, 0)) if rest else DEAD
+
+    def called(self, frame: int, inside: int) -> int:
+        """Return the number of the outcome of a bracket that pushes a frame, with what happens behind that bracket."""
+        found = self._behind.get((frame, inside))
+        if found is None:
+            found = self._behind[frame, inside] = self.number(self._called(frame, inside))
+        return found
+
+    def _called(self, frame: int, inside: int) -> Outcome:
+        state, pushed, rest, height = self.outcome(inside)
+        if not rest:
+            alive = state != DEAD and len(pushed) < MOST_PUSHED
+            return Outcome(state, (frame, *pushed), 0, 1 + height) if alive else Outcome(DEAD, (), 0, 0)
+        after = self.outcome(self.rests[rest].get(frame, DEAD))
+        if not after.rest and after.state == DEAD:
+            return after
+        return after._replace(height=max(1 + height, after.height))

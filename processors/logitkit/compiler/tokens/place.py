@@ -1,0 +1,136 @@
+"""What the mask of a row with a stack depends on, and which classes are legal there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.tokens.remembered import Remembered
+from logitkit.compiler.tokens.token_automaton import STAY
+
+if TYPE_CHECKING:
+    from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
+
+__all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "Place"]
+
+# In place of the tokens that are left to a row: nothing is counted.
+NO_LIMIT = -1
+
+# What an illegal token costs.
+ILLEGAL = 2**30
+
+# What is legal behind some frames, which are those of many places.
+REMEMBERED_BYTES = 2**20
+
+
+class Place(NamedTuple):
+    """All that the mask of a row depends on.
+
+    Args:
+        state: Its state.
+        frames: The frames on the stack that a token may pop, the innermost last.
+        room: How many frames more it may have, as far as that matters.
+        slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.
+    """
+
+    state: int
+    frames: tuple[int, ...]
+    room: int
+    slack: int
+
+
+class LegalClasses:
+    """Which classes are legal in the places of one automaton."""
+
+    def __init__(self, automaton: PushdownAutomaton) -> None:
+        # Not the automaton itself, which keeps this: they would keep each other.
+        self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
+        self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
+        self.row_start, self.row_class, self.row_target = (
+            automaton.row_start,
+            automaton.row_class,
+            automaton.row_target,
+        )
+        self._after: Remembered[tuple[tuple[int, ...], int], NDArray[np.bool_]] = Remembered(REMEMBERED_BYTES)
+
+    def of(self, place: Place) -> NDArray[np.bool_]:
+        """Return which classes are legal in a place of a live state: [C] bool."""
+        if self.nesting.cost is None:
+            return self._legal(place.state, place.frames, place.room, self.default != DEAD)
+        needed = int(self.cost[place.state] + self.cost[[*place.frames]].sum())
+        otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
+        costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
+        self._costs(place.state, place.frames, place.room, costs)
+        limit = ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1
+        legal: NDArray[np.bool_] = costs <= limit
+        return legal
+
+    @cached_property
+    def _outcomes(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
+        """Where the outcomes of each row begin; the class, the height and the rest of each."""
+        outside = np.flatnonzero(self.row_target >= self.states)
+        which = self.row_target[outside].astype(np.int64) - self.states
+        begin = np.searchsorted(outside, self.row_start)
+        return begin, self.row_class[outside], self.nesting.height[which], self.nesting.rest[which]
+
+    def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Write to `legal` what a row says of the classes that it lists, and return it.
+
+        Args:
+            state: A state, or a frame that has been popped.
+            frames: The frames below it that a token may pop.
+            room: How many frames more there may be.
+            legal: [C].
+        """
+        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
+        legal[self.row_class[row]] = self.row_target[row] != DEAD
+        begin, symbol, height, rest = self._outcomes
+        row = slice(int(begin[state]), int(begin[state + 1]))
+        if row.start < row.stop:
+            legal[symbol[row]] = (height[row] <= room) & self._behind(frames, room + 1)[rest[row]]
+        return legal
+
+    def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
+        """Return which rests of tokens are legal behind the innermost frame, [C]; class 0, which is no rest, is."""
+        found = self._after.get((frames, room))
+        if found is None:
+            found = np.zeros(self.classes, np.bool_)
+            if frames:
+                self._legal(frames[-1], frames[:-1], room, found)
+            found[0] = True
+            self._after.keep((frames, room), found, found.nbytes)
+        return found
+
+    def _costs(self, state: int, frames: tuple[int, ...], room: int, costs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Write to `costs` what is needed behind each class that a row lists, `ILLEGAL` where it is illegal, and return it.
+
+        Args:
+            state: A state, or a frame that has been popped.
+            frames: The frames below it that a token may pop.
+            room: How many frames more there may be.
+            costs: [C].
+        """
+        nesting = self.nesting
+        row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
+        target = self.row_target[row].astype(np.int64)
+        below = int(self.cost[[*frames]].sum())
+        outside = target >= self.states
+        cost = np.where(target == DEAD, ILLEGAL, self.cost.take(np.where(outside, DEAD, target)) + below)
+        # To end is always possible where it is legal.
+        cost[target == FINISHED] = -1
+        if outside.any():
+            which = target[outside] - self.states
+            rest = nesting.rest[which]
+            behind = self.outcome_cost[which] + below
+            if rest.any():
+                after = np.full(self.classes, ILLEGAL, np.int64)
+                if frames:
+                    self._costs(frames[-1], frames[:-1], room + 1, after)
+                behind = np.where(rest > 0, after[rest], behind)
+            cost[outside] = np.where(nesting.height[which] > room, ILLEGAL, behind)
+        costs[self.row_class[row]] = cost
+        return costs

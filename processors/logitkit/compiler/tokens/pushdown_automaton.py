@@ -1,0 +1,217 @@
+"""The automaton over tokens of a language with nesting: a small table, and what its tokens do to a stack."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
+from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
+from logitkit.compiler.tokens.remembered import Remembered
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+
+__all__ = ["Nesting", "PushdownAutomaton"]
+
+# What is worked out of the stacks of rows, which come back to the same ones: some thousand of the usual depth.
+REMEMBERED_BYTES = 2**21
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Nesting:
+    """What tokens do to the stack, besides leading to a state.
+
+    An outcome is numbered from the automaton's number of states on. It pops a frame, and then does what its rest does in the
+    frame's row; or it pushes frames and leads to a state.
+
+    Args:
+        frames: Number of frames, which are the last of the automaton's states. No row is ever in one.
+        max_depth: Most frames on a stack.
+        state: [N] int32, the state in the end.
+        pushed: [N, P] int32, the frames that are pushed, the outermost first, then 0.
+        rest: [N] int32, the class of what goes on behind a popped frame; 0 where none is popped.
+        height: [N] int32, the most frames that are on the stack meanwhile, or must be later before a bracket is closed, more than
+            there were before.
+        pops: The most frames that a token pops.
+        cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; of a frame from
+            what is behind it. None: nothing is counted.
+    """
+
+    frames: int
+    max_depth: int
+    state: NDArray[np.int32]
+    pushed: NDArray[np.int32]
+    rest: NDArray[np.int32]
+    height: NDArray[np.int32]
+    pops: int
+    cost: NDArray[np.int32] | None = None
+
+    @classmethod
+    def none(cls, cost: NDArray[np.int32] | None = None) -> Nesting:
+        """Return what a finite automaton does to a stack."""
+        nothing = np.zeros(0, np.int32)
+        return cls(0, 0, nothing, np.zeros((0, 0), np.int32), nothing, nothing, 0, cost)
+
+    @property
+    def tables(self) -> tuple[Ints, ...]:
+        """All arrays."""
+        return (self.state, self.pushed, self.rest, self.height, *(() if self.cost is None else (self.cost,)))
+
+
+@dataclass(frozen=True, eq=False)
+class PushdownAutomaton(TokenAutomaton):
+    """A token automaton whose rows have a stack of frames, each standing for what comes behind an open bracket.
+
+    Args:
+        nesting: What tokens do to the stack.
+        dropped: What is said about parts of the language that were left out when it was compiled.
+    """
+
+    nesting: Nesting = field(kw_only=True)
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers that equal automata have in common."""
+        return (*super().sizes, self.nesting.frames, self.nesting.max_depth, len(self.nesting.state))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the table, `class_of` not counted."""
+        return super().nbytes + sum(table.nbytes for table in self.nesting.tables)
+
+    @cached_property
+    def content_key(self) -> str:
+        """SHA-256 of the table, as 64 hexadecimal digits."""
+        digest = hashlib.sha256(super().content_key.encode())
+        digest.update(repr((self.nesting.frames, self.nesting.max_depth, self.nesting.pops)).encode())
+        for table in self.nesting.tables:
+            digest.update(f"{table.dtype.name}{table.shape}".encode())
+            digest.update(np.ascontiguousarray(table).tobytes())
+        return digest.hexdigest()
+
+    @property
+    def first_frame(self) -> int:
+        """The state with which the frames begin."""
+        return self.states - self.nesting.frames
+
+    @cached_property
+    def cost(self) -> NDArray[np.int64]:
+        """[S] tokens that each state and frame still needs, 0 where nothing is counted."""
+        return np.zeros(self.states, np.int64) if self.nesting.cost is None else self.nesting.cost.astype(np.int64)
+
+    @cached_property
+    def outcome_cost(self) -> NDArray[np.int64]:
+        """[N] tokens that are needed behind each outcome that pushes."""
+        pushed = np.where(self.nesting.pushed > 0, self.cost[self.nesting.pushed], 0)
+        found: NDArray[np.int64] = self.cost[self.nesting.state] + pushed.sum(axis=1)
+        return found
+
+    @cached_property
+    def _outcomes(self) -> list[tuple[int, tuple[int, ...], int, int]]:
+        nesting = self.nesting
+        return [
+            (state, tuple(f for f in pushed if f), rest, height)
+            for state, pushed, rest, height in zip(
+                *(t.tolist() for t in (nesting.state, nesting.pushed, nesting.rest, nesting.height)), strict=True
+            )
+        ]
+
+    @cached_property
+    def first_outcome(self) -> int:
+        """The least target that is an outcome."""
+        return self.states
+
+    def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
+        """Return the state and the stack after one token; the stack is empty when the row is dead."""
+        target = self.next(state, token)
+        # Few tokens do anything to the stack.
+        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack)
+
+    def behind(self, target: int, stack: Packed) -> tuple[int, Packed]:
+        """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome."""
+        found = self._behind.get((target, stack))
+        if found is None:
+            found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
+        return found
+
+    @cached_property
+    def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
+        return Remembered(REMEMBERED_BYTES)
+
+    def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
+        frames = frames_of(stack)
+        while target >= self.first_outcome:
+            target, pushed, rest, height = self._outcomes[target - self.first_outcome]
+            if len(frames) + height > self.nesting.max_depth:
+                target = DEAD
+            elif rest:
+                target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
+            else:
+                frames += pushed
+        return target, packed(() if target == DEAD else frames, len(stack))
+
+    def place(self, state: int, stack: Packed, left: int) -> Place:
+        """Return what the mask of a row depends on.
+
+        Args:
+            state: Its state.
+            stack: Its frames.
+            left: How many tokens are left to it, or `NO_LIMIT`.
+        """
+        found = self._places.get((state, stack))
+        if found is None:
+            found = self._places.keep((state, stack), self._place(state, frames_of(stack)), len(stack))
+        place, needed = found
+        if left == NO_LIMIT or self.nesting.cost is None or state < FIRST_STATE:
+            return place
+        return Place(state, place.frames, place.room, min(max(left - needed, 0), self._dearest))
+
+    def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
+        """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
+        if state < FIRST_STATE:
+            return Place(state, (), 0, NO_LIMIT), 0
+        room = min(self.nesting.max_depth - len(frames), self._highest)
+        popped = frames[max(len(frames) - self._pops[state], 0) :]
+        needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
+        return Place(state, popped, room, NO_LIMIT), needed
+
+    @cached_property
+    def _places(self) -> Remembered[tuple[int, Packed], tuple[Place, int]]:
+        return Remembered(REMEMBERED_BYTES)
+
+    @cached_property
+    def _highest(self) -> int:
+        return int(self.nesting.height.max(initial=0))
+
+    @cached_property
+    def _dearest(self) -> int:
+        """More than any token can add to what is needed."""
+        return 1 + int(self.cost.max(initial=0) + self.outcome_cost.max(initial=0))
+
+    @cached_property
+    def _pops(self) -> list[int]:
+        """The most frames that a token pops in each state."""
+        most = np.zeros(self.states + len(self.nesting.state), np.int64)
+        owner = np.repeat(np.arange(self.states), np.diff(self.row_start))
+        of_class = np.zeros(self.classes, np.int64)
+        rests = np.flatnonzero(self.nesting.rest)
+        for _ in range(self.nesting.pops):
+            np.maximum.at(of_class, self.row_class, most[self.row_target])
+            most[self.states + rests] = 1 + of_class[self.nesting.rest[rests]]
+        found = np.zeros(self.states, np.int64)
+        np.maximum.at(found, owner, most[self.row_target])
+        return [int(n) for n in found]
+
+    def legal(self, place: Place) -> NDArray[np.bool_]:
+        """Return which classes are legal in a place of a live state: [C] bool."""
+        return self._legal.of(place)
+
+    @cached_property
+    def _legal(self) -> LegalClasses:
+        return LegalClasses(self)

@@ -1,0 +1,170 @@
+"""From a byte automaton that nests to one over the tokens of a vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import took
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.letters import with_letters
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.pushdown_automaton import Nesting, PushdownAutomaton
+from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.errors import ConfigurationError
+from logitkit.limits import Limits
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Leap", "pushdown_automaton"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Leap:
+    """A token that leads from one part of an automaton to another one, by its id: its text counts behind it alone.
+
+    Args:
+        token: The id.
+        before: Number of the states of the first part, which are the first ones.
+        possible: [before] bool, from which of them it leads.
+        target: The state that it leads to.
+    """
+
+    token: int
+    before: int
+    possible: NDArray[np.bool_]
+    target: int
+
+
+def pushdown_automaton(
+    dfa: NestedDfa,
+    vocabulary: Vocabulary,
+    limits: Limits,
+    name: str,
+    *,
+    max_depth: int = 32,
+    closing: bool = False,
+    leap: Leap | None = None,
+) -> PushdownAutomaton:
+    """Compile a byte automaton that nests for a vocabulary.
+
+    Args:
+        dfa: The language.
+        vocabulary: The tokens.
+        limits: Bounds on the work.
+        name: What the language is called in an error.
+        max_depth: Most calls that are open at once; a deeper bracket is illegal.
+        closing: Whether to work out how many tokens are needed to the end.
+        leap: A token that does what none of its bytes says.
+
+    Raises:
+        ConfigurationError: The language is empty, no text is so shallow, or the tokens spell none of its texts.
+        PatternTooLarge: A limit is exceeded.
+    """
+    if not dfa.accepting.any():
+        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
+    if dfa.need[dfa.start] > max_depth:
+        raise ConfigurationError(
+            f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
+        )
+    if not dfa.frames and leap is None:
+        return _finite(dfa, vocabulary, limits, name, closing)
+    work = dfa.step.size // 4
+    limits.check_work(2 * work)
+    store = SuffixBehaviours(dfa, limits, work)
+    classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+    class_of, behaviours = classes.class_of, classes.behaviours
+    if dfa.free is not None:
+        # One more class: all ids without text.
+        class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
+        free = np.flatnonzero(dfa.free)
+        behaviours = Behaviours.joined(
+            [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
+        )
+    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
+    if leap is not None:
+        class_of, behaviours = _with_leap(class_of, behaviours, leap)
+    table = OutcomeTable.of(dfa, store.outcomes, behaviours)
+    cost = None
+    dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
+    if closing or leap is not None or dead_ends:
+        cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
+        if closing and not dead_ends and leap is None and (cost[dfa.states :] == UNREACHABLE).any():
+            # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
+            raise ConfigurationError(
+                f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end "
+                "says what may follow, as in an array that 'contains' an object; leave out 'closing'"
+            )
+        if cost[dfa.start] == UNREACHABLE:
+            raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
+        table = table.without(cost == UNREACHABLE)
+    took(store.work + len(class_of) // IDS_A_STEP)
+    accepting = np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)])
+    made = TokenAutomaton.of(
+        class_of,
+        table.behaviours,
+        accepting,
+        dfa.start,
+        vocabulary.eos_ids,
+        vocabulary.pad_id,
+        banned_ends=dfa.letters.keys(),
+    )
+    nesting = Nesting(
+        dfa.frames,
+        max_depth,
+        table.state,
+        table.pushed,
+        table.rest,
+        table.height,
+        table.pops,
+        cost if closing else None,
+    )
+    return _with(made, nesting)
+
+
+def _with_leap(class_of: Ints, behaviours: Behaviours, leap: Leap) -> tuple[Ints, Behaviours]:
+    """Give the token of a leap a class of its own."""
+    own = behaviours.take(class_of[[leap.token]].astype(np.int64))
+    here, later = np.flatnonzero(leap.possible), own.source >= leap.before
+    source = np.concatenate([here, own.source[later]])
+    target = np.concatenate([np.full(len(here), leap.target), own.target[later]])
+    class_of = class_of.astype(np.int32)
+    class_of[leap.token] = len(behaviours)
+    return class_of, Behaviours.joined(
+        [behaviours, Behaviours(own.default, np.array([0, len(source)]), source, target)]
+    )
+
+
+def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> PushdownAutomaton:
+    plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+    made = token_automaton(plain, vocabulary, limits, name)
+    if not closing:
+        return _with(made, Nesting.none())
+    source, target = _moves(made)
+    nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
+    return _with(made, Nesting.none(closing_costs(dfa, source, target, nothing, limits)))
+
+
+def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
+    """Return which states some token leads from, and to which."""
+    source = np.repeat(np.arange(made.states), np.diff(made.row_start))
+    sources, targets = [source], [made.row_target.astype(np.int64)]
+    instead = made.default[made.row_class]
+    for default in np.unique(made.default[made.default >= FIRST_STATE]).tolist():
+        # From a state that does not list all classes of a default, one of them leads there.
+        listed = np.bincount(source[instead == default], minlength=made.states)
+        sources.append(np.flatnonzero(listed < np.count_nonzero(made.default == default)))
+        targets.append(np.full(len(sources[-1]), default))
+    return np.concatenate(sources), np.concatenate(targets)
+
+
+def _with(made: TokenAutomaton, nesting: Nesting) -> PushdownAutomaton:
+    return PushdownAutomaton(**{f.name: getattr(made, f.name) for f in fields(TokenAutomaton)}, nesting=nesting)

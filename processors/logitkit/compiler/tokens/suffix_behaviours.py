@@ -1,0 +1,275 @@
+"""What the ends of tokens do in every state of an automaton that nests, shorter ends first.
+
+The behaviour of a byte and a text behind it depends only on the byte's class and the text's behaviour, as that of a text and a
+byte behind it does (`token_classes`). This way round no stack is needed on the way: where a bracket closes what was open before,
+what is left of the token has a behaviour already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, contents, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.behaviour_store import Growing
+from logitkit.compiler.tokens.outcomes import Outcomes
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["SuffixBehaviours"]
+
+# What it costs to find one exception.
+EXCEPTION_STEPS = 4
+# Behaviours of more exceptions are worked out one by one, for all states at once: so many take as long as one other step.
+LONG = 256
+EXCEPTIONS_A_STEP, STATES_A_STEP = 12, 48
+# What each of those costs at least.
+LONG_STEPS = 20
+# Two classes of bytes are alike if no more than one state in so many tells them apart.
+ALIKE = 16
+
+
+class SuffixBehaviours:
+    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+
+    Args:
+        dfa: The automaton.
+        limits: Bound on the work.
+        work: What was done before.
+    """
+
+    def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
+        self.dfa = dfa
+        self.limits = limits
+        self.work = work
+        self.width = dfa.step.shape[1]
+        self.outcomes = Outcomes(dfa.states + dfa.frames, limits)
+        none = np.zeros(0, np.int32)
+        self._default = Growing(np.zeros(1, np.int32))
+        self._start = Growing(np.zeros(2, np.int64))
+        self._source = Growing(none)
+        self._target = Growing(none)
+        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
+        states = dfa.states
+        symbol, source = np.nonzero(dfa.step.T)
+        does = dfa.step.T[symbol, source].astype(np.int64)
+        inside, ends = does < states, does >= states + dfa.calls
+        calls = ~inside & ~ends
+        self._from = _Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
+        call = does[calls] - states
+        self._callers = _Index(
+            symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
+        )
+        end = does[ends] - states - dfa.calls
+        self._enders = _Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
+        which, frame = np.nonzero(dfa.behind)
+        self._behind = _Index(dfa.behind[which, frame], states, which, frame)
+        # Which ends the bytes of each class may be.
+        self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
+        self._step = np.ascontiguousarray(dfa.step.T)
+        # Of each class: one that most states take for the same, or itself, and the states that do not.
+        self._alike: list[tuple[int, Ints]] = []
+        for c, column in enumerate(self._step):
+            others = [i for i, (alike, _) in enumerate(self._alike) if alike == i]
+            apart = ((i, np.flatnonzero(column != self._step[i])) for i in others)
+            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, none)))
+
+    def __len__(self) -> int:
+        return self._default.size
+
+    @property
+    def table(self) -> Behaviours:
+        """All behaviours so far; views that later additions may leave behind."""
+        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        behind = np.arange(self.dfa.states)
+        behind[:FIRST_STATE] = DEAD
+        return np.array([self._add_one(self._at(behind, c, column)) for c, column in enumerate(self._step)])
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        table = self.table
+        long = table.start[which + 1] - table.start[which] > LONG
+        if not long.any():
+            return self._add_short(table, which, symbol)
+        numbers = np.empty(len(which), np.int64)
+        if not long.all():
+            numbers[~long] = self._add_short(table, which[~long], symbol[~long])
+        numbers[long] = self._one_by_one(which[long].tolist(), symbol[long].tolist())
+        return numbers
+
+    def _one_by_one(self, which: list[int], symbol: list[int]) -> list[int]:
+        """Return the numbers of some behaviours, each with a byte of a class before it, at most one class of those alike."""
+        found: dict[tuple[int, int], int] = {}
+        last = -1
+        for one, c in sorted(zip(which, symbol, strict=True)):
+            if one != last:
+                last, behind = one, self._everywhere(one)
+            alike, differing = self._alike[c]
+            if (one, alike) not in found:
+                found[one, alike] = self._add_one(self._at(behind, alike, self._step[alike]))
+            if alike != c:
+                found[one, c] = self._changed(
+                    found[one, alike], differing, self._at(behind, c, self._step[c, differing])
+                )
+        return [found[key] for key in zip(which, symbol, strict=True)]
+
+    def _everywhere(self, which: int) -> Ints:
+        """Return where a behaviour leads from every state."""
+        table = self.table
+        own = slice(table.start[which], table.start[which + 1])
+        target = np.zeros(self.dfa.states, np.int32)
+        target[table.source[own]] = table.target[own]
+        return target
+
+    def _at(self, behind: Ints, symbol: int, does: Ints) -> Ints:
+        """Return the outcomes of states in which a byte of a class does something, with what happens behind that everywhere."""
+        states, calls = self.dfa.states, self.dfa.calls
+        nests = does >= states
+        if not nests.any():
+            return behind.take(does)
+        found = behind.take(np.where(nests, DEAD, does))
+        here = np.flatnonzero(nests & (does < states + calls))
+        call = does[here] - states
+        inside = behind[self.dfa.entry[call]]
+        live = inside != DEAD
+        found[here[live]] = self._called(self.dfa.frame[call[live]], inside[live].astype(np.int64))
+        for end in self._ends_of[symbol].tolist():
+            after = behind[self.dfa.behind[end]]
+            frames = np.flatnonzero(after)
+            self.work += len(frames)
+            pop = self.outcomes.pop(tuple(zip(frames.tolist(), after[frames].tolist(), strict=True)))
+            found[does == states + calls + end] = pop
+        return found
+
+    def _changed(self, number: int, states: Ints, outcomes: Ints) -> int:
+        """Return the number of a behaviour with other outcomes in some states."""
+        table = self.table
+        source = table.source[table.start[number] : table.start[number + 1]]
+        target = table.target[table.start[number] : table.start[number + 1]]
+        place = np.minimum(np.searchsorted(source, states), max(len(source) - 1, 0))
+        before = np.where(source[place] == states, target[place], DEAD) if len(source) else np.zeros(len(states))
+        self.work += LONG_STEPS + len(states) // EXCEPTIONS_A_STEP
+        self.limits.check_work(self.work)
+        if np.array_equal(before, outcomes):
+            return number
+        changed = self._everywhere(number)
+        changed[states] = outcomes
+        return self._add_one(changed)
+
+    def _add_one(self, target: Ints) -> int:
+        """Return the number of a behaviour, given where it leads from every state."""
+        source = np.flatnonzero(target).astype(np.int32)
+        steps = LONG_STEPS + len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
+        target = target[source].astype(np.int32)
+        met = Behaviours(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
+        return int(self._add(met, steps)[0])
+
+    def _add_short(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
+        met = self._short(table, which, symbol)
+        return self._add(met, EXCEPTION_STEPS * len(met.source))
+
+    def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
+        """Return some behaviours, each with a byte of a class before it."""
+        place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+        # Of most exceptions before there are some behind: those that would be too many are not worked out.
+        self.limits.check_work(self.work + EXCEPTION_STEPS * len(place) // 2)
+        at, does, symbols = table.source[place], table.target[place], symbol[owner]
+        key = symbols * np.int64(self.dfa.states) + at
+        found, (source,) = self._from.under(key)
+        owners, sources, targets = [owner[found]], [source], [does[found]]
+        found, (source, frame) = self._callers.under(key)
+        if len(found):
+            owners.append(owner[found])
+            sources.append(source)
+            targets.append(self._called(frame, does[found]))
+        for column, part in zip((owners, sources, targets), self._popping(owner, at, does, symbol), strict=True):
+            column.append(part)
+        owner, source, target = (np.concatenate(column) for column in (owners, sources, targets))
+        live = target != DEAD
+        order = np.argsort(owner[live] * np.int64(self.dfa.states) + source[live], kind="stable")
+        owner, source, target = (column[live][order] for column in (owner, source, target))
+        return Behaviours(
+            np.zeros(len(which), np.int32),
+            starts(np.bincount(owner, minlength=len(which))),
+            source.astype(np.int32),
+            target.astype(np.int32),
+        )
+
+    def _called(self, frame: Ints, inside: Ints) -> Ints:
+        """Return the outcomes of brackets that push frames, each with an outcome behind it."""
+        pairs, inverse = np.unique(frame * np.int64(2**32) + inside, return_inverse=True)
+        made = [self.outcomes.called(pair >> 32, pair & (2**32 - 1)) for pair in pairs.tolist()]
+        return np.array(made, np.int64)[inverse]
+
+    def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what pops a frame first: of each behaviour, its number, the state that it begins in, and the outcome."""
+        closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
+        mine = closes[owner]
+        found, (end, frame) = self._behind.under(at[mine].astype(np.int64))
+        owner, does = owner[mine][found], does[mine][found]
+        order = np.lexsort((frame, end, owner))
+        owner, end, frame, does = owner[order], end[order], frame[order], does[order]
+        fresh = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
+        groups = zip(
+            np.split(frame, fresh[1:]) if len(fresh) else (),
+            np.split(does, fresh[1:]) if len(fresh) else (),
+            strict=True,
+        )
+        pops = np.array(
+            [self.outcomes.pop(tuple(zip(f.tolist(), d.tolist(), strict=True))) for f, d in groups], np.int64
+        )
+        owner, end = owner[fresh], end[fresh]
+        found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)
+        return owner[found], source, pops[found]
+
+    def _add(self, met: Behaviours, steps: int) -> Ints:
+        """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
+        self.work += len(met) + steps
+        self.limits.check_work(self.work)
+        numbers = np.zeros(len(met), np.int64)
+        busy = np.flatnonzero(met.start[1:] > met.start[:-1])
+        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+        fresh: list[int] = []
+        found: list[int] = []
+        for i, content in enumerate(contents(met)):
+            known = len(self._number)
+            number = self._number.setdefault(content, known)
+            if number == known:
+                fresh.append(i)
+            found.append(number)
+        numbers[busy] = found
+        if fresh:
+            new = met if len(fresh) == len(met) else met.take(np.array(fresh))
+            begin = self._source.size
+            self._default.append(new.default)
+            self._start.append(new.start[1:] + begin)
+            self._source.append(new.source)
+            self._target.append(new.target)
+        return numbers
+
+
+class _Index:
+    """Values by key: of each key all of them, in their order.
+
+    Args:
+        key: The key of each value.
+        keys: How many keys there may be.
+        columns: The values.
+    """
+
+    def __init__(self, key: Ints, keys: int, *columns: Ints) -> None:
+        order = np.argsort(key, kind="stable")
+        self._first = starts(np.bincount(key, minlength=keys))
+        self._columns = [column[order].astype(np.int64) for column in columns]
+
+    def under(self, keys: NDArray[Any]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Return all values under some keys, and of each the index of its key."""
+        place, owner = expand(self._first[keys], self._first[keys + 1] - self._first[keys])
+        return owner, [column[place] for column in self._columns]

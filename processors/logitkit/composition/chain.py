@@ -1,0 +1,217 @@
+"""Several processors as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from logitkit.composition.conflicts import conflicts, eos_ids_of
+from logitkit.composition.empty_rows import end_rows
+from logitkit.composition.ends import without_forced_ends
+from logitkit.constraints.intersection import intersected
+from logitkit.errors import ConfigurationError
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters.token_ids import checked_ids
+from logitkit.protocol.checked_calls import advance_checked, init_checked, process_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.declared import (
+    counts_until_end,
+    ends_empty_rows,
+    follows_text,
+    is_foreign,
+    may_empty_rows,
+    truncates,
+)
+from logitkit.protocol.not_a_hook import NotAHook
+from logitkit.protocol.processor import (
+    Processor,
+    Role,
+    batch_size_of,
+    check_is_processor,
+    name_of,
+    own_rows,
+    reads_max_length,
+    reads_prompt,
+    role_of,
+)
+
+__all__ = ["Chain", "chain"]
+
+
+@dataclass(frozen=True)
+class Chain(NotAHook):
+    """Processors that run one after another; make it with `chain`.
+
+    Its state is the tuple of their states, left to right.
+    """
+
+    processors: tuple[Processor[Any], ...]
+    eos_ids: tuple[int, ...] = field(default=(), repr=False, compare=False)
+
+    # Every call of one of its processors is checked, so a call of its own is not checked again.
+    checks_parts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        # Worked out now: a cached_property takes a lock in Python 3.11, which a compiled graph cannot, if that is its first use.
+        _ = self._ending, self._counts, self.at_fault
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether the tokens of prompts matter to any of them."""
+        return any(map(reads_prompt, self.processors))
+
+    @property
+    def reads_max_length(self) -> bool:
+        """Whether the most tokens of a row matter to any of them."""
+        return any(map(reads_max_length, self.processors))
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of rows that one of them is for, or None."""
+        return next((rows for p in self.processors if (rows := batch_size_of(p)) is not None), None)
+
+    def init_state(self, context: Context) -> tuple[Any, ...]:
+        """Return the states of all processors for the rows of `context`."""
+        return tuple(init_checked(p, context) for p in self.processors)
+
+    def advance(self, state: tuple[Any, ...], tokens: Tensor) -> tuple[Any, ...]:
+        """Return the states of all processors after `tokens`, [B] or [B, T] int64."""
+        after = []
+        going_on, ends = tokens, None
+        if self._counts:
+            going_on, ends = without_forced_ends(zip(self.processors, state, strict=True), tokens, self.known_eos_ids)
+        for processor, before in zip(self.processors, state, strict=True):
+            if ends is not None and counts_until_end(processor):
+                after.append(processor.advance_until_end(before, tokens, ends))  # type: ignore[attr-defined]
+            else:
+                shown = going_on if going_on is tokens or follows_text(processor) else tokens
+                after.append(advance_checked(processor, before, shown))
+        return tuple(after)
+
+    def process_logits(
+        self, state: tuple[Any, ...], logits: Tensor, context: Context
+    ) -> tuple[tuple[Any, ...], Tensor]:
+        """Run every processor on the logits, [B, V], in order.
+
+        Processors that may each allow other tokens can leave a row none, and so can functions and classes of others: such a row
+        ends with EOS, at logit 0.
+        """
+        ending = self._ending
+        for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
+            logits = process_checked(processor, before, logits, context)
+            if place == ending:
+                logits = end_rows(own_rows("chain", len(logits), logits), self.known_eos_ids)
+        return state, logits
+
+    def conflicts(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
+        """Return the rows that can only end, or have ended, against what the constraints ask for.
+
+        A row whose text a stop has ended is not in conflict. After EOS a conflict lasts if the chain has a constraint on text,
+        which remembers the end.
+
+        Args:
+            state: The state of B rows.
+            columns: Columns of the logits, where they are more than a vocabulary has ids, or there is none.
+
+        Returns:
+            [B] bool: the row has left the language of a constraint, or together they leave it nothing to say.
+
+        Raises:
+            ConfigurationError: No constraint has a vocabulary, and no columns are given.
+        """
+        return conflicts(self.processors, state, self.known_eos_ids, columns)
+
+    @cached_property
+    def _counts(self) -> bool:
+        """Whether any of them counts tokens until a known EOS, so that a forced EOS must be told from one that ends the row."""
+        return bool(self.known_eos_ids) and any(map(counts_until_end, self.processors))
+
+    @cached_property
+    def _ending(self) -> int | None:
+        """The place behind which empty rows are ended: that of the last that may leave nothing, unless it does so itself."""
+        if not self.known_eos_ids:
+            return None
+        foreign = [i for i, p in enumerate(self.processors) if is_foreign(p)]
+        may_ban = [i for i, p in enumerate(self.processors) if role_of(p) is Role.CONSTRAINT]
+        places = [*foreign, *(may_ban if foreign or len(may_ban) > 1 else ())]
+        last = max(places, default=None)
+        return None if last is None or ends_empty_rows(self.processors[last]) else last
+
+    @cached_property
+    def at_fault(self) -> tuple[Processor[Any], ...]:
+        """The processors that may leave a row nothing, which nothing behind them ends."""
+        ends = [
+            -1 if self._ending is None else self._ending,
+            *(i for i, p in enumerate(self.processors) if ends_empty_rows(p)),
+        ]
+        return tuple(p for p in self.processors[max(ends) + 1 :] if may_empty_rows(p))
+
+    @property
+    def ending_ids(self) -> tuple[int, ...]:
+        """The ids at logit 0 in rows that its processors leave nothing; none where they see to such rows by themselves."""
+        return () if self._ending is None else self.known_eos_ids
+
+    @cached_property
+    def known_eos_ids(self) -> tuple[int, ...]:
+        """What ends a row, as far as a processor or the caller says."""
+        # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.
+        known = sorted(self.processors, key=lambda p: not hasattr(p, "vocabulary"))
+        return self.eos_ids or next((found for p in known if (found := eos_ids_of(p))), ())
+
+
+def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids: Iterable[int] = ()) -> Chain:
+    """Combine several processors into one, which runs them from left to right; chains inside are flattened.
+
+    Args:
+        *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must come before every truncation (`TopK`, ...) and
+            before `Temperature(0)`, because all tokens that these keep might be illegal. Neighbouring constraints that are
+            finite automata become one `Intersection`, so together they have no dead end.
+        limits: Bounds on each intersection.
+        eos_ids: The ids that end a row without a legal token. Needed only if no constraint has a vocabulary.
+
+    Returns:
+        A processor whose state is the tuple of their states.
+
+    Raises:
+        ConfigurationError: An argument is not a processor, a constraint comes after a truncation, or no text satisfies all
+            neighbouring constraints.
+        PatternTooLarge: The product of neighbouring constraints would exceed a limit.
+
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"0", b"1", None], eos_ids=[2])
+        >>> both = lk.chain(lk.RepetitionPenalty(1.1), lk.Regex("[01]{2}", vocabulary))
+        >>> [type(p).__name__ for p in both.processors]
+        ['RepetitionPenalty', 'Regex']
+    """
+    check_limits(limits)
+    ends = checked_ids("eos_ids", eos_ids)
+    flat: list[Processor[Any]] = []
+    for i, processor in enumerate(processors):
+        if isinstance(processor, Chain):
+            flat.extend(processor.processors)
+            ends = ends or processor.eos_ids
+        else:
+            check_is_processor(processor, f"argument {i} of chain", "(logitkit.Stateless lifts a plain function)")
+            flat.append(processor)
+    _check_order(flat)
+    return Chain(tuple(intersected(flat, limits)), ends)
+
+
+def _check_order(processors: list[Processor[Any]]) -> None:
+    truncation: Processor[Any] | None = None
+    for processor in processors:
+        if truncates(processor):
+            truncation = processor
+        elif role_of(processor) is Role.CONSTRAINT and truncation is not None:
+            before = (
+                f"the truncation {name_of(truncation)}" if role_of(truncation) is Role.TRUNCATION else repr(truncation)
+            )
+            raise ConfigurationError(
+                f"chain has the constraint {name_of(processor)} after {before}, which may leave only illegal tokens; put "
+                f"{name_of(processor)} first"
+            )

@@ -1,0 +1,40 @@
+"""The EOS that end a row of several processors, and those that are forced upon it and end nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.protocol.declared import counts_until_end
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.tokens.id_lists import is_any
+
+__all__ = ["without_forced_ends"]
+
+
+def without_forced_ends(
+    links: Iterable[tuple[Processor[Any], Any]], tokens: Tensor, eos_ids: Sequence[int]
+) -> tuple[Tensor, Tensor | None]:
+    """Separate the EOS that are forced, which end nothing, from those that end rows.
+
+    Args:
+        links: The processors of a chain, and their states.
+        tokens: [B] or [B, T] int64, -1 for none.
+        eos_ids: What ends rows.
+
+    Returns:
+        The tokens without forced EOS, and which of them end their rows; None where nothing counts tokens, or
+        none is EOS, as far as that can be seen without waiting for a device.
+    """
+    going_on = tokens
+    counting: list[tuple[Any, Any]] = [(p, s) for p, s in links if counts_until_end(p)]
+    if not counting or not eos_ids or not (by_tensors(tokens) or bool(is_any(tokens, eos_ids).any())):
+        return tokens, None
+    for processor, state in counting:
+        if hasattr(processor, "forces"):
+            going_on = torch.where(processor.forces(state, tokens, eos_ids), -1, going_on)
+    return going_on, is_any(going_on, eos_ids)

@@ -1,0 +1,55 @@
+"""Whether processors know every id at which an engine ends a text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from logitkit.composition.chain import Chain
+from logitkit.composition.conflicts import eos_ids_of
+from logitkit.errors import VocabularyError
+from logitkit.protocol.processor import Processor, name_of
+
+__all__ = ["check_ends", "vocabulary_ends"]
+
+# Ids that a message names.
+NAMED = 8
+
+
+def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
+    """Check that a processor knows every EOS of the engine: at one that it takes for another token, a text would end unfinished.
+
+    Args:
+        processor: The processor, or None.
+        ends: Ids at which the engine ends a text.
+
+    Raises:
+        VocabularyError: The vocabulary of a processor, or the EOS ids that it was given, lack one of them.
+    """
+    for part in _parts(processor):
+        known = eos_ids_of(part)
+        missing = sorted(set(ends).difference(known)) if known else []
+        if missing:
+            raise VocabularyError(
+                f"the engine ends a text at the ids {_listed(sorted(ends))}, but {name_of(part)} knows the EOS ids "
+                f"{_listed(sorted(known))} only: at {_listed(missing)} a text would end unfinished. Make the vocabulary with "
+                "the model, vocabulary(tokenizer, model), and give a processor that takes eos_ids all of them"
+            )
+
+
+def vocabulary_ends(processor: Processor[Any] | None) -> frozenset[int]:
+    """Return the EOS ids of the vocabularies that a processor was made with: after one of them it has ended the text."""
+    vocabularies = (getattr(part, "vocabulary", None) for part in _parts(processor))
+    return frozenset(i for vocabulary in vocabularies if vocabulary is not None for i in vocabulary.eos_ids)
+
+
+def _parts(processor: Processor[Any] | None) -> Iterator[Processor[Any]]:
+    if isinstance(processor, Chain):
+        for part in processor.processors:
+            yield from _parts(part)
+    elif processor is not None:
+        yield processor
+
+
+def _listed(ids: list[int]) -> str:
+    return f"{ids[:NAMED]} and {len(ids) - NAMED} more" if len(ids) > NAMED else str(ids)

@@ -1,0 +1,100 @@
+"""Find a case on which a processor breaks a law of the protocol, and make it small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from random import Random
+from typing import Any
+
+from logitkit.conformance.cases import Case, drawn, shrunk
+from logitkit.conformance.laws import LAWS, Law
+from logitkit.conformance.runs import legal_tokens
+from logitkit.errors import ProcessorError
+from logitkit.parameters.integers import checked_integer
+from logitkit.protocol.processor import Processor, check_is_processor, name_of
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["check_processor", "try_laws"]
+
+
+def check_processor(processor: Processor[Any], vocabulary: Vocabulary, *, examples: int = 30, seed: int = 0) -> None:
+    """Check a processor against the laws of the protocol, on batches that are drawn at random.
+
+    A processor that keeps them gives the same results under beams, drafts, preemption and other requests in its batch. The laws:
+    no method changes its arguments or the processor (logits may be overwritten); structure, dtypes and shapes stay; no NaN is
+    returned; tokens may be `[B]` or `[B, T]`, and -1 changes nothing; a replay of all tokens at once gives the same as one token
+    at a time; `process_logits` gives the same when it is called again; rows do not depend on one another, so they may be picked
+    and repeated before a run or after it; states of prompts of different lengths may be concatenated; and there may be no rows.
+
+    Floating-point results may differ by rounding; what is -inf must agree.
+
+    Args:
+        processor: The processor.
+        vocabulary: The vocabulary it is for. Logits have as many columns as that has ids.
+        examples: How many batches are drawn, from 1.
+        seed: Draws other batches, from 0.
+
+    Raises:
+        ProcessorError: The processor breaks a law. The message has the law, the difference, and the smallest case that shows it.
+        ConfigurationError: An argument is not allowed.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+        >>> lk.check_processor(lk.RepetitionPenalty(1.1), vocabulary)
+        >>> @dataclass(frozen=True)
+        ... class Shifted:
+        ...     def init_state(self, context):
+        ...         return ()
+        ...
+        ...     def advance(self, state, tokens):
+        ...         return state
+        ...
+        ...     def process_logits(self, state, logits, context):
+        ...         return state, logits + len(logits)  # depends on the other rows
+        >>> lk.check_processor(Shifted(), vocabulary)
+        Traceback (most recent call last):
+            ...
+        logitkit.errors.ProcessorError: Shifted breaks the law "rows are independent": with rows picked after and before the run,
+        after 0 tokens, logit 0 of row 0 is 1 and 2. The smallest case: prompts [[]], tokens [[]], logits of zero in
+        torch.float32, rows [0, 0] picked
+    """
+    check_is_processor(processor)
+    checked_integer("examples", examples, 1, 10**6)
+    checked_integer("seed", seed, 0, 2**63 - 1)
+    try_laws(processor, vocabulary, LAWS, examples, seed)
+
+
+def try_laws(
+    processor: Processor[Any], vocabulary: Vocabulary, laws: Mapping[str, Law], examples: int, seed: int = 0
+) -> None:
+    """Raise for the first law that a processor breaks on a drawn case."""
+    numbers = Random(seed)  # noqa: S311 - no secret
+    for _ in range(examples):
+        case = drawn(numbers, vocabulary.size, partial(legal_tokens, processor, numbers))
+        for name, law in laws.items():
+            if _breaks(law, processor, case):
+                smallest = shrunk(case, partial(_breaks, law, processor))
+                raise _report(processor, name, law, smallest)
+
+
+def _breaks(law: Law, processor: Processor[Any], case: Case) -> bool:
+    return _broken(law, processor, case) is not None
+
+
+def _broken(law: Law, processor: Processor[Any], case: Case) -> str | Exception | None:
+    """Return how a processor breaks a law on a case; an error breaks any law."""
+    try:
+        return law(processor, case)
+    except Exception as error:  # noqa: BLE001 - whatever the processor raises
+        return error
+
+
+def _report(processor: Processor[Any], name: str, law: Law, case: Case) -> ProcessorError:
+    found = _broken(law, processor, case)
+    said = f"{type(found).__name__}: {found}" if isinstance(found, Exception) else found
+    error = ProcessorError(f'{name_of(processor)} breaks the law "{name}": {said}. The smallest case: {case}')
+    error.__cause__ = found if isinstance(found, Exception) else None
+    return error

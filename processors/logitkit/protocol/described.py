@@ -1,0 +1,33 @@
+"""The base class of the processors in this package, which describe themselves with class attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from logitkit.protocol.kind import Kind, Role, add_kind
+from logitkit.protocol.not_a_hook import NotAHook
+
+__all__ = ["Described"]
+
+
+class Described(NotAHook):
+    """A processor that describes itself; see `Processor` for the attributes.
+
+    A class with its own `kind` can be used in configurations. A frozen dataclass derived from this class has its arguments
+    checked by the forms of its `kind`; a class with more checks calls `super().__post_init__()` first.
+    """
+
+    role: ClassVar[Role]
+    kind: ClassVar[Kind]
+
+    def __init_subclass__(cls) -> None:
+        """Register the class for configurations, if it has its own `kind`."""
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            cls.kind = replace(cls.kind, role=cls.role, make=getattr(cls, "configured", cls), made=cls)
+            add_kind(cls.kind)
+
+    def __post_init__(self) -> None:
+        for name, form in self.kind.parameters.items():
+            object.__setattr__(self, name, form.check(name, getattr(self, name)))

@@ -1,0 +1,47 @@
+"""Methods that a state class defines so that its values keep their meaning in another process."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self, runtime_checkable
+
+import torch
+
+__all__ = ["Checked", "Portable"]
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """A state that refers to something in this process, such as an automaton's slot in a bank."""
+
+    def to_portable(self, processor: Any) -> tuple[Self, Any]:
+        """Return a state without references to this process, and notes on their meaning.
+
+        Args:
+            processor: The processor that the state belongs to.
+
+        Returns:
+            A state of the same class, whose tensors are saved, and notes that JSON can represent.
+        """
+        ...
+
+    def from_portable(self, notes: Any, processor: Any, device: torch.device) -> Self:
+        """Return the state of this process that corresponds to a portable one, given on the CPU.
+
+        Args:
+            notes: The notes from `to_portable`, as read from a file: any JSON value.
+            processor: The processor that the state will belong to.
+            device: Where the state will be used.
+
+        Raises:
+            StateFileError: There is no such state here; the message says what is missing and what to do.
+        """
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """A state in which wrong values could do harm, such as an index out of bounds."""
+
+    def problem(self) -> str | None:
+        """Describe an impossible value in a state read from a file, on the CPU, or return None."""
+        ...

@@ -1,0 +1,242 @@
+"""The bank: all automata of one vocabulary, so that rows with different automata are processed together."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Hashable
+from contextlib import nullcontext
+
+import torch
+
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import BankFull, StaleAutomaton
+from logitkit.runtime.bank_layout import BankLayout
+from logitkit.runtime.bank_tables import BankTables
+from logitkit.runtime.mask_cache import MaskCache
+from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
+
+__all__ = ["Bank", "Lease"]
+
+# Slot 0 always allows every id, with or without text: the row of a request without a constraint.
+NEUTRAL = 0
+
+
+class Lease:
+    """Keeps an automaton in its bank; the slot is freed when the last reference to the lease is gone.
+
+    Args:
+        bank: The bank.
+        automaton: The automaton.
+        slot: The automaton's slot in the bank.
+        generation: Distinguishes it from earlier automata in the slot.
+    """
+
+    __slots__ = ("__weakref__", "automaton", "bank", "generation", "slot")
+
+    def __init__(self, bank: Bank, automaton: TokenAutomaton, slot: int, generation: int) -> None:
+        self.bank = bank
+        self.automaton = automaton
+        self.slot = slot
+        self.generation = generation
+
+
+class Bank:
+    """Slots with automata, the masks of their visited states (CPU), and their tables as tensors (on each device in use).
+
+    Thread-safe. Automata come and go while states of others are in use; the generation reveals a state whose automaton no
+    longer exists.
+
+    Args:
+        mask_bytes: The memory limit of the masks of visited states; the least recently used are dropped first.
+        automaton_bytes: The memory limit of the automata on the host; tables on a device take up to twice as much.
+    """
+
+    def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
+        self.automaton_bytes = automaton_bytes
+        self._automata_size = 0
+        self.automata: list[TokenAutomaton | None] = [None]
+        self.generations: list[int] = [0]
+        self._lock = threading.RLock()
+        self._free: list[int] = []
+        self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
+        # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
+        self._alike: dict[Hashable, set[int]] = {}
+        self._masks = MaskCache(mask_bytes)
+        self._layouts: dict[torch.device, BankLayout] = {}
+        # Slots whose tables on a device are out of date.
+        self._changed: dict[torch.device, set[int]] = {}
+        self._traced: set[torch.device] = set()
+        self.number = traced_as(self)
+
+    @property
+    def mask_bytes(self) -> int:
+        """The memory limit of the masks of visited states, in bytes."""
+        return self._masks.limit
+
+    @mask_bytes.setter
+    def mask_bytes(self, limit: int) -> None:
+        self._masks.limit = limit
+
+    def lease(self, automaton: TokenAutomaton) -> Lease:
+        """Put an automaton into the bank, or find the equal one that is already there.
+
+        Raises:
+            BankFull: There is no memory left for another automaton.
+        """
+        # Acquired before the bank's own lock, in the same order as in a trace.
+        with tracing_waits() if self._traced else nullcontext(), self._lock:
+            for slot in [*self._alike.get(automaton.sizes, ())]:
+                lease = self._leases.get(slot)
+                if lease is not None and lease.automaton.equals(automaton):
+                    return lease
+            size = self.size_of(automaton)
+            if self._automata_size + size > self.automaton_bytes and self._leases:
+                raise BankFull(
+                    f"the automata in use with this vocabulary take {self._automata_size:,} bytes, and another one of {size:,} "
+                    f"would exceed {self.automaton_bytes:,}; drop processors that are no longer needed, or use equal ones"
+                )
+            self._automata_size += size
+            if self._free:
+                slot = self._free.pop()
+                self.automata[slot] = automaton
+            else:
+                slot = len(self.automata)
+                self.automata.append(automaton)
+                self.generations.append(0)
+            lease = Lease(self, automaton, slot, self.generations[slot])
+            self._leases[slot] = lease
+            self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
+            self._has_changed(slot)
+            weakref.finalize(lease, self._release, slot).atexit = False
+            for device in self._traced:
+                self.build_tables(device)
+            return lease
+
+    def _has_changed(self, slot: int) -> None:
+        for slots in [*self._changed.values()]:
+            slots.add(slot)
+
+    def find(self, content_key: str) -> Lease | None:
+        """Return the lease of the automaton with this content key, if it is in the bank."""
+        return next((lease for lease in [*self._leases.values()] if lease.automaton.content_key == content_key), None)
+
+    def _release(self, slot: int) -> None:
+        with self._lock:
+            automaton = self.automata[slot]
+            assert automaton is not None
+            others = self._alike.pop(automaton.sizes, set()) - {slot}
+            if others:
+                self._alike[automaton.sizes] = others
+            self._automata_size -= self.size_of(automaton)
+            self.automata[slot] = None
+            self.generations[slot] += 1
+            self._free.append(slot)
+            self._has_changed(slot)
+            self._masks.drop_slot(slot)
+
+    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
+        """Return the automaton that a state refers to.
+
+        Raises:
+            StaleAutomaton: All processors that used it are gone.
+        """
+        if 0 < slot < len(self.automata) and self.generations[slot] == generation:
+            found = self.automata[slot]
+            if found is not None:
+                return found
+        raise StaleAutomaton(
+            f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "
+            "that made the state (Regex, Choice, ...) alive as long as the state is used"
+        )
+
+    def mask(self, slot: int, generation: int, state: Hashable) -> RowMask:
+        """Return the mask of a state, from the cache or newly computed."""
+        # With the generation, since a garbage collection may free the slot while the mask is computed.
+        key = (slot, generation, state)
+        with self._lock:
+            # At every step of every row, so without a call in between.
+            visited = self._masks.visited
+            found = visited.get(key)
+            if found is not None and self.generations[slot] == generation:
+                visited.move_to_end(key)
+                return found
+            automaton = self.automaton(slot, generation)
+            made = self.mask_of(automaton, state)
+            self._masks.put(key, made)
+        return made
+
+    def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
+        """Compute the mask of a state."""
+        assert isinstance(state, int)
+        return RowMask.of(automaton, state)
+
+    @property
+    def tables(self) -> BankTables:
+        """The tables of all automata as tensors on the CPU; see `tables_on`."""
+        return self.tables_on(torch.device("cpu"))
+
+    def tables_on(self, device: torch.device) -> BankTables:
+        """Return the tables of all automata as tensors on a device.
+
+        A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
+        a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own
+        states.
+        """
+        if torch.compiler.is_compiling():
+            prepare_trace(self.number, str(device))
+            return self._layouts[device].tables
+        return self.build_tables(device)
+
+    def build_tables(self, device: torch.device) -> BankTables:
+        """Return the tables on a device, including all changes to the bank since the last call."""
+        # Tables created under inference_mode could not be written outside of it.
+        with self._lock, torch.inference_mode(False):
+            layout = self._layouts.get(device)
+            if layout is None:
+                layout = self._lay_out(device)
+            # A garbage collection may free a slot meanwhile, even in this thread; the slot is then among the changed ones.
+            changed = self._changed[device]
+            try:
+                while changed:
+                    slot = changed.pop()
+                    automaton = self.automata[slot]
+                    table = None if automaton is None else self.table_of(automaton)
+                    if not layout.put(slot, table, self.generations[slot]):
+                        layout = self._lay_out(device)
+            except BaseException:
+                # Otherwise slots that were not written, for lack of memory for example, would be missing permanently.
+                self._layouts.pop(device, None)
+                raise
+            return layout.tables
+
+    def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
+        """Return the token table that represents an automaton on devices."""
+        return automaton
+
+    def new_layout(self, device: torch.device) -> BankLayout:
+        """Lay out the tables of all slots from the start."""
+        automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
+        return BankLayout(automata, [*self.generations], device)
+
+    def _lay_out(self, device: torch.device) -> BankLayout:
+        # Assigned in place: a loop over the changes may hold this very set.
+        self._changed.setdefault(device, set()).clear()
+        layout = self._layouts[device] = self.new_layout(device)
+        return layout
+
+    def trace(self, device: torch.device) -> None:
+        """From now on, update the tables whenever the bank changes, as a compiled graph requires."""
+        with self._lock:
+            self._traced.add(device)
+            self.build_tables(device)
+
+    def size_of(self, automaton: TokenAutomaton) -> int:
+        """Return the size of an automaton in bytes."""
+        return automaton.nbytes + automaton.class_of.nbytes
+
+    def nbytes(self) -> int:
+        """Return the total size of the automata, cached masks and tables on devices, in bytes."""
+        tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
+        return self._automata_size + self._masks.nbytes + tables

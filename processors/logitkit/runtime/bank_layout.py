@@ -1,0 +1,115 @@
+"""The tables of a bank on one device, with spare capacity: a new automaton is written into them in place.
+
+Rebuilding all tables for every automaton that a server's request brings would delay its step by tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
+
+__all__ = ["BankLayout"]
+
+
+class BankLayout:
+    """Tables with spare capacity, and the amount in use.
+
+    Args:
+        automata: The automaton of each slot, or None; slot 0 is neutral.
+        generations: The generation of each slot.
+        device: The device of the tables.
+    """
+
+    def __init__(
+        self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
+    ) -> None:
+        present = [a for a in automata if a is not None]
+        rows = NEUTRAL_ROWS + sum(len(a.row_start) for a in present)
+        places = sum(len(a.row_class) for a in present)
+        self.tables = BankTables.empty(
+            device,
+            slots=room(len(automata)),
+            vocabulary=max((len(a.class_of) for a in present), default=1),
+            classes=room(max((a.classes for a in present), default=1)),
+            rows=room(rows),
+            places=room(places + 1),
+            lanes=room(max((_longest_row(a) for a in present), default=1)),
+            links=max((a.longest_chain for a in present), default=1),
+            wide=any(a.class_of.dtype == np.int32 for a in present),
+            eos_ids=present[0].eos_ids if present else (),
+            pad_id=present[0].pad_id if present else None,
+        )
+        self._rows, self._places = NEUTRAL_ROWS, 0
+        for slot, automaton in enumerate(automata):
+            if automaton is not None:
+                self._write(slot, automaton, generations[slot])
+
+    def put(self, slot: int, automaton: TokenAutomaton | None, generation: int) -> bool:
+        """Write one slot: an automaton, or None for an empty slot.
+
+        Other slots are not touched, so their rows can be stepped meanwhile. The space of a removed automaton is reused only
+        when all tables are laid out again.
+
+        Returns:
+            Whether there was enough capacity; if not, nothing has changed.
+        """
+        if automaton is None:
+            if slot < len(self.tables.generation):
+                self.tables.generation[slot] = -1
+            return True
+        if not self._has_room(slot, automaton):
+            return False
+        self._write(slot, automaton, generation)
+        return True
+
+    def _has_room(self, slot: int, automaton: TokenAutomaton) -> bool:
+        tables = self.tables
+        return (
+            slot < len(tables.generation)
+            and automaton.classes <= tables.default.shape[1]
+            and len(automaton.class_of) == tables.class_of.shape[1]
+            and not (automaton.class_of.dtype == np.int32 and tables.class_of.dtype == torch.int16)
+            and self._rows + len(automaton.row_start) <= len(tables.fallback)
+            # One entry after the last row, so that an empty row has something to read.
+            and self._places + len(automaton.row_class) < len(tables.row_class)
+            and _longest_row(automaton) <= len(tables.lane)
+            and automaton.longest_chain <= len(tables.link)
+        )
+
+    def _write(self, slot: int, automaton: TokenAutomaton, generation: int) -> None:
+        tables = self.tables
+        # No state refers to this slot until the write is complete.
+        tables.generation[slot] = -1
+        rows, places, states = self._rows, self._places, automaton.states
+        _set(tables.class_of[slot], automaton.class_of)
+        _set(tables.default[slot, : automaton.classes], automaton.default)
+        _set(tables.row_start[rows : rows + states + 1], automaton.row_start + places)
+        _set(tables.row_class[places : places + len(automaton.row_class)], automaton.row_class)
+        _set(tables.row_target[places : places + len(automaton.row_target)], automaton.row_target)
+        fallback = np.arange(states) if automaton.fallback is None else automaton.fallback
+        _set(tables.fallback[rows : rows + states], fallback)
+        tables.first_row[slot] = rows
+        tables.generation[slot] = generation
+        self._rows += len(automaton.row_start)
+        self._places += len(automaton.row_class)
+
+
+def _set(part: Tensor, values: NDArray[np.integer]) -> None:
+    # Widened on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
+    part.copy_(torch.from_numpy(values.astype(np.int64 if part.dtype == torch.int64 else np.int32)))
+
+
+def _longest_row(automaton: TokenAutomaton) -> int:
+    return int(np.diff(automaton.row_start).max(initial=1))
+
+
+def room(needed: int) -> int:
+    """Round up to a power of two: spare capacity, and a shape that changes rarely, which keeps compiled graphs valid longer."""
+    return 1 << max(needed - 1, 0).bit_length()

@@ -1,0 +1,163 @@
+"""The automata of a bank as a few tensors, with two operations: advance and mask. No loop over rows, no host read.
+
+Accelerators and `torch.compile` take this path. All shapes depend on the bank alone, never on a state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.token_automaton import STAY
+
+# Rows before those of the first automaton, which list no classes: the states of neutral rows.
+NEUTRAL_ROWS = FIRST_STATE + 2
+
+
+class BankTables(NamedTuple):
+    """The tables of all slots, with spare capacity; an unused slot is neutral and its generation never matches.
+
+    Args:
+        generation: [N] int64, current generation of each slot.
+        class_of: [N, V] int16 or int32, class of each token.
+        default: [N, C] int32, default target of each class.
+        first_row: [N] int64, index in `row_start` of the first row of each slot.
+        row_start: Where the row of each state starts in `row_class` and `row_target`.
+        row_class: int32, the classes listed in each row: the exceptions to the default.
+        row_target: int32, their targets.
+        fallback: int64, for each row of `row_start`, the state that its state falls back to; a chain ends at itself.
+        lane: [K] 0, 1, ..., K - 1, for the longest row.
+        link: [L] for the longest chain of fallbacks; only its length matters.
+        eos_ids: Ids that end a sequence.
+        finished_ids: Ids that a finished row may emit.
+    """
+
+    generation: Tensor
+    class_of: Tensor
+    default: Tensor
+    first_row: Tensor
+    row_start: Tensor
+    row_class: Tensor
+    row_target: Tensor
+    fallback: Tensor
+    lane: Tensor
+    link: Tensor
+    eos_ids: Tensor
+    finished_ids: Tensor
+
+    @classmethod
+    def empty(
+        cls,
+        device: torch.device,
+        *,
+        slots: int,
+        vocabulary: int,
+        classes: int,
+        rows: int,
+        places: int,
+        lanes: int,
+        links: int,
+        wide: bool,
+        eos_ids: Sequence[int],
+        pad_id: int | None,
+    ) -> BankTables:
+        """Return tables with capacity but no automaton: all slots are neutral, and only the generation of slot 0 matches."""
+
+        def full(shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
+            return torch.full(shape, value, dtype=dtype, device=device)
+
+        generation = full((slots,), -1, torch.int64)
+        generation[0] = 0
+        finished = sorted({*eos_ids, *(() if pad_id is None else (pad_id,))})
+        return cls(
+            generation=generation,
+            class_of=full((slots, vocabulary), 0, torch.int32 if wide else torch.int16),
+            default=full((slots, classes), STAY, torch.int32),
+            first_row=full((slots,), 0, torch.int64),
+            row_start=full((rows + 1,), 0, torch.int64),
+            row_class=full((places,), 0, torch.int32),
+            row_target=full((places,), 0, torch.int32),
+            fallback=torch.arange(rows, device=device),
+            lane=torch.arange(lanes, device=device),
+            link=torch.arange(links, device=device),
+            eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=device),
+            finished_ids=torch.tensor(finished, dtype=torch.int64, device=device),
+        )
+
+    def nbytes(self) -> int:
+        """Return the total size of the tensors in bytes."""
+        return sum(t.nbytes for t in self)
+
+    def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
+        """Return the states, then the states they fall back to, up to the length of the bank's longest chain."""
+        states = [state]
+        for _ in range(self.link.shape[0] - 1):
+            row = self.first_row.index_select(0, slot) + states[-1]
+            states.append(self.fallback.index_select(0, row))
+        return states
+
+    def rows(self, slot: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the padded rows of some states: classes [B, K], targets [B, K], and which entries are real."""
+        row = self.first_row.index_select(0, slot) + state
+        begin = self.row_start.index_select(0, row)
+        count = self.row_start.index_select(0, row + 1) - begin
+        place = (begin[:, None] + self.lane).clamp(max=self.row_class.shape[0] - 1)
+        return self.row_class[place], self.row_target[place], self.lane < count[:, None]
+
+
+def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, token: Tensor) -> Tensor:
+    """Return the states after one token per row: everything is [B] int64; token -1 changes nothing.
+
+    A stale slot or an id out of range leads to `DEAD`.
+    """
+    size = tables.class_of.shape[1]
+    fresh = generation == tables.generation.index_select(0, slot)
+    state = torch.where(fresh, state, DEAD)
+    symbol = tables.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
+    target = tables.default[slot, symbol].to(torch.int64)
+    for at in reversed(tables.chain(slot, state)):
+        classes, targets, real = tables.rows(slot, at)
+        hit = real & (classes == symbol[:, None])
+        target = torch.where(hit.any(1), (targets * hit).sum(1), target)
+    target = torch.where(target == STAY, state, target)
+    target = torch.where((token < size) & (token >= 0), target, DEAD)
+    moves = (state >= FIRST_STATE) & (token != -1)
+    return torch.where(moves, target, state)
+
+
+def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
+    """Return the masked logits, [B, W] with W at least the vocabulary's size."""
+    fresh = generation == tables.generation.index_select(0, slot)
+    state = torch.where(fresh, state, DEAD)
+    # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
+    legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
+    for at in reversed(tables.chain(slot, state)):
+        classes, targets, real = tables.rows(slot, at)
+        dummy = torch.full_like(classes, legal.shape[1] - 1)
+        legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
+    return keep_allowed(tables, slot, state, legal, logits)
+
+
+def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
+    """Return the logits of the legal classes, [B, C] bool; the others are masked, and rows without any token left end."""
+    size = tables.class_of.shape[1]
+    never = float("-inf")
+    allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
+    allowed = allowed & (state >= FIRST_STATE)[:, None]
+    ends = tables.finished_ids
+    allowed = allowed.index_copy(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
+    neutral = (slot == 0)[:, None]
+    # NaN counts as -inf.
+    masked = torch.where((allowed & ~logits[:, :size].isnan()) | neutral, logits[:, :size], never)
+    eos = masked.index_select(1, tables.eos_ids)
+    # The state is dead, or everything that it allows was already -inf: no token is left, so the row ends.
+    dead = (masked == never).all(1, keepdim=True) & ~neutral
+    masked = masked.index_copy(1, tables.eos_ids, torch.where(dead, torch.zeros_like(eos), eos))
+    if logits.shape[1] > size:
+        rest = torch.where(neutral, logits[:, size:], never)
+        masked = torch.cat([masked, rest], 1)
+    return masked

@@ -1,0 +1,128 @@
+"""The base class of all constraints that are pushdown automata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.place import NO_LIMIT
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.pushdown_bank import PushdownBank, pushdown_bank
+from logitkit.runtime.pushdown_state import PushdownState, advance, mask
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["PushdownConstraint"]
+
+
+class PushdownConstraint(BankUser):
+    """A language over tokens with unlimited nesting. Each row has a stack of fixed size for its open brackets.
+
+    Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
+    vocabulary can share a batch, because everything that differs is in the state.
+    """
+
+    role = Role.CONSTRAINT
+    may_empty_rows = False
+    ends_empty_rows = True
+    step_name = "a JSON schema"
+    vocabulary: Vocabulary
+    automaton: PushdownAutomaton
+    # The token limit of the output. False: none. True: as many tokens as the context allows.
+    closing: bool | int = False
+
+    @cached_property
+    def bank(self) -> PushdownBank:
+        """The bank that states refer to, on every device."""
+        return pushdown_bank(self.vocabulary)
+
+    @property
+    def reads_max_length(self) -> bool:
+        """Whether the maximum number of tokens of a row matters."""
+        return self.closing is True
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether nesting is limited and no tokens are counted, so that a finite automaton is enough."""
+        return self.automaton.nesting.frames == 0 and self.closing is False
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes of a language with limited nesting.
+
+        Raises:
+            ConfigurationError: The nesting is unlimited.
+        """
+        dfa = self.nested_dfa()
+        if dfa.frames:
+            raise ConfigurationError(
+                f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
+            )
+        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+
+    def nested_dfa(self) -> NestedDfa:
+        """Compile and return the automaton over bytes, to which other text can be prepended."""
+        raise NotImplementedError
+
+    def init_state(self, context: Context) -> PushdownState:
+        """Return the start state for every row: a constraint starts after the prompt."""
+        lease = self.lease()
+
+        def full(value: int) -> Tensor:
+            return torch.full((context.batch_size,), value, dtype=torch.int64, device=context.device)
+
+        depth = self.automaton.nesting.max_depth
+        return PushdownState(
+            AutomatonState(full(lease.slot), full(lease.generation), full(self.automaton.start)),
+            torch.zeros((context.batch_size, depth), dtype=torch.int32, device=context.device),
+            self._left(context, full),
+        )
+
+    @classmethod
+    def neutral_state(cls, context: Context) -> PushdownState:
+        """Return the state of rows without a constraint."""
+        at = AutomatonState.neutral(context)
+        stack = torch.zeros((context.batch_size, 0), dtype=torch.int32, device=context.device)
+        return PushdownState(at, stack, torch.full_like(at.slot, NO_LIMIT))
+
+    def _left(self, context: Context, full: Callable[[int], Tensor]) -> Tensor:
+        limits = context.limits if self.closing is True else None
+        if limits is not None:
+            return (limits - context.prompt_lengths).clamp(min=0)
+        return full(NO_LIMIT if isinstance(self.closing, bool) else self.closing)
+
+    def advance(self, state: PushdownState, tokens: Tensor) -> PushdownState:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
+
+        A token beyond the row's token limit does not count as illegal.
+        """
+        check_tokens(type(self).__name__, state.left.shape[0], tokens)
+        return advance(self.bank, state, tokens)
+
+    def process_logits(self, state: PushdownState, logits: Tensor, context: Context) -> tuple[PushdownState, Tensor]:
+        """Set every illegal token to -inf.
+
+        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
+        """
+        logits = own_rows(type(self).__name__, state.left.shape[0], logits)
+        return state, mask(self.bank, state, logits)
+
+    def finish(self, state: PushdownState, rows: Tensor) -> PushdownState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
+    def is_finished(self, state: PushdownState) -> Tensor:
+        """Return [B] bool, whether each row has emitted EOS."""
+        return state.at.state == FINISHED
+
+    def is_dead(self, state: PushdownState) -> Tensor:
+        """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
+        return state.at.state == DEAD

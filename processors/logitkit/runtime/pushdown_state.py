@@ -1,0 +1,159 @@
+"""The state of rows under pushdown automata, with its two operations: advance and mask."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.tokens.place import NO_LIMIT
+from logitkit.errors import StateFileError
+from logitkit.protocol.state import Fill
+from logitkit.protocol.tensor_path import by_tensors
+from logitkit.runtime.automaton_state import AutomatonState, check_tables
+from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.pushdown_bank import PushdownBank
+from logitkit.runtime.pushdown_tables import StackRows, advance_stacks, mask_stacks
+from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.width import check_width
+
+__all__ = ["PushdownState", "advance", "mask"]
+
+
+class PushdownState(NamedTuple):
+    """The position of each row: its automaton and state, its open brackets, and the number of tokens that it has left.
+
+    Args:
+        at: The automaton and the state.
+        stack: [B, D] int32, the frame of each open bracket, outermost first, then 0.
+        left: [B] int64, the number of tokens left to the row; -1 if they are not counted.
+    """
+
+    at: AutomatonState
+    stack: Annotated[Tensor, Fill(0)]
+    left: Tensor
+
+    def to_portable(self, processor: Any) -> tuple[PushdownState, list[Any]]:
+        """Return the state; `at` replaces its own references to this process."""
+        return self, []
+
+    def from_portable(self, notes: object, processor: Any, device: torch.device) -> PushdownState:
+        """Return the state, whose automata are already bound.
+
+        Raises:
+            StateFileError: The state or stack of a row is impossible for its automaton.
+        """
+        bank = processor.bank
+        for row, (slot, generation, state, stack, left) in enumerate(_rows(self)):
+            if left < NO_LIMIT:
+                raise StateFileError(f"row {row} has {left} tokens left")
+            if slot == NEUTRAL:
+                if any(stack):
+                    raise StateFileError(f"row {row} has open brackets, but no automaton")
+                continue
+            automaton = bank.pushdown(slot, generation)
+            frames = [f for f in stack if f]
+            first = automaton.first_frame
+            if state >= first or not all(first <= f < automaton.states for f in frames):
+                raise StateFileError(f"row {row} has a state and a stack that its automaton does not have")
+            if stack[: len(frames)] != frames or len(frames) > automaton.nesting.max_depth:
+                raise StateFileError(f"row {row} has the stack {stack}, which is impossible")
+        return self
+
+
+def _rows(state: PushdownState) -> list[tuple[int, int, int, list[int], int]]:
+    columns = (*(part.tolist() for part in state.at), state.stack.tolist(), state.left.tolist())
+    return list(zip(*columns, strict=True))
+
+
+def advance(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
+    """Return the state after tokens.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        tokens: [B] or [B, T] int64, -1 = none.
+
+    Raises:
+        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
+    """
+    if not by_tensors(state.at.state):
+        return advance_rows(bank, state, tokens)
+    tables = bank.stacks_on(state.at.state.device)
+    rows = StackRows(state.at.state, state.stack, state.left)
+    for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
+        rows = advance_stacks(tables, state.at.slot, state.at.generation, rows, column)
+    return PushdownState(state.at._replace(state=rows.state), rows.stack, rows.left)
+
+
+def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
+    """Advance row by row on the host, which for a few rows is faster than any tensor operation."""
+    slots, generations, now = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
+    left = state.left.tolist()
+    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
+    # Read only for a token that affects the stack, and written only after a change.
+    stacks: list[Packed] | None = None
+    counted = False
+    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        automaton, current = bank.pushdown(slot, generation), now[row]
+        for token in run:
+            if current < FIRST_STATE:
+                break
+            if token == -1:
+                continue
+            current = automaton.next(current, token)
+            if current == DEAD or current >= automaton.first_outcome:
+                stacks = rows_of(state.stack) if stacks is None else stacks
+                current, stacks[row] = automaton.behind(current, stacks[row])
+            if left[row] > 0:
+                left[row] -= 1
+                counted = True
+        now[row] = current
+    return PushdownState(
+        AutomatonState(state.at.slot, state.at.generation, torch.from_numpy(np.array(now, np.int64))),
+        state.stack if stacks is None else stacks_of(stacks, state.stack.shape[1]),
+        torch.from_numpy(np.array(left, np.int64)) if counted else state.left,
+    )
+
+
+def mask(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
+    """Return the logits with every illegal token at -inf, in place if that is faster.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
+
+    Raises:
+        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
+        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
+    """
+    if by_tensors(logits):
+        tables = bank.stacks_on(logits.device)
+        check_tables(tables.base, logits)
+        rows = StackRows(state.at.state, state.stack, state.left)
+        return mask_stacks(tables, state.at.slot, state.at.generation, rows, logits)
+    return mask_rows(bank, state, logits)
+
+
+def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
+    """Mask row by row, each in the cheapest way for its state and stack, with cached masks for visited ones."""
+    array, never, zero = as_array(logits)
+    width = array.shape[1]
+    slots, generations, states = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
+    stacks, lefts = rows_of(state.stack), state.left.tolist()
+    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        place = bank.pushdown(slot, generation).place(current, stacks[row], lefts[row])
+        found = bank.mask(slot, generation, place)
+        if width != found.size:
+            check_width(found.size, width)
+        found.apply(array[row], never, zero)
+    return logits

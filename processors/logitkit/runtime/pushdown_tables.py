@@ -1,0 +1,164 @@
+"""The two operations on rows with a stack, advance and mask, using tensors only: no loop over rows, no host read.
+
+A token pops a limited number of frames; the maximum over all automata in the bank gives the number of rounds. In each round,
+the table row of the popped frame defines the effect of the rest of the token.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
+from logitkit.compiler.tokens.token_automaton import STAY
+from logitkit.runtime.bank_tables import BankTables, keep_allowed
+
+__all__ = ["PushdownTables", "advance_stacks", "mask_stacks"]
+
+
+class PushdownTables(NamedTuple):
+    """The tables of a bank of pushdown automata: those of finite automata, and those for stacks.
+
+    Args:
+        base: The tables of states and frames.
+        cost: int32, for each row of `base.row_start`, the number of tokens needed to finish from there.
+        states: [N] int64, the number of states of each slot; a target from this number on is an outcome.
+        first_outcome: [N] int64, the index of each slot's first outcome.
+        max_depth: [N] int64, the maximum number of frames of a row.
+        state: int32, the state that each outcome leads to.
+        pushed: [.., P] int32, the frames that each outcome pushes, then 0.
+        rest: int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
+        height: int32, the free frames that the outcome needs.
+        outcome_cost: int32, the number of tokens needed to finish after an outcome that pushes.
+        round: [K] for the maximum number of frames that a token pops; only its length matters.
+    """
+
+    base: BankTables
+    cost: Tensor
+    states: Tensor
+    first_outcome: Tensor
+    max_depth: Tensor
+    state: Tensor
+    pushed: Tensor
+    rest: Tensor
+    height: Tensor
+    outcome_cost: Tensor
+    round: Tensor
+
+    def nbytes(self) -> int:
+        """Return the total size of the tensors in bytes."""
+        return self.base.nbytes() + sum(t.nbytes for t in self[1:] if isinstance(t, Tensor))
+
+    def target(self, slot: Tensor, state: Tensor, symbol: Tensor) -> Tensor:
+        """Return the targets of one class per row, from the table rows of the given states: [B] int64."""
+        classes, targets, real = self.base.rows(slot, state)
+        hit = real & (classes == symbol[:, None])
+        default = self.base.default[slot, symbol].to(torch.int64)
+        return torch.where(hit.any(1), (targets * hit).sum(1), default)
+
+
+class StackRows(NamedTuple):
+    """The positions of rows: state [B], frames [B, D] (0 after the innermost one) and tokens left [B]."""
+
+    state: Tensor
+    stack: Tensor
+    left: Tensor
+
+
+def advance_stacks(
+    tables: PushdownTables, slot: Tensor, generation: Tensor, rows: StackRows, token: Tensor
+) -> StackRows:
+    """Return the positions after one token per row; token -1 changes nothing.
+
+    A stale slot, an id out of range or an illegal token leads to `DEAD`.
+    """
+    base = tables.base
+    size = base.class_of.shape[1]
+    fresh = generation == base.generation.index_select(0, slot)
+    state = torch.where(fresh, rows.state, DEAD)
+    symbol = base.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
+    target = tables.target(slot, state, symbol)
+    target = torch.where(target == STAY, state, target)
+    target = torch.where((token < size) & (token >= 0), target, DEAD)
+    stack = rows.stack
+    states, most = tables.states.index_select(0, slot), tables.max_depth.index_select(0, slot)
+    if stack.shape[1]:
+        lane = torch.arange(stack.shape[1], device=stack.device)
+        depth = (stack > 0).sum(1)
+        for rounds in range(tables.round.shape[0], -1, -1):
+            outside = target >= states
+            which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
+            fits = depth + tables.height.index_select(0, which) <= most
+            rest = tables.rest.index_select(0, which).to(torch.int64)
+            pops = outside & fits & (rest > 0) & (depth > 0)
+            if rounds:
+                top = stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0].to(torch.int64)
+                behind = tables.target(slot, torch.where(pops, top, DEAD), torch.where(pops, rest, 0))
+                stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
+                depth = depth - pops.to(torch.int64)
+                pushes = outside & fits & (rest == 0)
+                going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
+                target = torch.where(pops, behind, going_on)
+            else:
+                pushes = outside & fits & (rest == 0)
+                pushed = tables.pushed.index_select(0, which)
+                for i, frame in enumerate(pushed.unbind(1)):
+                    here = pushes[:, None] & (lane == (depth + i)[:, None]) & (frame > 0)[:, None]
+                    stack = torch.where(here, frame[:, None], stack)
+                after = tables.state.index_select(0, which).to(torch.int64)
+                target = torch.where(outside, torch.where(pushes, after, DEAD), target)
+    moves = (state >= FIRST_STATE) & (token != -1)
+    target = torch.where(moves, target, state)
+    stack = torch.where(moves[:, None], stack, rows.stack)
+    stack = torch.where((target == DEAD)[:, None], 0, stack)
+    left = torch.where(moves & (rows.left > 0), rows.left - 1, rows.left)
+    return StackRows(target, stack, left)
+
+
+def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
+    """Return the masked logits, [B, W] with W at least the vocabulary's size."""
+    base = tables.base
+    fresh = generation == base.generation.index_select(0, slot)
+    state = torch.where(fresh, rows.state, DEAD)
+    first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
+    most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
+    depth = (rows.stack > 0).sum(1)
+    framed = torch.where(rows.stack > 0, tables.cost[first[:, None] + rows.stack], 0)
+    # The state, then the frames that a token may pop, innermost first; and the tokens needed for the frames below each.
+    places, below = [state], [framed.sum(1)]
+    for popped in range(tables.round.shape[0] if rows.stack.shape[1] else 0):
+        at = depth - 1 - popped
+        top = rows.stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
+        cost = framed.gather(1, at.clamp(min=0)[:, None])[:, 0]
+        places.append(torch.where(at >= 0, top, DEAD))
+        below.append(below[-1] - torch.where(at >= 0, cost, 0))
+    needed = below[0] + tables.cost.index_select(0, first + state)
+    default = base.default.index_select(0, slot)
+    # An extra column absorbs the padding.
+    nothing = torch.nn.functional.pad(torch.full_like(default, ILLEGAL), (0, 1), value=ILLEGAL)
+    costs = nothing
+    for level in range(len(places) - 1, -1, -1):
+        classes, targets, real = base.rows(slot, places[level])
+        # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
+        targets = torch.where(real, targets, DEAD)
+        outside = targets >= states[:, None]
+        which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
+        rest = tables.rest[which].to(torch.int64)
+        behind = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
+        fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+        behind = torch.where(fits, behind, ILLEGAL)
+        inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)] + below[level][:, None]
+        cost = torch.where(outside, behind, inside)
+        cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
+        dummy = torch.full_like(classes, nothing.shape[1] - 1)
+        unlisted = nothing
+        if level == 0:
+            leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
+            unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL)
+        listed = torch.where(real, classes, dummy).to(torch.int64)
+        costs = unlisted.to(nothing.dtype).scatter(1, listed, cost.to(nothing.dtype))
+    limit = torch.where(rows.left == NO_LIMIT, ILLEGAL - 1, torch.maximum(rows.left, needed) - 1)
+    return keep_allowed(base, slot, state, costs <= limit[:, None], logits)

@@ -1,0 +1,223 @@
+"""The mask of one visited state on the CPU: the cheapest way to apply it to one row of logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+
+# Up to this share of the vocabulary, a list of ids is faster than a pass over a float row (measured at 131k and 32k columns).
+SHORT_LIST = 1 / 24
+
+# The number of allowed ids checked first for whether a row is empty, and the columns from which they are chosen.
+PROBED = 16
+SAMPLED = 4096
+
+# numpy has no bfloat16 and is slow on float16, but masks can operate on the bits of both.
+BITS = {torch.float16: (0xFC00, 0x0000), torch.bfloat16: (0xFF80, 0x0000)}
+
+
+@lru_cache(maxsize=8)
+def constant_row(size: int, dtype: np.dtype[Any], value: Any) -> NDArray[Any]:
+    """Return a row of one value. Copying it is faster than `fill`: by a third at 131k columns, 3 times in a batch of 32."""
+    return np.full(size, value, dtype)
+
+
+def as_array(logits: Tensor) -> tuple[NDArray[Any], Any, Any]:
+    """View logits on the CPU as an array, without a copy.
+
+    Returns:
+        The array (for 16-bit dtypes, its bits as uint16), and the representations of -inf and 0 in it.
+    """
+    if logits.dtype in BITS:
+        never, zero = BITS[logits.dtype]
+        return logits.detach().view(torch.uint16).numpy(), never, zero
+    return logits.detach().numpy(), -np.inf, 0.0
+
+
+def drop_nan(row: NDArray[Any], never: Any) -> bool:
+    """Replace NaN, which is very rare, with -inf, and return whether there was any; see `as_array` for the arguments.
+
+    Detecting NaN takes a tenth of the time of replacing it: the maximum of some numbers is NaN if any of them is.
+    """
+    if not len(row):
+        return False
+    if row.dtype == np.uint16:
+        # Without the sign, only the bits of NaN are greater than those of infinity.
+        size = row & 0x7FFF
+        found = bool(size.max() > never & 0x7FFF)
+        if found:
+            row[size > never & 0x7FFF] = never
+        return found
+    read, (step, rest) = row, divmod(row.strides[0], row.itemsize)
+    if 1 < step <= CLOSE and not rest:
+        # Includes the columns in between, which is faster than skipping them.
+        read = as_strided(row, (step * (len(row) - 1) + 1,), (row.itemsize,))
+    top = np.maximum.reduce(read)
+    found = bool(top != top)
+    if found:
+        np.fmax(row, never, out=row)
+    return found
+
+
+# Up to this stride, as in llama.cpp's candidates, a row is read including the numbers in between.
+CLOSE = 4
+
+# The number of columns of a long mask that are hashed to find an equal mask.
+SEEN = 1024
+
+
+# Compared by identity, because equal masks are shared.
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class RowMask:
+    """The effect of one automaton state on a row of logits. Exactly one of `allowed`, `banned` and `ceiling` is set.
+
+    Args:
+        size: The number of token ids; columns beyond it are masked.
+        allowed: The ids to keep, if there are few.
+        banned: The ids to mask, if there are few.
+        ceiling: [V] float32 for all other cases, NaN for allowed ids and -inf for the others: `fmin` with it keeps every
+            allowed logit and replaces all others with -inf, whatever their values.
+        forced: The ids that get logit 0 to end a row in which no token is left.
+        probe: A few allowed ids: only if all of them are at -inf can the whole row be.
+        nbytes: The size of the mask in memory.
+    """
+
+    size: int
+    forced: NDArray[np.int64]
+    probe: NDArray[np.int64]
+    allowed: NDArray[np.int64] | None = None
+    banned: NDArray[np.int64] | None = None
+    ceiling: NDArray[np.float32] | None = None
+    nbytes: int = 0
+    _bits: NDArray[np.uint16] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, automaton: TokenAutomaton, state: int) -> RowMask:
+        """Compute the mask of a state."""
+        size = len(automaton.class_of)
+        ends = np.array(automaton.eos_ids)
+        if state == DEAD:
+            return cls(size, ends, ends[:0], allowed=ends[:0])
+        if state == FINISHED:
+            pads = () if automaton.pad_id is None else (automaton.pad_id,)
+            ids = np.array(sorted({*automaton.eos_ids, *pads}))
+            return cls(size, ends, ids, allowed=ids)
+        return cls.allowing(automaton, automaton.legal_classes(state))
+
+    @classmethod
+    def allowing(cls, automaton: TokenAutomaton, legal: NDArray[np.bool_]) -> RowMask:
+        """Return the mask of a live state that allows the given classes, [C] bool."""
+        # Most states of a counter allow the same tokens.
+        content = legal.tobytes()
+        found: RowMask | None = automaton.masks.get(content)
+        if found is None:
+            found = automaton.masks[content] = cls._allowing(automaton, legal).shared()
+        return found
+
+    @classmethod
+    def _allowing(cls, automaton: TokenAutomaton, legal: NDArray[np.bool_]) -> RowMask:
+        size = len(automaton.class_of)
+        ends = np.array(automaton.eos_ids)
+        count = automaton.count_tokens(legal)
+        if count <= size * SHORT_LIST:
+            ids = automaton.tokens_of(legal)
+            return cls(size, ends, ids[:PROBED], allowed=ids, nbytes=ids.nbytes)
+        if size - count <= size * SHORT_LIST:
+            ids = automaton.tokens_of(~legal)
+            kept = np.ones(min(size, len(ids) + PROBED), bool)
+            kept[ids[ids < len(kept)]] = False
+            return cls(size, ends, np.flatnonzero(kept)[:PROBED], banned=ids, nbytes=ids.nbytes)
+        row = automaton.per_token(np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
+        some = np.flatnonzero(np.isnan(row[:SAMPLED]))[:PROBED]
+        return cls(size, ends, some, ceiling=row, nbytes=row.nbytes + 2 * size)
+
+    def shared(self) -> RowMask:
+        """Return an equal mask that is already in use, or this one. States of many automata allow the same, as inside a word."""
+        for way in (self.allowed, self.banned, self.ceiling):
+            if way is not None:
+                # A sample of the columns tells most rows apart; the rest is compared in full.
+                key = (
+                    self.size,
+                    self.forced.tobytes(),
+                    way.dtype.char,
+                    len(way),
+                    hash(way[:: max(1, len(way) // SEEN)].tobytes()),
+                )
+                other = _in_use.get(key)
+                if other is None:
+                    _in_use[key] = self
+                elif other.does_what(self):
+                    return other
+        return self
+
+    def does_what(self, other: RowMask) -> bool:
+        """Whether another mask, of a vocabulary with the same size and EOS, is equal."""
+        ways = ((self.allowed, other.allowed), (self.banned, other.banned), (self.ceiling, other.ceiling))
+        # As bytes, because NaN is not equal to itself.
+        return all(
+            (a is None) == (b is None) and (a is None or b is None or np.array_equal(a.view(np.int8), b.view(np.int8)))
+            for a, b in ways
+        )
+
+    def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
+        """Mask one row of logits, [V] or wider, in place; see `as_array` for the arguments.
+
+        NaN counts as -inf. If no token is left, because the state is dead or everything that it allows was already -inf, the
+        row ends.
+        """
+        if len(row) > self.size:
+            row[self.size :] = never
+            row = row[: self.size]
+        if self.allowed is not None:
+            kept = row[self.allowed]
+            drop_nan(kept, never)
+            row[:] = constant_row(len(row), row.dtype, never)
+            row[self.allowed] = kept
+        elif self.banned is not None:
+            row[self.banned] = never
+        elif row.dtype == np.uint16:
+            keep = self.keep_bits()
+            row &= keep
+            row |= ~keep & np.uint16(never)
+        elif self.ceiling is not None:
+            # Not an addition: -inf plus a logit of +inf would be NaN.
+            np.fmin(row, self.ceiling, out=row)
+        if self.allowed is None:
+            drop_nan(row, never)
+        # Check one id, then a few, then all: a scalar costs a tenth of the smallest array.
+        maybe_empty = not len(self.probe) or (row[self.probe[0]] == never and (row[self.probe] == never).all())
+        if maybe_empty and (row == never).all():
+            row[self.forced] = zero
+
+    def legal(self) -> NDArray[np.bool_]:
+        """Return [V] bool, which ids are allowed."""
+        if self.ceiling is not None:
+            return np.isnan(self.ceiling)
+        listed = np.zeros(self.size, np.bool_)
+        if self.allowed is not None:
+            listed[self.allowed] = True
+        elif self.banned is not None:
+            listed[self.banned] = True
+            np.logical_not(listed, out=listed)
+        return listed
+
+    def keep_bits(self) -> NDArray[np.uint16]:
+        """Return [V] uint16 for 16-bit logits: all bits set where a token is allowed."""
+        if self._bits is None:
+            assert self.ceiling is not None
+            self._bits = np.where(np.isnan(self.ceiling), np.uint16(0xFFFF), np.uint16(0))
+        return self._bits
+
+
+_in_use: WeakValueDictionary[tuple[int, bytes, str, int, int], RowMask] = WeakValueDictionary()

@@ -1,0 +1,202 @@
+"""One row, stepped on the CPU without tensors: for engines that run one sequence.
+
+A step of one row on tensors is mostly the calls of torch, and these mostly the memory that they touch, which a model has thrown
+out of the processor's caches. So a constraint that does nothing but follow its automaton is stepped by Python numbers instead:
+the state of the automaton, a token, the next state. Tensors are made only when someone asks for the state.
+"""
+
+from __future__ import annotations
+
+import abc
+from functools import cache
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor, reads_max_length
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL, Bank
+from logitkit.runtime.pushdown_bank import PushdownBank
+from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.pushdown_state import PushdownState
+from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.width import check_width
+
+__all__ = ["SingleRow", "can_step", "first_row", "row_of"]
+
+BASES = (AutomatonConstraint, PushdownConstraint)
+
+
+class SingleRow(abc.ABC):
+    """The state of one row as Python numbers."""
+
+    __slots__ = ()
+
+    @abc.abstractmethod
+    def advance(self, token: int) -> None:
+        """Advance by one token."""
+
+    @property
+    @abc.abstractmethod
+    def state(self) -> Any:
+        """The state as tensors, of one row."""
+
+    @abc.abstractmethod
+    def mask(self, columns: int) -> RowMask | None:
+        """Return what the row allows now, for logits of this many columns; None: everything.
+
+        Raises:
+            VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+        """
+
+    def process(self, logits: NDArray[Any], never: Any, zero: Any) -> None:
+        """Mask the logits of the row in place.
+
+        Args:
+            logits: [W], at least as wide as the vocabulary.
+            never: The value of -inf in it; see `row_mask.as_array`.
+            zero: The value of 0 in it.
+
+        Raises:
+            VocabularyError: See `mask`.
+        """
+        found = self.mask(len(logits))
+        if found is not None:
+            found.apply(logits, never, zero)
+
+
+class AutomatonRow(SingleRow):
+    """A row under a finite automaton.
+
+    Args:
+        bank: The bank that the state refers to.
+        slot: See `AutomatonState`, as for the others.
+        generation: The generation of the slot.
+        current: The state of the automaton.
+    """
+
+    __slots__ = ("_bank", "_current", "_generation", "_slot")
+
+    def __init__(self, bank: Bank, slot: int, generation: int, current: int) -> None:
+        self._bank, self._slot, self._generation, self._current = bank, slot, generation, current
+
+    def advance(self, token: int) -> None:
+        """Advance by one token."""
+        if self._slot != NEUTRAL:
+            self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return what the row allows now; see `SingleRow`."""
+        if self._slot == NEUTRAL:
+            return None
+        found = self._bank.mask(self._slot, self._generation, self._current)
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
+
+    @property
+    def state(self) -> AutomatonState:
+        """The state as tensors, of one row."""
+        return AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
+
+
+class PushdownRow(SingleRow):
+    """A row under a pushdown automaton.
+
+    Args:
+        bank: The bank that the state refers to.
+        at: Slot, generation and state of the automaton.
+        stack: The open frames.
+        left: Tokens that are left to the row.
+        depth: Frames that a stack has room for.
+    """
+
+    __slots__ = ("_at", "_bank", "_depth", "_left", "_stack")
+
+    def __init__(self, bank: PushdownBank, at: tuple[int, int, int], stack: Packed, left: int, depth: int) -> None:
+        self._bank, self._at, self._stack, self._left, self._depth = bank, at, stack, left, depth
+
+    def advance(self, token: int) -> None:
+        """Advance by one token."""
+        slot, generation, current = self._at
+        if slot != NEUTRAL and current >= FIRST_STATE:
+            current, self._stack = self._bank.pushdown(slot, generation).step(current, self._stack, token)
+            self._at = slot, generation, current
+            self._left -= self._left > 0
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return what the row allows now; see `SingleRow`."""
+        slot, generation, current = self._at
+        if slot == NEUTRAL:
+            return None
+        place = self._bank.pushdown(slot, generation).place(current, self._stack, self._left)
+        found = self._bank.mask(slot, generation, place)
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
+
+    @property
+    def state(self) -> PushdownState:
+        """The state as tensors, of one row."""
+        at = AutomatonState(*(torch.tensor([n]) for n in self._at))
+        return PushdownState(at, stacks_of([self._stack], self._depth), torch.tensor([self._left]))
+
+
+def can_step(processor: Processor[Any]) -> bool:
+    """Whether a processor only follows an automaton, so that its rows can be stepped: a subclass may do more."""
+    return _only_follows(type(processor))
+
+
+@cache
+def _only_follows(kind: type[Any]) -> bool:
+    return any(
+        issubclass(kind, base) and kind.process_logits is base.process_logits and kind.advance is base.advance
+        for base in BASES
+    )
+
+
+def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
+    """Return a row before its output, or None if it cannot be stepped or its first state depends on the prompt.
+
+    Raises:
+        VocabularyError: There are fewer columns of logits than the vocabulary has ids, or far more.
+    """
+    kind = type(processor)
+    begins = any(isinstance(processor, base) and kind.init_state is base.init_state for base in BASES)
+    begins = begins and not reads_max_length(processor)
+    if not (begins and can_step(processor)):
+        return None
+    row: SingleRow | None
+    if isinstance(processor, AutomatonConstraint):
+        lease = processor.lease()
+        row = AutomatonRow(processor.bank, lease.slot, lease.generation, processor.automaton.start)
+    else:
+        row = row_of(processor, init_checked(processor, Context.of([[]], vocabulary_size=columns)))
+    if row is not None:
+        row.mask(columns)
+    return row
+
+
+def row_of(processor: Processor[Any], state: Any) -> SingleRow | None:
+    """Return the row of a state of one row on the CPU, or None if it cannot be stepped."""
+    if not can_step(processor):
+        return None
+    match processor, state:
+        case AutomatonConstraint(), AutomatonState() if _is_one(state):
+            return AutomatonRow(processor.bank, *(int(part) for part in state))
+        case PushdownConstraint(), PushdownState() if _is_one(state.at):
+            slot, generation, current = (int(part) for part in state.at)
+            (stack,) = rows_of(state.stack)
+            at = slot, generation, current
+            return PushdownRow(processor.bank, at, stack, int(state.left), state.stack.shape[1])
+    return None
+
+
+def _is_one(at: AutomatonState) -> bool:
+    return len(at.state) == 1 and at.state.device.type == "cpu"

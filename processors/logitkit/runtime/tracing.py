@@ -1,0 +1,53 @@
+"""Support for `torch.compile`: a bank's tables are ready when a graph is traced, and do not move during the trace."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import torch
+
+__all__ = ["prepare_trace", "traced_as", "tracing_waits"]
+
+
+class Traced(Protocol):
+    """An object with tables on devices, such as a bank."""
+
+    def trace(self, device: torch.device) -> None:
+        """From now on, keep the tables on a device up to date."""
+
+
+_numbers = itertools.count()
+_traced: weakref.WeakValueDictionary[int, Traced] = weakref.WeakValueDictionary()
+
+
+def traced_as(bank: Traced) -> int:
+    """Return a number by which a trace finds a bank, without keeping the bank alive."""
+    number = next(_numbers)
+    _traced[number] = bank
+    return number
+
+
+def prepare_trace(number: int, device: str) -> None:
+    """Prepare the tables of a bank on a device."""
+    _traced[number].trace(torch.device(device))
+
+
+# Marked as constant, so that it runs only when a graph is traced. `torch.compiler.assume_constant_result` would set the same
+# mark, but importing it loads the whole compiler, which takes 2 s.
+prepare_trace._dynamo_marked_constant = True  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def tracing_waits() -> AbstractContextManager[Any]:
+    """Return a context manager that waits for a running trace to end and keeps other threads from tracing.
+
+    A trace fails if tables that it has seen move before it ends. The lock belongs to torch's compiler; a version of torch
+    without it still fails.
+    """
+    lock: AbstractContextManager[Any] | None = getattr(
+        sys.modules.get("torch._dynamo.convert_frame"), "compile_lock", None
+    )
+    return nullcontext() if lock is None else lock

@@ -1,0 +1,222 @@
+"""Saving a state to a file, and loading it in the same or another process."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.composition.chain import Chain
+from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError
+from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.portable import Portable
+from logitkit.protocol.processor import Processor, batch_size_of, is_processor, name_of
+from logitkit.protocol.state import problem_of, rebuild, rows_of, to
+from logitkit.saving.state_format import Contents, decode, encode
+
+__all__ = ["load_state", "save_state"]
+
+# Only the structure of a state with this vocabulary size is used. It is larger than any model's, so that every id fits.
+COLUMNS = 2**20
+
+ROOT = "state"
+
+
+def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[Any]) -> None:
+    """Write a state to a file that `load_state` reads, in this process or another.
+
+    The file appears complete or not at all. It is a safetensors file. It identifies automata by their content, not by their
+    slots in this process.
+
+    Args:
+        path: The file to write; an existing one is replaced.
+        state: A state of `processor`, on any device.
+        processor: The processor that created the state; for the state of a chain, the chain.
+
+    Raises:
+        ConfigurationError: `processor` is not a processor, or `state` and `processor` are swapped.
+        StateFileError: The state does not belong to this processor.
+        StaleAutomaton: The state outlived the processor that its automaton belongs to.
+        OSError: The file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> import logitkit as lk
+        >>> penalty = lk.RepetitionPenalty(1.2)
+        >>> state = penalty.init_state(lk.Context.of([[1, 2]], vocabulary_size=4))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     lk.save_state(f"{folder}/state.safetensors", state, penalty)
+        ...     lk.load_state(f"{folder}/state.safetensors", penalty).history.length.tolist()
+        [2]
+    """
+    if is_processor(state) and not is_processor(processor):
+        raise ConfigurationError(
+            f"state is the processor {name_of(state)}, and processor is a {type(processor).__name__}; the order is "
+            "save_state(path, state, processor)"
+        )
+    kind, given = kind_of(processor), describe(state)
+    problem = difference(given, describe(template(processor)))
+    if problem:
+        raise StateFileError(f"the state is not one of {kind}: {problem}; give the processor that made it")
+    try:
+        rows = rows_of(state)
+    except BatchMismatch as error:
+        raise StateFileError(f"the state cannot be saved: {error}") from None
+    notes: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
+    _take_apart(state, processor, ROOT, tensors, notes)
+    _write(Path(path), encode(Contents(kind=kind, structure=given, rows=rows, notes=notes, tensors=tensors)))
+
+
+def load_state(path: str | os.PathLike[str], processor: Processor[Any], device: torch.device | str = "cpu") -> Any:
+    """Read a state written by `save_state`.
+
+    Args:
+        path: The file.
+        processor: A processor equal to the one that the state was saved with. Every automaton of the state must belong to it or
+            to another processor that is in use on `device` and stays alive; at least one must belong to it, unless no row is
+            constrained.
+        device: The device of the returned state.
+
+    Returns:
+        The state; it continues like the state that was saved.
+
+    Raises:
+        StateFileError: The file is truncated, corrupt, not a saved state, of a newer version, or belongs to another processor.
+        OSError: The file cannot be read.
+
+    Example:
+        See `save_state`.
+    """
+    like = template(processor)
+    where = torch.device(device)
+    try:
+        return to(_bound(decode(Path(path).read_bytes()), like, processor, where), where)
+    except StateFileError as error:
+        raise StateFileError(f"cannot load a state from {os.fspath(path)}: {error}") from error.__cause__
+
+
+def kind_of(processor: Processor[Any]) -> str:
+    """Return the kind of a processor: the names of its class and of all processors in it, in order."""
+    if isinstance(processor, Chain):
+        return f"chain({', '.join(kind_of(p) for p in processor.processors)})"
+    return name_of(processor)
+
+
+def template(processor: Processor[Any]) -> Any:
+    """Return a state of the processor, used only for its structure."""
+    if not is_processor(processor):
+        given = f"the class {processor.__name__}" if isinstance(processor, type) else f"a {type(processor).__name__}"
+        raise ConfigurationError(f"processor is {given}; give the processor that the state belongs to")
+    rows = batch_size_of(processor)
+    return init_checked(processor, Context.of([[]] * (1 if rows is None else rows), vocabulary_size=COLUMNS))
+
+
+def describe(state: Any, path: str = ROOT) -> dict[str, str]:
+    """Describe every part of a state by path: a class with its fields, or a dtype and number of dimensions."""
+    if isinstance(state, Tensor):
+        return {path: f"{str(state.dtype).removeprefix('torch.')} of {state.dim()} dimensions"}
+    if not isinstance(state, tuple):
+        return {path: type(state).__name__}
+    names = field_names(state)
+    called = type(state).__name__ if hasattr(state, "_fields") else "tuple"
+    found = {path: f"{called}({', '.join(names)})"}
+    for name, part in zip(names, state, strict=True):
+        found |= describe(part, f"{path}.{name}")
+    return found
+
+
+def field_names(state: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the names of a named tuple's fields, or the indices of a plain one."""
+    return getattr(state, "_fields", tuple(str(i) for i in range(len(state))))
+
+
+def difference(found: dict[str, str], wanted: dict[str, str], leaves: bool = False) -> str | None:
+    """Return the first difference between two descriptions, or None; with `leaves`, only of tensors."""
+    for path, what in wanted.items():
+        if leaves and what.endswith(")"):
+            continue
+        if path not in found:
+            return f"{path} is missing, which is {what}"
+        if found[path] != what:
+            return f"{path} is {found[path]}, where {what} belongs"
+    extra = next((path for path in found if path not in wanted), None)
+    return f"{extra}, which is {found[extra]}, does not belong" if extra is not None else None
+
+
+def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> list[tuple[Any, Processor[Any], str]]:
+    # The state of a chain is the plain tuple of its processors' states; any other state belongs to one processor.
+    owners = processor.processors if isinstance(processor, Chain) and not hasattr(state, "_fields") else None
+    names = field_names(state)
+    return [
+        (part, owners[i] if owners is not None else processor, f"{path}.{name}")
+        for i, (name, part) in enumerate(zip(names, state, strict=True))
+    ]
+
+
+def _take_apart(
+    state: Any, processor: Processor[Any], path: str, tensors: dict[str, Tensor], notes: dict[str, Any]
+) -> None:
+    if isinstance(state, Tensor):
+        # A copy, because fields of a state may share memory.
+        tensors[path] = state.detach().to("cpu", copy=True).contiguous()
+        return
+    if isinstance(state, Portable):
+        state, notes[path] = state.to_portable(processor)
+    for part, owner, name in _parts(state, processor, path):
+        _take_apart(part, owner, name, tensors, notes)
+
+
+def _bound(contents: Contents, like: Any, processor: Processor[Any], device: torch.device) -> Any:
+    """Return the state in a file, on the CPU, if it belongs to this processor."""
+    kind, wanted = kind_of(processor), describe(like)
+    if contents.kind != kind:
+        raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}")
+    problem = difference(contents.structure, wanted)
+    problem = problem or difference(contents.tensor_structure(), wanted, leaves=True)
+    if problem:
+        raise StateFileError(f"its state is not one of this {kind}: {problem}")
+    _check_rows(contents)
+    return _put_together(like, processor, ROOT, contents, device)
+
+
+def _put_together(like: Any, processor: Processor[Any], path: str, contents: Contents, device: torch.device) -> Any:
+    # On the CPU: corrupt values must not reach another device. `device` is where the state will be used.
+    if isinstance(like, Tensor):
+        return contents.tensors[path]
+    parts = [_put_together(part, owner, name, contents, device) for part, owner, name in _parts(like, processor, path)]
+    state = rebuild(like, parts)
+    problem = problem_of(state)
+    if problem:
+        raise StateFileError(f"{path} is corrupt: {problem}")
+    if isinstance(state, Portable):
+        if path not in contents.notes:
+            raise StateFileError(f"its notes on {path} are missing")
+        state = state.from_portable(contents.notes[path], processor, device)
+    return state
+
+
+def _check_rows(contents: Contents) -> None:
+    try:
+        rows = rows_of(tuple(contents.tensors.values()))
+    except BatchMismatch as error:
+        raise StateFileError(str(error)) from None
+    if rows != contents.rows:
+        raise StateFileError(f"its tensors have {rows} rows, but it says that there are {contents.rows}")
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,152 @@
+"""How many tokens at the left of each row are none: pads, which an engine puts before shorter prompts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.protocol.processor import Processor, name_of, reads_prompt
+
+__all__ = ["Padding"]
+
+
+class Padding:
+    """Count left pads, by a mask or by the id of pads.
+
+    Where neither is told, there are none; one warning is given if a processor reads prompts that look as if
+    there were.
+
+    Args:
+        processor: The processor that the prompts are for.
+        attention_mask: [B, P] of 0 and 1 with the zeros in front, or None.
+        pad_id: Id of pads, or None.
+
+    Raises:
+        ConfigurationError: Both are told, or one is malformed.
+
+    Example:
+        >>> import logitkit as lk
+        >>> pads = Padding(lk.RepetitionPenalty(2.0), pad_id=0)
+        >>> pads.without(torch.tensor([[0, 0, 5], [6, 0, 7]])).tolist()
+        [[5, -1, -1], [6, 0, 7]]
+    """
+
+    def __init__(
+        self, processor: Processor[Any], attention_mask: Tensor | None = None, pad_id: int | None = None
+    ) -> None:
+        if attention_mask is not None and pad_id is not None:
+            raise ConfigurationError("both attention_mask and pad_id tell what is a left pad; give one of them")
+        if pad_id is not None and (isinstance(pad_id, bool) or not isinstance(pad_id, int) or pad_id < 0):
+            raise ConfigurationError(f"pad_id is {pad_id!r}; allowed are token ids and None")
+        self._mask_zeros = None if attention_mask is None else _leading_zeros(attention_mask)
+        self._width = 0 if attention_mask is None else attention_mask.shape[1]
+        self._pad_id = pad_id
+        # Whether the caller says what is padding.
+        self.given = attention_mask is not None or pad_id is not None
+        self._watched = name_of(processor) if reads_prompt(processor) else None
+
+    @property
+    def skip(self) -> Tensor | Callable[[Tensor], Tensor]:
+        """Left pads of the mask's rows, [B] int64, or the function from prompts [R, L] to theirs."""
+        return self._count if self._mask_zeros is None else self._mask_zeros
+
+    def without(self, prompt: Sequence[Sequence[int]] | Tensor) -> Tensor:
+        """Return prompts without left pads, [B, P] int64, right-padded with -1.
+
+        Args:
+            prompt: [B, P] ids with left pads, or B lists of ids without.
+
+        Raises:
+            ConfigurationError: The prompts are neither, or have negative ids.
+            BatchMismatch: There are not as many prompts as rows of the mask.
+        """
+        if isinstance(prompt, Tensor):
+            if prompt.dim() != 2 or prompt.dtype not in (torch.int64, torch.int32):
+                raise ConfigurationError(
+                    f"prompt is a {prompt.dtype} tensor of shape {list(prompt.shape)}; give ids [B, P], or B "
+                    "lists of ids"
+                )
+            if self._mask_zeros is not None and len(self._mask_zeros) != len(prompt):
+                raise BatchMismatch(f"prompt has {len(prompt)} rows, but attention_mask has {len(self._mask_zeros)}")
+            pads = (self._count(prompt) if self._mask_zeros is None else self._mask_zeros).tolist()
+            rows = [row[skip:] for row, skip in zip(prompt.tolist(), pads, strict=True)]
+        else:
+            rows = [list(row) for row in prompt]
+        if not rows or any(type(i) is not int or i < 0 for row in rows for i in row):
+            raise ConfigurationError(
+                "prompt holds no rows, or something that is no token id; give ids [B, P], or B lists of ids"
+            )
+        width = max(map(len, rows))
+        return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.int64).reshape(
+            len(rows), width
+        )
+
+    def check(self, ids: Tensor) -> None:
+        """Raise `BatchMismatch` for rows, [R, L], that the mask cannot belong to."""
+        if self._mask_zeros is not None and (len(ids) % len(self._mask_zeros) or ids.shape[1] < self._width):
+            raise BatchMismatch(
+                f"attention_mask is [{len(self._mask_zeros)}, {self._width}], but the rows are {list(ids.shape)}: "
+                "they must be a multiple of its rows, and at least as long. Give the mask that the engine "
+                "gets, and make a new hook for other prompts"
+            )
+
+    def _count(self, prompts: Tensor) -> Tensor:
+        if self._pad_id is not None:
+            return _leading_run(prompts == self._pad_id)
+        if self._watched is not None:
+            self._warn(prompts)
+        return torch.zeros(len(prompts), dtype=torch.int64, device=prompts.device)
+
+    def _warn(self, prompts: Tensor) -> None:
+        """Warn, once, if rows begin with what may be pads."""
+        token = _pad_like(prompts)
+        if token is not None:
+            warnings.warn(
+                f"{self._watched} reads the prompts, of which some begin with token {token} as if it were a "
+                "left pad; "
+                "it counts as text unless attention_mask=... or pad_id=... tells that it is a pad",
+                stacklevel=2,
+            )
+            self._watched = None
+
+
+def _leading_zeros(mask: Tensor) -> Tensor:
+    if not isinstance(mask, Tensor) or mask.dim() != 2 or not len(mask):
+        shape = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
+        raise ConfigurationError(f"attention_mask is {shape}; give the [B, P] tensor that the engine gets")
+    if not bool(((mask == 0) | (mask == 1)).all()):
+        raise ConfigurationError("attention_mask has values other than 0 and 1; give the mask that the tokenizer makes")
+    zeros = _leading_run(mask == 0)
+    if not torch.equal(zeros, (mask == 0).sum(1)):
+        raise ConfigurationError(
+            "attention_mask has a 0 behind a 1; generation needs pads on the left: tokenizer(..., padding_side='left')"
+        )
+    return zeros
+
+
+def _leading_run(true: Tensor) -> Tensor:
+    """Return how many values are true before the first that is not, [R] int64."""
+    return true.long().cumprod(1).sum(1)
+
+
+def _pad_like(prompts: Tensor) -> int | None:
+    """Return the token that looks like a left pad, or None.
+
+    The rows of a padded batch have pads of one id, but for the longest, which has none and begins as the
+    others do behind theirs.
+    """
+    rows, length = prompts.shape
+    if rows < 2 or length < 2:
+        return None
+    first = prompts[:, 0]
+    run = _leading_run(prompts == first[:, None])
+    behind = prompts.gather(1, run.clamp(max=length - 1)[:, None])
+    other = first[:, None] != first
+    longer = (run[:, None] > run) & (run[:, None] > 1)
+    padded = torch.where(other, (run[:, None] > 1) | (behind == first), longer).any(1)
+    return int(first[padded][0]) if bool(padded.any()) else None

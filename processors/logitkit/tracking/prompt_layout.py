@@ -1,0 +1,166 @@
+"""Where the prompt of each row begins and ends in the ids that an engine shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.tracking.branches import Integers
+from logitkit.tracking.rows import Shown
+
+__all__ = ["PromptLayout", "Skip"]
+
+
+# How many leading ids of a row are pads: one number per row, or found from the ids.
+Skip = Tensor | Callable[[Tensor], Tensor]
+
+
+class PromptLayout:
+    """What the caller knows of prompts and left pads, and what follows for the rows of a call.
+
+    Args:
+        prompt: [B, P] integers, right-padded with -1, or None: then the first ids shown are the prompt.
+        prompt_lengths: [B] integers; None counts the ids of `prompt` that are not -1.
+        skip: [B] integers, or a function from ids [R, L] to [R] integers; None is no pads.
+
+    Raises:
+        ConfigurationError: An argument has another shape or dtype, or values that make no sense.
+    """
+
+    def __init__(self, prompt: Tensor | None, prompt_lengths: Tensor | None, skip: Skip | None) -> None:
+        if prompt is None and prompt_lengths is not None:
+            raise ConfigurationError("prompt_lengths is given without prompt; give both, or neither")
+        self._prompt = None if prompt is None else _integers(prompt, "prompt", 2)
+        self._lengths = _checked_lengths(self._prompt, prompt_lengths)
+        self._given_skip = skip
+        self._find_skip = skip if callable(skip) and not isinstance(skip, Tensor) else None
+        self._skip = _integers(skip, "skip", 1) if isinstance(skip, Tensor) else None
+        if skip is not None and self._skip is None and self._find_skip is None:
+            raise ConfigurationError(
+                f"skip is a {type(skip).__name__}; give a tensor [B], a function of the ids, or None"
+            )
+        if self._skip is not None and (len(self._skip) == 0 or self._skip.min() < 0):
+            raise ConfigurationError(
+                f"skip is {self._skip.tolist()}; it needs a number of pads, at least 0, for every row"
+            )
+        # Whether prompts were given, and whether more than its ids can tell a row from another.
+        self.explicit = self._prompt is not None
+        self.has_keys = self.explicit or self._skip is not None
+        self._keys: dict[int, Integers] = {}
+
+    def with_prompt(self, prompt: Tensor) -> PromptLayout:
+        """Return the layout of rows with the same pads whose prompts, [B, P], are given."""
+        return PromptLayout(prompt, None, self._given_skip)
+
+    def keys(self, rows: int) -> Integers | None:
+        """Return what tells rows of equal ids apart, [R]: their prompt and pads; None if nothing does.
+
+        Raises:
+            BatchMismatch: The rows are not a multiple of those of the prompt or of `skip`.
+        """
+        if not self.has_keys:
+            return None
+        keys = self._keys.get(rows)
+        if keys is None:
+            keys = np.zeros(rows, np.int64)
+            if self._skip is not None:
+                keys += self._skip[_spread(len(self._skip), rows, "skip")]
+            if self._prompt is not None:
+                keys += _spread(len(self._prompt), rows, "prompt") << 32
+            self._keys = {rows: keys}
+        return keys
+
+    def of(self, shown: Shown) -> tuple[Integers, Integers]:
+        """Return for rows that begin the columns at which their prompts begin and end, [R] each.
+
+        Raises:
+            BatchMismatch: The rows are not a multiple of those of the prompt or of `skip`.
+            ConfigurationError: A row does not begin with its prompt, is shorter, has more pads than ids or a
+            negative id.
+        """
+        rows, length = shown.rows, shown.length
+        skips = np.zeros(rows, np.int64)
+        if self._skip is not None:
+            skips = self._skip[_spread(len(self._skip), rows, "skip")]
+        elif self._find_skip is not None:
+            skips = _integers(self._find_skip(shown.ids), "the result of skip", 1)
+            if skips.shape != (rows,):
+                raise BatchMismatch(f"skip returned {len(skips)} numbers for {rows} rows; return one for each row")
+        for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
+            raise ConfigurationError(
+                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be "
+                "that of the prompts that the engine runs (for other prompts, make a new hook)"
+            )
+        if self._prompt is None or self._lengths is None:
+            if shown.array is not None and shown.array.size and shown.array.min() < 0:
+                row, column = np.argwhere(shown.array < 0)[0].tolist()
+                raise ConfigurationError(
+                    f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at least 0"
+                )
+            return skips, np.full(rows, length)
+        which = _spread(len(self._prompt), rows, "prompt")
+        for row, (skip, source) in enumerate(zip(skips.tolist(), which.tolist(), strict=True)):
+            self._check_row(shown, row, skip, self._prompt[source, : self._lengths[source]])
+        return skips, skips + self._lengths[which]
+
+    def _check_row(self, shown: Shown, row: int, skip: int, prompt: Integers) -> None:
+        given = shown.ids[row, skip : skip + len(prompt)].cpu().numpy()
+        if len(given) < len(prompt):
+            pads = f" after {skip} pads" if skip else ""
+            raise ConfigurationError(
+                f"row {row} has {len(given)} ids{pads}, but its prompt has {len(prompt)}; the engine must "
+                "show the whole prompt"
+            )
+        differs = np.flatnonzero(given != prompt)
+        if len(differs):
+            at = int(differs[0])
+            raise ConfigurationError(
+                f"row {row} does not begin with its prompt: at position {at + skip} it has id {given[at]}, "
+                f"the prompt has {prompt[at]}; for another prompt make a new hook, or give no prompt"
+            )
+
+
+def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers | None:
+    if prompt is None:
+        return None
+    if not len(prompt):
+        raise ConfigurationError("prompt has no rows; give one for each sequence")
+    present = (prompt >= 0).cumprod(1).sum(1)
+    lengths = present if given is None else _integers(given, "prompt_lengths", 1)
+    if lengths.shape != present.shape:
+        raise ConfigurationError(f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt")
+    outside = np.flatnonzero((lengths < 0) | (lengths > present))
+    if len(outside):
+        row = int(outside[0])
+        raise ConfigurationError(
+            f"prompt_lengths is {lengths[row]} for row {row} of prompt, which begins with {present[row]} ids"
+        )
+    if given is None and (prompt[np.arange(prompt.shape[1]) >= lengths[:, None]] != -1).any():
+        raise ConfigurationError(
+            "prompt has token ids behind a negative id; it must be padded with -1, and on the right only"
+        )
+    return lengths
+
+
+def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
+    wanted = "[B]" if dimensions == 1 else "[B, P]"
+    if not isinstance(tensor, Tensor):
+        raise ConfigurationError(f"{name} is a {type(tensor).__name__}; give a tensor {wanted} of integers")
+    if tensor.dim() != dimensions or tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+        raise ConfigurationError(
+            f"{name} is a {tensor.dtype} tensor of shape {list(tensor.shape)}; give a tensor {wanted} of integers"
+        )
+    # A copy: the caller may change its own tensor later.
+    copied: Integers = tensor.detach().to("cpu", torch.int64, copy=True).numpy()
+    return copied
+
+
+def _spread(given: int, rows: int, name: str) -> Integers:
+    """Return which given row each row belongs to: beams and samples of one prompt stand side by side."""
+    if rows % given:
+        raise BatchMismatch(f"the engine shows {rows} rows, but {name} has {given}; give it as many, or a divisor")
+    return np.arange(rows) // (rows // given)

@@ -1,0 +1,228 @@
+"""Rows that an engine shows together, as they grow: their tokens, and their states along the way."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.context import Context, select_context
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.state import select
+from logitkit.tracking.branches import Integers
+from logitkit.tracking.device_rows import DeviceRows
+from logitkit.tracking.generation import Generation, Port, store
+from logitkit.tracking.rows import HistoryRows, HostRows, Parents, Shown
+
+__all__ = ["Checkpoints", "RowGroup"]
+
+# States are kept of the last `DENSE` lengths, and of every `SPACING`-th for `REACH` before. A rejected draft
+# of up to `REACH` tokens so costs a replay of less than `SPACING`.
+DENSE, SPACING, REACH = 8, 8, 64
+KEPT = DENSE + REACH // SPACING + 8
+
+
+class Checkpoints:
+    """The states of some rows at their last lengths: the newest of each length, older ones here and there.
+
+    A state that is not here is replayed from one that is.
+    """
+
+    def __init__(self, states: dict[int, Any] | None = None) -> None:
+        self.states: dict[int, Any] = states or {}
+
+    def put(self, length: int, state: Any) -> None:
+        """Keep a state, and drop those that are far before it."""
+        self.states[length] = state
+        if (length - DENSE) % SPACING:
+            self.states.pop(length - DENSE, None)
+        self.states.pop(length - DENSE - REACH, None)
+        if len(self.states) > KEPT:
+            newest = max(self.states)
+            near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
+            self.states = {**near, length: state}
+
+    def nearest(self, length: int) -> tuple[int, Any] | None:
+        """Return the state at the largest length up to the one given, after that length; None if there is none."""
+        near = length if length in self.states else max((n for n in self.states if n < length), default=None)
+        if near is None:
+            return None
+        return near, self.states[near]
+
+    def upto(self, length: int) -> Checkpoints:
+        """Return the part for lengths up to this one; the states are shared."""
+        return Checkpoints({n: s for n, s in self.states.items() if n <= length})
+
+    def cut(self) -> None:
+        """Keep the newest state alone."""
+        for length in sorted(self.states)[:-1]:
+            del self.states[length]
+
+
+def keep_rows(shown: Shown) -> HistoryRows:
+    """Copy rows into a buffer where they are: in the CPU's memory or on a device."""
+    return HostRows(shown) if shown.array is not None else DeviceRows(shown)
+
+
+class RowGroup:
+    """Rows that were shown together and grow together.
+
+    Args:
+        generation: What they began with.
+        origin: [R] the row of the generation that each row comes from; None if each comes from that of its
+            own index.
+        shown: The call that shows them first.
+        keys: [R] what must agree beside the tokens, or None.
+    """
+
+    def __init__(self, generation: Generation, origin: Integers | None, shown: Shown, keys: Integers | None) -> None:
+        self.generation, self.origin, self.rows, self.keys = generation, origin, keep_rows(shown), keys
+        self.starts = generation.starts if origin is None else generation.starts[origin]
+        self.first, self.last = int(self.starts.min()), int(self.starts.max())
+        # What the engine calls these rows, if it says.
+        self.sequence: Hashable = None
+        self.checkpoints: dict[Port, Checkpoints] = {}
+        self._contexts: dict[Port, tuple[Context, Tensor | None, Integers]] = {}
+        self._family: Integers | None = None
+
+    def follow(self, shown: Shown, jumps: bool) -> int | None:
+        """Return how many leading columns of a call these rows have, in this order, if it continues them.
+
+        Args:
+            shown: The call.
+            jumps: Whether it may be longer by more than one token.
+        """
+        rows, length, known = self.rows, shown.length, self.rows.length
+        if rows.count != shown.rows or length < self.last or (length > known + 1 and not jumps):
+            return None
+        if length > known:
+            return known if rows.same(shown, 0, known) else None
+        if length == self.last:
+            return length if rows.same(shown, 0, length) else None
+        if not rows.same(shown, 0, length - 1):
+            return None
+        return length if rows.same(shown, length - 1, length) else length - 1
+
+    def parents(self, shown: Shown, keys: Integers | None) -> Parents | None:
+        """Return which row each row of a call continues by one token, or None if one continues none."""
+        before = shown.length - 1
+        if not self.first <= before <= self.rows.length:
+            return None
+        parents = self.rows.parents(shown, before, self.keys, keys)
+        if np.minimum.reduce(parents.rows) < 0 or (self.first < self.last and self.starts[parents.rows].max() > before):
+            return None
+        return parents
+
+    def start_of(self, shown: Shown, row: int, key: int | None) -> tuple[int, int] | None:
+        """Return the columns at which the prompt of one row of a call begins and ends, if known here."""
+        length, starts = shown.length, self.starts
+        if not self.first <= length <= self.rows.length + 1:
+            return None
+        # Either one token longer than what is here (or as long, and its last token whatever), or a prompt
+        # again.
+        found = (
+            [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length] if length else []
+        )
+        if not found and length <= self.rows.length:
+            found = [r for r in self.rows.equal_rows(shown, row, length).tolist() if starts[r] == length]
+        for same in found:
+            if key is None or self.keys is None or self.keys[same] == key:
+                return int(self.skips[same]), int(starts[same])
+        return None
+
+    @property
+    def skips(self) -> Integers:
+        """The columns at which the prompts begin, [R]."""
+        return self.generation.skips if self.origin is None else self.generation.skips[self.origin]
+
+    def state_at(self, processor: Processor[Any], port: Port, length: int) -> Any:
+        """Return the state of these rows when they had so many columns: kept, or replayed from one kept."""
+        found = None if port not in self.checkpoints else self.checkpoints[port].nearest(length)
+        if found is not None:
+            near, state = found
+            if near == length:
+                return state
+        else:
+            near, state = self.first, self.generation.root(processor, port)[1]
+            if self.origin is not None:
+                state = select(state, torch.from_numpy(self.origin).to(port.device))
+        if near < length:
+            tokens = self.rows.tokens[:, near:length].to(port.device, copy=True)
+            if near < self.last:
+                column = torch.arange(near, length, device=port.device)
+                tokens.masked_fill_(column < torch.from_numpy(self.starts).to(port.device)[:, None], -1)
+            state = advance_checked(processor, state, tokens[:, 0] if length == near + 1 else tokens)
+        self.keep(port, length, state)
+        return state
+
+    def keep(self, port: Port, length: int, state: Any) -> None:
+        """Remember the state of these rows at a length."""
+        self.checkpoints_for(port).put(length, state)
+
+    def checkpoints_for(self, port: Port) -> Checkpoints:
+        """Return the states that are kept for some logits."""
+        found = self.checkpoints.get(port)
+        if found is None:
+            found = Checkpoints()
+            store(self.checkpoints, port, found)
+        return found
+
+    def extended(self, shown: Shown, seen: int, parents: Parents | None) -> RowGroup:
+        """Return the group of the rows of a call: this one, grown, or a new one where they leave it.
+
+        Args:
+            shown: The call.
+            seen: How many of its leading columns are here.
+            parents: The row that each row continues; None if each continues that of its own index.
+        """
+        if parents is None:
+            if seen == shown.length:
+                return self
+            if seen == self.rows.length:
+                self.rows.append(shown)
+                return self
+            branch = RowGroup(self.generation, self.origin, shown, self.keys)
+            branch.checkpoints = {port: states.upto(seen) for port, states in self.checkpoints.items()}
+            branch._contexts = dict(self._contexts)
+            return branch
+        if seen == self.rows.length and shown.rows == self.rows.count:
+            self._permute(parents, shown)
+            return self
+        origin = parents.rows if self.origin is None else self.origin[parents.rows]
+        keys = None if self.keys is None else self.keys[parents.rows]
+        return RowGroup(self.generation, origin, shown, keys)
+
+    def _permute(self, parents: Parents, shown: Shown) -> None:
+        self.rows.move(parents, shown)
+        # Older states are of rows in the old order. Beams are not rewound, so these are let go, not permuted
+        # at every step.
+        self.checkpoints.clear()
+        if self.origin is None:
+            self.origin = np.arange(shown.rows)
+        if self._family is None:
+            self._family = self.generation.family()[self.origin]
+        self.origin = self.origin[parents.rows]
+        # Beams move among rows of one prompt, where neither context nor length of the prompt changes.
+        if not (self._family[parents.rows] == self._family).all():
+            self._contexts.clear()
+            self._family = self._family[parents.rows]
+            self.starts = self.generation.starts[self.origin]
+            self.first, self.last = int(self.starts.min()), int(self.starts.max())
+
+    def context(self, processor: Processor[Any], port: Port, length: int) -> Context:
+        """Return the context of these rows with so many columns; the prompt is shared by all calls."""
+        known = self._contexts.get(port)
+        if known is None:
+            base = self.generation.root(processor, port)[0]
+            if self.origin is not None:
+                base = select_context(base, torch.from_numpy(self.origin).to(port.device))
+            device = port.device
+            known = base, None if device.type == "cpu" else torch.from_numpy(-self.skips).to(device), -self.skips
+            store(self._contexts, port, known)
+        base, offset, host = known
+        lengths = torch.from_numpy(host + length) if offset is None else offset + length
+        return base.at(lengths)

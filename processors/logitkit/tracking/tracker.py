@@ -1,0 +1,321 @@
+"""From the tokens that an engine shows to the states of its rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from logitkit.errors import ConfigurationError
+from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.context import Context
+from logitkit.protocol.processor import Processor, reads_prompt
+from logitkit.runtime.single_row import SingleRow, can_step, first_row, row_of
+from logitkit.tracking.generation import Port, Room
+from logitkit.tracking.hidden_prompt import HiddenPrompt
+from logitkit.tracking.histories import Histories
+from logitkit.tracking.prompt_layout import PromptLayout, Skip
+from logitkit.tracking.requests import Request, RequestRows
+from logitkit.tracking.row_group import Checkpoints, RowGroup
+from logitkit.tracking.rows import Shown
+
+__all__ = ["Tracker"]
+
+S = TypeVar("S")
+
+# Histories remembered by default: enough for as many sequences that take turns in one hook.
+CAPACITY = 256
+
+# Bytes of the token ids that a single row is shown in.
+WIDTHS = (4, 8)
+
+
+class Tracker(Generic[S]):
+    """Find the states of rows from their tokens alone, in whatever order an engine makes its calls.
+
+    A state is a function of the prompt and the tokens after it, never of the call. An engine names a row in one of three ways:
+
+    - By its history, all ids of the row: `resolve`; see `Histories` for the rules. One case cannot be told from ids: a new run
+      whose prompt is a history shown before, or that and one token. It is taken for a continuation. Call `new_generation`
+      before such a run, or give its prompt.
+    - As a sequence, of which the engine may hide the beginning: `resolve`, with `prompts`; see `HiddenPrompt`.
+    - As a request with an id, a prompt and an output: `resolve_requests`.
+
+    A single row on the CPU that grows by one token takes a short way in `resolve`. If its processor only follows an automaton,
+    `step` needs no tensors at all. The histories learn of such steps when a call does something else. Not thread-safe.
+
+    Args:
+        processor: The processor whose states are wanted.
+        prompt: [B, P] integers, the prompts without pads, right-padded with -1; None takes the first ids shown.
+        prompt_lengths: [B] integers; None counts the ids of `prompt` that are not -1.
+        prompts: In place of `prompt`: the whole prompts of all sequences, left pads included, of which the engine may hide a
+            part.
+        pads: The number of left pads of each of `prompts`.
+        skip: The number of each row's leading ids that are pads, which no prompt in a context has: [B] integers, or a function
+            from the ids [R, L] of a new generation to [R] integers; None is no pads.
+        plain: Whether all ids of the first call are a prompt without pads, so that a row may begin in `step`.
+        one_prompt: Whether every history begins with the ids that are shown first.
+        max_length: The maximum number of tokens of a row, left pads included, for `Context.max_length`; None if unknown.
+        max_new_tokens: The maximum number of tokens of a row after its prompt; None if unknown.
+        capacity: The number of histories to remember; a forgotten one is a new prompt.
+
+    Raises:
+        ConfigurationError: An argument has another shape or dtype, or values out of range.
+
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"0", b"1", None], eos_ids=[2])
+        >>> tracker = Tracker(lk.Regex("01*", vocabulary))
+        >>> _, context = tracker.resolve(torch.tensor([[1, 1]]), vocabulary_size=3)
+        >>> state, context = tracker.resolve(torch.tensor([[1, 1, 0]]), vocabulary_size=3)
+        >>> context.prompt.tolist(), context.lengths.tolist()
+        ([[1, 1]], [3])
+    """
+
+    # The single row of the last call: as numbers, or its state and context; and the group that it belongs to.
+    _row: SingleRow | None
+    _found: tuple[S, Context] | None
+    _group: RowGroup | None
+
+    def __init__(
+        self,
+        processor: Processor[S],
+        *,
+        prompt: Tensor | None = None,
+        prompt_lengths: Tensor | None = None,
+        prompts: Sequence[Sequence[int]] | None = None,
+        pads: Sequence[int] = (),
+        skip: Skip | None = None,
+        plain: bool = False,
+        one_prompt: bool = False,
+        max_length: int | None = None,
+        max_new_tokens: int | None = None,
+        capacity: int = CAPACITY,
+    ) -> None:
+        if type(capacity) is not int or capacity < 1:
+            raise ConfigurationError(f"capacity is {capacity!r}; allowed are integers from 1")
+        self._processor = processor
+        # A chain checks the calls of its parts by itself.
+        checks_itself = getattr(type(processor), "checks_parts", False) is True
+        self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
+        layout, room = PromptLayout(prompt, prompt_lengths, skip), Room(max_length, max_new_tokens)
+        self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt)
+        self._hidden = None if prompts is None else HiddenPrompt(prompts, distinct=reads_prompt(processor))
+        self._by_prompt: list[Tracker[S]] = [
+            Tracker(
+                processor,
+                prompt=torch.tensor([list(ids[count:])], dtype=torch.int64),
+                skip=torch.tensor([count]),
+                max_new_tokens=max_new_tokens,
+                capacity=capacity,
+            )
+            for ids, count in zip(prompts or (), pads, strict=True)
+        ]
+        self._requests = RequestRows(processor)
+        # Whether `step` may answer at all.
+        self.steps = can_step(processor)
+        self._plain, self._begun = plain, False
+        self._answered: Any = None
+        self._leave_row()
+
+    def new_generation(self) -> None:
+        """Forget all histories: what the next call shows is a prompt."""
+        self._answered = self.state
+        self._begun = False
+        self._leave_row()
+        self._histories.groups.clear()
+        for tracker in self._by_prompt:
+            tracker.new_generation()
+        if self._hidden is not None:
+            self._hidden.new_generation()
+
+    @property
+    def state(self) -> Any:
+        """The state of the rows of the last call that was answered, or None before the first."""
+        return self._answered if self._row is None else self._row.state
+
+    def answer(self, state: S) -> None:
+        """Note that the engine has its logits, so that `state` is this one."""
+        self._answered = state
+
+    def step(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
+        """Return the single row of a call without tensors, or None if that takes `resolve`.
+
+        Args:
+            ids: The memory of all token ids of the row, prompt and pads included, in the order of bytes of this machine.
+            width: Bytes of an id.
+            columns: Of the logits.
+
+        Raises:
+            VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
+        """
+        if not self.steps:
+            return None
+        if not self._begun:
+            return self._first_row(ids, width, columns)
+        more = self._more(ids, width, columns)
+        if more is None:
+            return None
+        row = self._row
+        if row is None and self._found is not None:
+            row = self._row = row_of(self._processor, self._found[0])
+        if row is not None and more:
+            row.advance(*more)
+            self._known = ids
+        return row
+
+    def _first_row(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
+        if not self._plain or width not in WIDTHS or not ids or np.frombuffer(ids, f"i{width}").min() < 0:
+            return None
+        row = first_row(self._processor, columns)
+        if row is not None:
+            self._begun = self._alone = True
+            self._row, self._known, self._width, self._columns = row, ids, width, columns
+            self._start = len(ids) // width
+        return row
+
+    def _more(self, ids: bytes, width: int, columns: int) -> tuple[()] | tuple[int] | None:
+        """Return the token by which a row goes on from the call before, nothing if it repeats that; None if it does neither."""
+        if columns != self._columns:
+            return None
+        if width != self._width and width in WIDTHS and self._known:
+            # mlx-lm shows a prompt in 32 bits, and from its first token on 64.
+            self._known = np.frombuffer(self._known, f"i{self._width}").astype(f"i{width}").tobytes()
+            self._width = width
+        known = self._known
+        if width != self._width or not ids.startswith(known):
+            return None
+        if len(ids) == len(known):
+            # Another group of rows may be one token shorter, and go on with the last token.
+            return () if self._alone else None
+        token = int.from_bytes(ids[-width:], sys.byteorder, signed=True)
+        return (token,) if len(ids) == len(known) + width and token >= 0 else None
+
+    def resolve(
+        self,
+        ids: Tensor,
+        *,
+        vocabulary_size: int,
+        device: torch.device | str | None = None,
+        sequence: Hashable = None,
+        begins: bool = False,
+        hidden: int = 0,
+    ) -> tuple[S, Context]:
+        """Return the states and the context of the rows of a call.
+
+        Args:
+            ids: [R, L] int32 or int64, all token ids of each row, prompt and pads included. Nothing refers to it afterwards.
+            vocabulary_size: Columns of the logits. States are kept apart for logits of another size or device.
+            device: The device of the logits, and so of the states; None is that of the ids.
+            sequence: The engine's name for these rows, if it has one: of equal histories, the one of the same name is continued.
+            begins: Whether the engine says that these ids are a prompt.
+            hidden: With `prompts`: how many tokens the engine hides before those that it shows, or fewer if it does not say.
+
+        Returns:
+            The state of the R rows after their last token, and their context.
+
+        Raises:
+            ConfigurationError: The ids have another shape or dtype, are negative, or do not begin with the prompt. With
+                `prompts`: they belong to none of these or to more than one, or output is hidden.
+            BatchMismatch: The rows are not a multiple of those of `prompt` or `skip`.
+        """
+        if not isinstance(ids, Tensor):
+            raise ConfigurationError(f"ids is a {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
+        port = Port(vocabulary_size, ids.device if device is None else torch.device(device))
+        single = None
+        if sequence is None and not begins and port.device.type == "cpu" and _is_single(ids):
+            array = ids.numpy()
+            single = array.tobytes(), array.itemsize
+            if self._found is not None and self._row is None and self._hidden is None:
+                more = self._more(*single, vocabulary_size)
+                if more is not None:
+                    found = self._found
+                    if more:
+                        state, context = found
+                        found = self._advance(state, torch.from_numpy(np.array(more))), context.at(context.lengths + 1)
+                        self._states.put(ids.shape[1], found[0])
+                        self._known, self._found = single[0], found
+                    return found
+        if self._known:
+            self._tell_histories()
+        if self._hidden is None:
+            found, groups = self._histories.resolve(ids, port, sequence, begins), self._histories.groups
+        else:
+            found, groups = self._by_sequence(ids, port, sequence, hidden)
+        self._begun = True
+        if single is not None:
+            self._follow_row(single, found, port, groups)
+        return found
+
+    def _by_sequence(
+        self, ids: Tensor, port: Port, sequence: Hashable = None, hidden: int = 0
+    ) -> tuple[tuple[S, Context], list[RowGroup]]:
+        """Return the state and the context of a sequence, and the groups of rows with its prompt; its own comes first."""
+        assert self._hidden is not None
+        index, whole = self._hidden.complete(ids[0].cpu().numpy(), hidden)
+        if len(whole) != ids.shape[1]:
+            ids = torch.from_numpy(whole)[None].to(ids.device)
+        tracker = self._by_prompt[index]
+        found = tracker.resolve(ids, vocabulary_size=port.vocabulary_size, device=port.device, sequence=sequence)
+        return found, tracker._histories.groups  # noqa: SLF001 - of the same class
+
+    def _follow_row(
+        self, single: tuple[bytes, int], found: tuple[S, Context], port: Port, groups: list[RowGroup]
+    ) -> None:
+        """Be ready for the next token of a single row, unless the histories may know better what it continues."""
+        known, width = single
+        group = groups[0]
+        if self._hidden is None:
+            if group.rows.tip is None or group.rows.length * width != len(known):
+                return
+            self._group, self._states = group, group.checkpoints_for(port)
+        self._known, self._width, self._columns = known, width, port.vocabulary_size
+        self._found, self._alone, self._start = found, len(groups) == 1, len(known) // width
+
+    def _tell_histories(self) -> None:
+        """Show to the histories what single rows were followed by."""
+        known, state = self._known, self.state
+        ids = torch.from_numpy(np.frombuffer(known, f"i{self._width}").astype(np.int64))[None]
+        port = Port(self._columns, ids.device)
+        if self._hidden is not None:
+            for length in range(self._start + 1, ids.shape[1] + 1):
+                self._by_sequence(ids[:, :length], port)
+        else:
+            if self._group is None:
+                self._group = self._histories.begin(ids[:, : self._start])
+            if self._group.rows.length < ids.shape[1]:
+                self._group.rows.append(Shown(ids))
+            if self._row is not None:
+                self._group.keep(port, ids.shape[1], state)
+        # Not before all is told: an interruption may come in between.
+        self._answered = state
+        self._leave_row()
+
+    def _leave_row(self) -> None:
+        self._row = self._found = self._group = None
+        self._states = Checkpoints()
+        self._known, self._width, self._columns, self._start, self._alone = b"", 0, 0, 0, False
+
+    def resolve_requests(
+        self, requests: Sequence[Request], vocabulary_size: int, device: torch.device | str
+    ) -> tuple[S, Context]:
+        """Return the states of some requests, and their context; the rows are in the order given.
+
+        Args:
+            requests: The R requests of this step, at least one, each key at most once.
+            vocabulary_size: Columns of the logits.
+            device: The device of the logits.
+
+        Returns:
+            The state and the context of R rows.
+        """
+        return self._requests.resolve(requests, vocabulary_size, device)
+
+
+def _is_single(ids: Tensor) -> bool:
+    return ids.is_cpu and ids.dim() == 2 and len(ids) == 1 and ids.dtype in (torch.int32, torch.int64)

@@ -1,0 +1,15 @@
+"""The tokens of a tokenizer as data: the bytes that each id adds to the text, and which ids are special.
+
+Adapters build a `Vocabulary`; every processor that works with text takes one.
+
+vocabulary       Vocabulary, with its EOS and padding ids
+special_tokens   the special tokens that a text names, and the warning about unknown names
+marker           a marker in the text: a string, or one token id
+trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
+"""
+
+from logitkit.vocabulary.marker import Marker as Marker
+from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
+from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
+
+__all__ = ["Marker", "UnknownSpecialTokenWarning", "Vocabulary"]

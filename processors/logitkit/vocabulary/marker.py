@@ -1,0 +1,65 @@
+"""A marker: a point in the text given as a string, in any tokenization, or as one token id.
+
+A string that is the name of a special token means both that token and the name spelled in ordinary tokens.
+"""
+
+from __future__ import annotations
+
+from typing import SupportsIndex, TypeAlias
+
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Marker", "as_marker", "check_vocabulary", "token_of"]
+
+# The types that callers may pass.
+Marker: TypeAlias = str | bytes | SupportsIndex
+
+
+def as_marker(name: str, given: object, vocabulary: Vocabulary) -> bytes | int:
+    """Return a marker as the bytes of its text, or as a token id.
+
+    Args:
+        name: The argument's name, for the error.
+        given: A str (encoded as UTF-8), bytes, or a token id.
+        vocabulary: The vocabulary that defines ids and special tokens.
+
+    Raises:
+        ConfigurationError: The marker is empty, has another type, is not valid UTF-8, contains the name of a special token and
+             other text, or is not an id of the vocabulary.
+    """
+    text = given
+    if isinstance(given, str):
+        try:
+            given = given.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
+            ) from None
+    if isinstance(given, bytes):
+        if not given:
+            raise ConfigurationError(f"{name} is empty; give at least one character, or a token id")
+        vocabulary.special_names.check(name, text if isinstance(text, str) else given)
+        return given
+    token = as_integer(given)
+    if token is None:
+        raise ConfigurationError(
+            f"{name} is {given!r} of type {type(given).__name__}; allowed are str, bytes and integer token ids"
+        )
+    if not 0 <= token < vocabulary.size:
+        raise ConfigurationError(f"{name} is the token id {token}; allowed are ids from 0 to {vocabulary.size - 1}")
+    return token
+
+
+def token_of(marker: str | bytes | int, vocabulary: Vocabulary) -> int | None:
+    """Return the token that a marker is or names, or None for other text."""
+    return marker if isinstance(marker, int) else vocabulary.special_names.token(marker)
+
+
+def check_vocabulary(vocabulary: object) -> None:
+    """Raise `VocabularyError` if the value is not a `Vocabulary`."""
+    if not isinstance(vocabulary, Vocabulary):
+        raise VocabularyError(
+            f"vocabulary is a {type(vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() makes one)"
+        )

@@ -1,0 +1,171 @@
+"""All prefixes of all tokens of a vocabulary, as arrays: a byte trie in breadth-first order.
+
+For the tokens `a`, `ab` and `b`, node 0 is the empty prefix, its children are node 1 (`a`) and node 2 (`b`), and node 3 is
+`ab`. The arrays in `tokens` order are sorted by bytes, so all tokens that start with one prefix are neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.vocabulary.ranges import expand
+
+# Groups of bytes that patterns rarely distinguish, each given by its first byte. A node keeps one bit per group: whether such a
+# byte occurs below it. UTF-8 requires the boundaries from 0x80 on.
+GROUPS = (
+    *(
+        0x00,
+        0x09,
+        0x0A,
+        0x0B,
+        0x20,
+        0x21,
+        0x22,
+        0x23,
+        0x27,
+        0x28,
+        0x2A,
+        0x2C,
+        0x2D,
+        0x2E,
+        0x2F,
+        0x30,
+        0x3A,
+        0x3B,
+        0x41,
+        0x47,
+    ),
+    *(0x5B, 0x5C, 0x5D, 0x5E, 0x61, 0x67, 0x7B, 0x80, 0x90, 0xA0, 0xC0, 0xE0),
+)
+GROUP_OF_BYTE = np.uint32(1) << (np.searchsorted(GROUPS, np.arange(256), side="right") - 1).astype(np.uint32)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trie:
+    """A byte trie in breadth-first order; node 0 is the empty prefix.
+
+    The children of node `n` are the nodes `children[n]` to `children[n + 1] - 1`. The tokens that start with its prefix are
+    `tokens[first[n]]` to `tokens[first[n] + below[n] - 1]`; the first `own[n]` of them are equal to the prefix.
+
+    Args:
+        byte: [N] uint8, the last byte of each prefix.
+        children: [N + 1] int64, the first child of each node.
+        parent: [N] int64, the parent of each node.
+        levels: The first node of each depth, then the number of nodes.
+        tokens: int64, token ids sorted by their bytes.
+        first: [N] int32, index in `tokens` of the first token that starts with the prefix.
+        below: [N] int32, how many tokens start with the prefix.
+        own: [N] int32, how many tokens are equal to the prefix.
+        groups: [N] uint32, a bit for each of the `GROUPS` with a byte below the node.
+        node_of_token: int32, the node at which each of `tokens` ends.
+        node_of_id: [V] int32, the same for every id; 0 for an id without text.
+    """
+
+    byte: NDArray[np.uint8]
+    children: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    levels: tuple[int, ...]
+    tokens: NDArray[np.int64]
+    first: NDArray[np.int32]
+    below: NDArray[np.int32]
+    own: NDArray[np.int32]
+    groups: NDArray[np.uint32]
+    node_of_token: NDArray[np.int32]
+    node_of_id: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, tokens: Sequence[bytes | None]) -> Trie:
+        """Build the trie of all tokens that have text; two ids with equal bytes end at one node."""
+        with_text = [i for i, t in enumerate(tokens) if t]
+        with_text.sort(key=lambda i: tokens[i] or b"")
+        spelled = [tokens[i] or b"" for i in with_text]
+        ids = np.array(with_text, np.int64)
+        length = np.fromiter(map(len, spelled), np.int64, len(spelled))
+        flat = np.frombuffer(b"".join(spelled), np.uint8)
+        begin = np.cumsum(length) - length
+
+        # Level by level. The rows stay sorted, so equal prefixes are neighbours and no level needs a sort.
+        rows = np.arange(len(ids))
+        node = np.zeros(len(ids), np.int64)
+        node_of_token = np.zeros(len(ids), np.int32)
+        levels_byte = [np.zeros(1, np.uint8)]
+        levels_count: list[NDArray[np.int64]] = []
+        levels_first = [np.zeros(1, np.int64)]
+        levels_below = [np.array([len(ids)])]
+        size, depth, first = 1, 0, 0
+        levels = [0]
+        while len(rows):
+            byte = flat[begin[rows] + depth]
+            key = (node << 8) | byte
+            fresh = np.concatenate([[True], key[1:] != key[:-1]])
+            levels_byte.append(byte[fresh])
+            levels_first.append(rows[fresh])
+            levels_count.append(np.bincount(node[fresh] - first, minlength=size - first))
+            first = size
+            levels.append(first)
+            node = np.cumsum(fresh) - 1 + first
+            size += int(fresh.sum())
+            levels_below.append(np.bincount(node - first))
+            depth += 1
+            done = length[rows] == depth
+            node_of_token[rows[done]] = node[done]
+            rows, node = rows[~done], node[~done]
+        levels_count.append(np.zeros(size - first, np.int64))
+        counts = np.concatenate(levels_count)
+        node_of_id = np.zeros(len(tokens), np.int32)
+        node_of_id[ids] = node_of_token
+        bytes_ = np.concatenate(levels_byte)
+        children = np.concatenate([[1], 1 + np.cumsum(counts)])
+        return cls(
+            byte=bytes_,
+            children=children,
+            parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]),
+            levels=(*levels, size),
+            tokens=ids,
+            first=np.concatenate(levels_first).astype(np.int32),
+            below=np.concatenate(levels_below).astype(np.int32),
+            own=np.bincount(node_of_token, minlength=size).astype(np.int32),
+            groups=_groups_below(bytes_, children, levels),
+            node_of_token=node_of_token,
+            node_of_id=node_of_id,
+        )
+
+    @property
+    def depth(self) -> int:
+        """The number of levels, including that of the empty prefix."""
+        return len(self.levels) - 1
+
+    def level(self, depth: int) -> tuple[int, int]:
+        """Return the first node of a depth, and the first node after it."""
+        return self.levels[depth], self.levels[depth + 1]
+
+    def children_of(self, nodes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return all children of the given nodes, and for each child the index of its parent in `nodes`."""
+        return expand(self.children[nodes], self.children[nodes + 1] - self.children[nodes])
+
+    def single_bytes(self) -> NDArray[np.bool_]:
+        """Return [256], which bytes are tokens on their own."""
+        single = np.zeros(256, bool)
+        if self.depth > 1:
+            first, behind = self.level(1)
+            single[self.byte[first:behind][self.own[first:behind] > 0]] = True
+        return single
+
+    def __len__(self) -> int:
+        return len(self.byte)
+
+
+def _groups_below(byte: NDArray[np.uint8], children: NDArray[np.int64], levels: list[int]) -> NDArray[np.uint32]:
+    found = np.zeros(len(byte), np.uint32)
+    # From the leaves up: the children of one level are the next level, and the children of one node are neighbours.
+    for first, behind in zip(levels[-2::-1], levels[:0:-1], strict=True):
+        nodes = np.arange(first, behind)
+        nodes = nodes[children[nodes + 1] > children[nodes]]
+        if len(nodes):
+            each = found[behind : children[behind]] | GROUP_OF_BYTE[byte[behind : children[behind]]]
+            found[nodes] = np.bitwise_or.reduceat(each, children[nodes] - behind)
+    return found

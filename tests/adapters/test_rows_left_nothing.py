@@ -1,0 +1,129 @@
+"""Rows that a processor of the user's leaves nothing, and logits that are NaN: the row ends, or the processor is named."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit_adapters.transformers import logits_processor
+from tests.adapters.demo import vocabulary
+from tests.adapters.test_broken_processors import FRONT_ENDS, LIMIT, hook_of, ids
+from tests.sessions.engines import ENGINES
+
+NEVER, NAN = float("-inf"), float("nan")
+EOS = 2
+SMALL = lk.Vocabulary([b"a", b"b", b"c", None, None], eos_ids=[3], pad_id=4)
+
+# These know of no EOS: they see ids and logits alone.
+UNKNOWING = ("transformers", "mlx-lm")
+
+
+@dataclass(frozen=True)
+class After:
+    """Puts a value in the place of all logits from the second new token on."""
+
+    value: float = NEVER
+    vocabulary: lk.Vocabulary | None = None
+
+    def init_state(self, context: lk.Context) -> tuple[()]:
+        return ()
+
+    def advance(self, state: tuple[()], tokens: Tensor) -> tuple[()]:
+        return state
+
+    def process_logits(self, state: tuple[()], logits: Tensor, context: lk.Context) -> tuple[tuple[()], Tensor]:
+        late = context.lengths > context.prompt_lengths
+        return state, torch.where(late[:, None], self.value, logits)
+
+
+def function(value: float) -> lk.Stateless:
+    return lk.Stateless(lambda logits, context: After(value).process_logits((), logits, context)[1])
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "ContinuousBatchingLogger")
+
+
+def written(front_end: str, processor: Any) -> list[int]:
+    found: list[int] = []
+    FRONT_ENDS[front_end](processor, found)
+    return found
+
+
+def check_ends(found: list[int], first: int) -> None:
+    # Some give the EOS, and `generate` of llama.cpp does not end with it.
+    assert found[0] == first
+    assert set(found[1:]) <= {EOS}
+
+
+@pytest.mark.parametrize("value", [NEVER, NAN])
+@pytest.mark.parametrize("front_end", FRONT_ENDS)
+def test_a_row_that_is_left_nothing_ends_or_its_processor_is_named(front_end: str, value: float) -> None:
+    first = written(front_end, lk.Temperature(1.0))[0]
+    unknown = [After(value), function(value), lk.chain(lk.Temperature(2.0), function(value), lk.TopK(3))]
+    for processor in unknown:
+        if front_end in UNKNOWING:
+            with pytest.raises(ProcessorError, match=r"after (After|Stateless) row 0 has no token left"):
+                written(front_end, processor)
+        else:
+            check_ends(written(front_end, processor), first)
+    known = [
+        After(value, vocabulary()),
+        lk.chain(function(value), eos_ids=[EOS]),
+        lk.chain(lk.BannedStrings(["zzz"], vocabulary()), After(value), lk.Temperature(2.0)),
+    ]
+    for processor in known:
+        check_ends(written(front_end, processor), first)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nan_counts_as_never(engine: str) -> None:
+    a_or_b, not_c = lk.Regex("[ab]", SMALL), lk.BannedStrings(["c"], SMALL)
+    for processor in (a_or_b, lk.chain(lk.Temperature(1.0), a_or_b), lk.chain(lk.Temperature(1.0), a_or_b, lk.TopK(2))):
+        hook = hook_of(engine, processor)
+        assert hook([0], [NAN, 1.0, NAN, NAN, 2.0]) == [NEVER, 1.0, NEVER, NEVER, NEVER]
+        assert hook([0], [NAN, NAN, 1.0, 1.0, 1.0]) == [NEVER, NEVER, NEVER, 0.0, NEVER]
+    hook = hook_of(engine, not_c)
+    assert hook([0], [NAN, 1.0, 1.0, NAN, 2.0]) == [NEVER, 1.0, NEVER, NEVER, 2.0]
+    assert hook([0], [NAN] * 5) == [NEVER, NEVER, NEVER, 0.0, NEVER]
+    others: list[lk.Processor[Any]] = [lk.TopK(2), lk.RepetitionPenalty(2.0), lk.AllowTokens([0, 1])]
+    for other in others:
+        hook = hook_of(engine, other)
+        left = hook([0], [NAN, 1.0, NEVER, NEVER, NEVER])
+        assert left == [NEVER, 1.0, NEVER, NEVER, NEVER]
+        with pytest.raises(ProcessorError, match=f"after {type(other).__name__} row 0 has no token left"):
+            hook([0], [NAN] * 5)
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [lk.Regex("a", SMALL), lk.chain(lk.Temperature(2.0)), function(0.0)],
+    ids=lambda one: type(one).__name__,
+)
+def test_logits_that_require_a_gradient_are_refused(processor: Any) -> None:
+    scores = torch.zeros(1, 5, requires_grad=True)
+    for given in (scores, scores * 2):
+        with pytest.raises(ConfigurationError, match=r"require a gradient.*under torch.no_grad\(\)"):
+            logits_processor(processor)(torch.tensor([[0]]), given)
+        with torch.no_grad():
+            assert not logits_processor(processor)(torch.tensor([[0]]), given).requires_grad
+        assert not logits_processor(processor)(torch.tensor([[0]]), given.detach()).requires_grad
+    assert torch.equal(scores, torch.zeros(1, 5))
+
+
+def test_beams_end_too() -> None:
+    from tests.adapters.demo import model
+
+    hook = logits_processor(lk.chain(After(), eos_ids=[EOS]))
+    found = model().generate(
+        torch.tensor([ids()]), num_beams=3, num_return_sequences=3, max_new_tokens=LIMIT, logits_processor=[hook]
+    )
+    assert set(found[:, len(ids()) + 1].tolist()) == {EOS}

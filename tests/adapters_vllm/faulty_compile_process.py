@@ -1,0 +1,35 @@
+"""A process that compiles as the plugin's does, and does what a configuration says that it should not."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from logitkit_adapters.vllm import Asked, Configurations, Verdict, compile_process
+
+_judge = Configurations.judge
+
+
+def _faulty(self: Configurations, what: Asked) -> Verdict:
+    assert what.text is not None
+    pattern = json.loads(what.text)["regex"] if what.text.startswith("{") else ""
+    word, _, marker = pattern.partition(" ")
+    if word == "dies":
+        os._exit(1)
+    if word == "dies-once" and not Path(marker).exists():
+        Path(marker).touch()
+        os._exit(1)
+    if word == "waits-for":
+        Path(marker).with_suffix(".begun").touch()
+        while not Path(marker).exists():
+            time.sleep(0.01)
+    if word == "fails":
+        raise RuntimeError(marker)
+    return _judge(self, what)
+
+
+def main() -> None:
+    Configurations.judge = _faulty  # type: ignore[method-assign]
+    compile_process.main()

@@ -1,0 +1,66 @@
+"""A server's requests wait for what they ask for to compile elsewhere: neither the front end nor a worker compiles anything."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from logitkit_adapters.vllm import admission
+from tests.adapters_vllm import engine
+
+PATTERNS = ["[a-z]{3}", r"[0-9](,[0-9]){2}", "x|yz"]
+REFUSED = ["(a", "(a|b)*a(a|b){40}"]
+
+
+def test_requests_wait_for_another_process(tmp_path: Path) -> None:
+    # Each twice, among requests that ask for nothing, and for what is read in place.
+    configs = [json.dumps({"regex": pattern}) for pattern in [*PATTERNS, *REFUSED]]
+    asked = [*configs, *configs, None, '{"top_k": 1}', '{"top_k": "1"}', "{"]
+    found = engine.run_script("tests.adapters_vllm.admitting", asked, tmp_path / "out.json", {})
+    first, again = found["rounds"]
+    for texts in (first, again):
+        for number, pattern in enumerate([*PATTERNS, *REFUSED] * 2):
+            if pattern in PATTERNS:
+                assert re.fullmatch(pattern, texts[number])
+            else:
+                assert texts[number].startswith("VLLMValidationError"), texts[number]
+        assert texts[10]
+        assert texts[11]
+        assert "config['top_k'] is '1'" in texts[12]
+        assert "no JSON" in texts[13]
+    assert found["full"].startswith("GracefulHTTPError 503: "), found["full"]
+    assert "Try again later" in found["full"]
+    assert found["here"] == []
+    assert found["elsewhere"] == ["finds"] * len(PATTERNS)
+
+
+def test_vllm_installs_the_front_end_s_part_when_it_starts() -> None:
+    """Else the first requests would come before it, and beams among them."""
+    with (engine.ROOT / "pyproject.toml").open("rb") as file:
+        groups = tomllib.load(file)["project"]["entry-points"]
+    (name,) = groups["vllm.general_plugins"].values()
+    assert EntryPoint("logitkit", name, "vllm.general_plugins").load() is admission.install
+
+
+async def _other(self: object, params: object) -> None: ...
+
+
+def _not_a_coroutine(self: object, request_id: str, prompt: object, params: object) -> None: ...
+
+
+@pytest.mark.parametrize("other", [_other, _not_a_coroutine])
+def test_a_release_that_is_not_known_stays_as_it_is(
+    other: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    monkeypatch.setattr(AsyncLLM, "add_request", other)
+    monkeypatch.setattr(admission, "REQUESTS", ("no.such.module:Request",))
+    admission.install.__wrapped__()
+    assert AsyncLLM.add_request is other
+    assert "does not know this release of vLLM" in caplog.text

@@ -1,0 +1,236 @@
+"""A configuration is read and compiled once, however many requests and prompts come with it, and so is a refusal found."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import logitkit as lk
+from logitkit.batching import steps_of
+from logitkit.errors import ConfigurationError, LogitkitError
+from logitkit.runtime import BankUser, shared_by
+from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
+from logitkit_adapters.vllm import Configurations, asked
+from logitkit_adapters.vllm import configurations as configurations_module
+
+TOKENS = [*(bytes([byte]) for byte in range(256)), None]
+
+
+@pytest.fixture
+def configurations() -> Configurations:
+    return Configurations(lk.Vocabulary(TOKENS, eos_ids=[256]))
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often configurations were read and compiled."""
+    counts = {"read": 0, "compiled": 0}
+
+    def counted(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            counts[what] += 1
+            return original(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(json, "loads", counted("read", json.loads))
+    monkeypatch.setattr(configurations_module, "from_config", counted("compiled", lk.from_config))
+    return counts
+
+
+class Engine:
+    instance_id = ""
+
+
+def params(config: Any, max_tokens: int | None = 16) -> Any:
+    return SimpleNamespace(extra_args={"logitkit": config}, max_tokens=max_tokens)
+
+
+def check(configurations: Configurations, config: Any, max_tokens: int | None = 16) -> None:
+    what = asked(params(config, max_tokens))
+    assert what is not None
+    configurations.check(what)
+
+
+def test_many_prompts_of_a_request_are_read_once(configurations: Configurations, work: dict[str, int]) -> None:
+    text = json.dumps({"ban_tokens": [i % 256 for i in range(200_000)]})
+    check(configurations, text)
+    first = dict(work)
+    for number in range(100):
+        check(configurations, text, max_tokens=number + 1)
+    assert work == first
+    assert first["compiled"] == 1
+
+
+def test_equal_texts_of_other_requests_are_read_once(configurations: Configurations, work: dict[str, int]) -> None:
+    for number in range(10):
+        text = json.dumps({"regex": "[0-9]{4}", "top_k": 5})
+        check(configurations, text, max_tokens=number + 1)
+    assert work["compiled"] == 1
+
+
+@pytest.mark.parametrize("config", ['{"regex": "(a|b)*a(a|b){40}"}', '{"regx": "a"}', "{", "[1]", '{"top_k": "5"}'])
+def test_refusals_are_found_once(configurations: Configurations, work: dict[str, int], config: str) -> None:
+    with pytest.raises(ConfigurationError) as first:
+        check(configurations, config)
+    before = dict(work)
+    with pytest.raises(ConfigurationError) as again:
+        check(configurations, config, max_tokens=17)
+    assert work == before
+    assert str(again.value) == str(first.value)
+
+
+def test_a_mapping_is_not_refused_for_what_its_json_says(configurations: Configurations) -> None:
+    """JSON has one text for the keys 1 and "1", of which one may be right."""
+    with pytest.raises(ConfigurationError, match="unknown key 1"):
+        check(configurations, {1: 2})
+    with pytest.raises(ConfigurationError, match="unknown key '1'"):
+        check(configurations, {"1": 2})
+
+
+@pytest.mark.parametrize("spelling", ["closing", "\\u0063losing", "clos\\u0069ng"])
+@pytest.mark.parametrize("padding", ["", " " * 5000])
+def test_what_shall_be_complete_depends_on_the_tokens_of_the_request(
+    configurations: Configurations, spelling: str, padding: str
+) -> None:
+    config = f'{{"json_schema": {{"schema": {{"const": "abcd"}}, "{spelling}": true}}}}{padding}'
+    for _ in range(2):
+        check(configurations, config, max_tokens=7)
+        with pytest.raises(ConfigurationError, match="closing is 2, but a whole text"):
+            check(configurations, config, max_tokens=2)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"forced_eos": {}},
+        {"forced_eos": None},
+        {"forced_eos": {"max_new_tokens": None}},
+        '{"chain": [{"forced_eos": {}}]}',
+        '{"forced\\u005feos": {}}',
+    ],
+    ids=str,
+)
+def test_eos_is_forced_within_the_tokens_of_the_request(configurations: Configurations, config: Any) -> None:
+    for tokens in (5, 9):
+        what = asked(params(config, tokens))
+        assert what is not None
+        made: Any = configurations.processor(what)
+        (ending,) = getattr(made, "processors", [made])
+        assert ending == lk.ForcedEos([256], tokens)
+
+
+def test_a_budget_of_its_own_is_kept(configurations: Configurations) -> None:
+    for config in ({"forced_eos": 3}, {"forced_eos": {"max_new_tokens": 3, "eos_ids": [256]}}):
+        what = asked(params(config, 9))
+        assert what is not None
+        assert configurations.processor(what) == lk.ForcedEos([256], 3)
+
+
+def test_the_processor_of_a_text_is_made_once(configurations: Configurations, work: dict[str, int]) -> None:
+    first, second = (asked(params('{"choice": ["a", "b"]}', tokens)) for tokens in (5, 6))
+    assert first is not None
+    assert second is not None
+    assert configurations.processor(first) is configurations.processor(second)
+    assert work["compiled"] == 1
+
+
+@pytest.mark.parametrize("config", ['{"choice": ["a"]}', '{"chain": [{"choice": ["a"]}]}', '{"forced_tokens": [97]}'])
+def test_a_language_is_refused_beside_a_grammar_of_the_engine(configurations: Configurations, config: str) -> None:
+    what = asked(params(config))
+    assert what is not None
+    for _ in range(2):
+        configurations.check(what)
+        with pytest.raises(ConfigurationError, match="Give one of them"):
+            configurations.check(what, beside_grammar=True)
+
+
+@pytest.mark.parametrize("config", ['{"top_k": 5}', '{"ban_tokens": [97]}', '{"stop_strings": ["a"]}', "{}"])
+def test_all_else_goes_with_a_grammar_of_the_engine(configurations: Configurations, config: str) -> None:
+    what = asked(params(config))
+    assert what is not None
+    configurations.check(what, beside_grammar=True)
+
+
+def test_a_cache_keeps_what_was_used_last() -> None:
+    cache = Recent[str, str](limit=3 * (ENTRY_BYTES + 100))
+    for key in "abc":
+        cache.put(key, key, nbytes=100)
+    assert cache.get("a") == "a"
+    cache.put("d", "d", nbytes=100)
+    assert [cache.get(key) for key in "abcd"] == ["a", None, "c", "d"]
+    cache.put("d", "e", nbytes=100)
+    assert cache.get("d") == "e"
+    assert cache.nbytes == 3 * (ENTRY_BYTES + 100)
+
+
+def test_a_cache_does_not_keep_what_is_larger_than_all_of_it() -> None:
+    cache = Recent[str, str](limit=1000)
+    cache.put("a", "a", nbytes=10)
+    cache.put("b", "b", nbytes=1000)
+    assert cache.get("a") == "a"
+    assert cache.get("b") is None
+    cache.put("a", "b", nbytes=1000)
+    assert len(cache) == cache.nbytes == 0
+
+
+CONFIGS = (
+    '{"regex": "item %d: [a-z]{1,20}"}',
+    '{"json_schema": {"properties": {"field%d": {"type": "string", "maxLength": 20}}, "required": ["field%d"]}}',
+    '{"stop_strings": ["word%d"], "banned_strings": ["other%d"]}',
+    '{"thinking_budget": {"max_tokens": 5, "end": "end%d"}}',
+    '{"ban_tokens": [1, 2, 3], "top_k": %d}',
+)
+
+
+def test_what_workers_keep_is_bounded() -> None:
+    """However many different configurations come, and whatever they are."""
+    vocabulary = lk.Vocabulary([*TOKENS, b"bounded"], eos_ids=[256])
+    limit = 20 * 2**16
+    configurations = Configurations(vocabulary, processor_bytes=limit, verdict_bytes=10_000)
+    shared = shared_by(vocabulary)
+    shared.cached_bytes = limit
+    banks = set()
+    for number in range(200):
+        text = CONFIGS[number % len(CONFIGS)].replace("%d", str(number + 1))
+        what = asked(params(text))
+        assert what is not None
+        configurations.check(what)
+        for step in steps_of(configurations.processor(what)).values():
+            if isinstance(step, BankUser):
+                banks.add(step.lease().bank)
+    gc.collect()
+    assert 10 < len(configurations.processors) < 20
+    assert configurations.processors.nbytes <= limit
+    assert configurations.verdicts.nbytes <= 10_000
+    assert shared._bytes <= limit
+    assert len(banks) == 3
+    # No bank holds an automaton whose processor has gone.
+    assert sum(len(bank._leases) for bank in banks) <= 2 * len(configurations.processors)
+
+
+def test_an_engine_s_own_caches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = lk.Vocabulary([*TOKENS, b"engine"], eos_ids=[256])
+    monkeypatch.setattr(configurations_module, "engine_vocabulary", lambda config: vocabulary)
+    engine = Engine()
+    found = configurations_module.configurations_of(engine)
+    assert configurations_module.configurations_of(engine) is found
+    assert shared_by(vocabulary).cached_bytes == configurations_module.AUTOMATON_BYTES <= 2**26
+    assert found.processors.limit <= 2**26
+    assert found.verdicts.limit <= 2**26
+
+
+def test_eos_ids_that_leave_out_one_of_the_engine_are_refused() -> None:
+    two_ends = Configurations(lk.Vocabulary([*TOKENS, None], eos_ids=[256, 257]))
+    for config in ({"min_new_tokens": 5}, {"min_new_tokens": {"n": 5, "eos_ids": [65, 256, 257]}, "regex": "a"}):
+        check(two_ends, config)
+    with pytest.raises(
+        LogitkitError, match=r"at the ids \[256, 257\], but MinNewTokens knows the EOS ids \[256\] only"
+    ):
+        check(two_ends, {"min_new_tokens": {"n": 5, "eos_ids": [256]}, "regex": "a"})
+    check(Configurations(configurations_module.any_vocabulary()), {"min_new_tokens": {"n": 5, "eos_ids": [2]}})

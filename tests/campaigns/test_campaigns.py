@@ -1,0 +1,81 @@
+"""A campaign finds a fault that was planted, shrinks the case, and says how to find it again."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from logitkit.runtime import AutomatonConstraint
+from tests.campaigns.__main__ import main
+
+
+def test_a_campaign_without_a_difference_counts_what_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["patterns", "--minutes", "0", "--seed", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "texts that match\n" in said
+    assert "no difference" in said
+
+
+def test_a_difference_is_shrunk_and_can_be_found_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advance = AutomatonConstraint.advance
+
+    def forgetful(self: AutomatonConstraint, state: Any, tokens: Tensor) -> Any:
+        return advance(self, state, tokens[:, 1:] if tokens.dim() == 2 and tokens.shape[1] > 3 else tokens)
+
+    monkeypatch.setattr(AutomatonConstraint, "advance", forgetful)
+    assert main(["patterns", "--minutes", "1", "--seed", "5"]) == 1
+    said = capsys.readouterr().out
+    assert "DIFFERENCE in the round of seed 5" in said
+    assert "Again: scripts/fuzz patterns --minutes 0 --seed 5" in said
+    shrunk = said.split("case=Case(")[1].split("texts=")[0]
+    assert len(shrunk) < 30, said
+
+
+def test_a_token_too_many_in_a_mask_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mask = AutomatonConstraint.process_logits
+
+    def generous(self: AutomatonConstraint, state: Any, logits: Tensor, context: Any) -> Any:
+        state, masked = mask(self, state, logits, context)
+        masked[:, 97] = 1
+        return state, masked
+
+    monkeypatch.setattr(AutomatonConstraint, "process_logits", generous)
+    assert main(["masks", "--minutes", "0", "--seed", "5"]) == 1
+    assert "which is illegal" in capsys.readouterr().out
+
+
+def test_a_request_that_is_rewound_and_not_replayed_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit.tracking.requests._continues", lambda now, before: True)
+    assert main(["hooks", "--minutes", "0", "--seed", "5"]) == 1
+    assert "differs from a replay of Request" in capsys.readouterr().out
+
+
+def test_a_row_that_is_left_nothing_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: logits)
+    assert main(["chains", "--minutes", "0.5", "--seed", "7"]) == 1
+    assert "a row is left without a legal token" in capsys.readouterr().out
+
+
+def test_an_error_that_is_not_ours_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("logitkit.configuration.reading.check_has_eos", lambda vocabulary: vars(vocabulary)["eos"])
+    assert main(["configurations", "--minutes", "0", "--seed", "7"]) == 1
+    assert "KeyError: 'eos'" in capsys.readouterr().out
+
+
+def test_an_unknown_campaign_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["patternz"])
+    assert "there is not a campaign patternz; choose from patterns" in capsys.readouterr().err

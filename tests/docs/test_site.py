@@ -1,0 +1,95 @@
+"""The site as it is built: the reference is complete, and shows code as code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import logitkit
+from tests.docs.pages import ROOT
+
+pytestmark = pytest.mark.xdist_group("site")
+"""One worker builds the site."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
+def reference(site: Path) -> dict[str, str]:
+    return {path.parent.name: text_of(path) for path in sorted(site.glob("reference/*/index.html"))}
+
+
+def test_every_public_name_is_documented_once(site: Path) -> None:
+    pages = {name: page for name, page in reference(site).items() if name != "errors"}
+    found = [name for page in pages.values() for name in re.findall(r'<h2 id="logitkit\.([\w.]+)"', page)]
+    assert sorted(name.rpartition(".")[2] for name in found) == sorted(logitkit.__all__)
+
+
+def test_no_prompt_of_python_is_taken_for_a_quotation(site: Path) -> None:
+    pages = reference(site)
+    assert len(pages) > 5
+    assert [name for name, page in pages.items() if "<blockquote" in page] == []
+
+
+def test_examples_are_highlighted_and_can_be_copied(site: Path) -> None:
+    constraints = reference(site)["constraints"]
+    # The prompts of a doctest and its values are marked apart.
+    assert constraints.count('<span class="gp">&gt;&gt;&gt; </span>') > 30
+    assert not re.search(r"<p>[^<]*&gt;&gt;&gt;", constraints)
+    assert "content.code.copy" in constraints
+
+
+def test_what_is_copied_from_an_example_runs(site: Path) -> None:
+    # The theme marks a block while it copies it; the style sheet hides prompts and output from the copy.
+    assert any("data-md-copying" in text_of(path) for path in site.glob("assets/javascripts/bundle*.js"))
+    style = text_of(site / "css" / "site.css")
+    assert "[data-md-copying] .gp,\n[data-md-copying] .go {\n  display: none;\n}" in style
+
+
+def test_it_begins_with_the_processor(site: Path) -> None:
+    first, *_ = re.findall(r'<h2 id="([\w.]+)"', reference(site)["protocol"])
+    assert first == "logitkit.Processor"
+    assert "byte_dfa" not in "".join(re.findall(r'<h\d id="([\w.]+)"', reference(site)["constraints"]))
+
+
+def test_names_link_to_their_source(site: Path) -> None:
+    links = re.findall(
+        r'href="https://github.com/[^"]*/blob/main/([^"#]+)#L(\d+)-L(\d+)"', reference(site)["constraints"]
+    )
+    assert len(links) > 10
+    for path, first, last in links:
+        lines = (ROOT / path).read_text("utf-8").splitlines()
+        assert re.match(r" *(@|class |def )", lines[int(first) - 1]), (path, first)
+        assert int(last) <= len(lines)
+
+
+def test_both_schemes_of_colours(site: Path) -> None:
+    home = text_of(site / "index.html")
+    assert {'data-md-color-scheme="default"', 'data-md-color-scheme="slate"'} <= set(
+        re.findall(r'data-md-color-scheme="\w+"', home)
+    )
+
+
+def test_the_repository_is_the_same_everywhere() -> None:
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    assert f"repo_url: {urls['Repository']}\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert f'REPOSITORY = "{urls["Repository"]}"' in (ROOT / "scripts" / "docs_extension.py").read_text("utf-8")

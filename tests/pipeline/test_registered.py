@@ -1,0 +1,294 @@
+"""Requests with registered processors share a batch: each row is as it is alone, and a failure ends its own row only."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.batching import BatchedRequests, NewRequest, steps_of
+from logitkit.errors import ConfigurationError, ProcessorError
+from tests.batches import COLUMNS, same_bits
+from tests.own import Counts, EveryNth, OwnTopA
+from tests.registry import EOS, vocabulary
+
+CONFIGS: list[dict[str, Any] | None] = [
+    {"own_top_a": 0.2},
+    {"every_nth": {"n": 2, "token": 7}},
+    None,
+    {"own_top_a": 0.9, "every_nth": {"n": 2, "token": 7}, "regex": "[a-z]*", "frequency_penalty": 1.0},
+    {"every_nth": {"n": 3, "token": 8}, "top_k": 5},
+    {"own_top_a": 0.9},
+    {"every_nth": {"n": 2, "token": 7}, "temperature": 0.5},
+]
+PROMPTS = [[3, 4], [5], [], [6, 7, 8], [9], [3], [4, 4]]
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    lk.register("own_top_a", OwnTopA)
+    lk.register("every_nth", EveryNth)
+
+
+def request(config: Any, prompt: Any = (), output: Any = (), **more: Any) -> NewRequest | None:
+    return None if config is None else NewRequest(lk.from_config(config, vocabulary()), prompt, output, **more)
+
+
+def logits_at(step: int, rows: int) -> Tensor:
+    return torch.randn(rows, COLUMNS, generator=torch.Generator().manual_seed(step))
+
+
+def alone(config: Any, prompt: list[int], outputs: list[int], logits: Tensor) -> Tensor:
+    """The logits of a request by itself."""
+    if config is None:
+        return logits
+    processor = lk.from_config(config, vocabulary())
+    context = lk.Context.of([prompt], COLUMNS)
+    state = processor.init_state(context)
+    if outputs:
+        state = processor.advance(state, torch.tensor([outputs]))
+    return processor.process_logits(state, logits[None].clone(), context.at(context.lengths + len(outputs)))[1][0]
+
+
+def test_each_row_is_as_it_is_alone_while_rows_enter_move_and_leave() -> None:
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    here = list(range(5))
+    batch.arrange([request(CONFIGS[i], PROMPTS[i]) for i in here])
+    outputs: list[list[int]] = [[] for _ in CONFIGS]
+    arrangements = {2: [4, 1, 0], 3: [1, 5, 0, 6, 4], 5: [6, 2, 3]}
+    for step in range(7):
+        if step in arrangements:
+            before, here = here, arrangements[step]
+            batch.arrange(
+                [before.index(i) if i in before else request(CONFIGS[i], PROMPTS[i], outputs[i]) for i in here]
+            )
+        logits = logits_at(step, len(here))
+        found = batch.process_logits(logits.clone())
+        for place, i in enumerate(here):
+            assert same_bits(found[place], alone(CONFIGS[i], PROMPTS[i], outputs[i], logits[place])), (step, i)
+        tokens = [10 + (step * 7 + i) % 20 for i in here]
+        for i, token in zip(here, tokens, strict=True):
+            outputs[i].append(token)
+        batch.advance(torch.tensor(tokens))
+
+
+def test_rows_of_equal_configuration_share_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    original = OwnTopA.process_logits
+
+    def spy(self: Any, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        calls.append(len(logits))
+        return original(self, state, logits, context)
+
+    monkeypatch.setattr(OwnTopA, "process_logits", spy)
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange([request({"own_top_a": a}) for a in (0.5, 0.2, 0.5, 0.5)])
+    batch.process_logits(logits_at(0, 4))
+    assert sorted(calls) == [1, 3]
+
+
+@dataclass(frozen=True)
+class Sees:
+    """Notes the context that it is given."""
+
+    note: list[Any]
+
+    role = lk.Role.PENALTY
+
+    def init_state(self, context: lk.Context) -> Any:
+        self.note.append(("init", context))
+        return Counts(context.lengths)
+
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        return Counts(state.tokens + lk.count_tokens(tokens))
+
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        assert torch.equal(state.tokens, context.lengths)
+        self.note.append(("process", context))
+        return state, logits
+
+
+def test_the_context_is_the_true_one() -> None:
+    note: list[Any] = []
+    lk.register("sees", lambda: Sees(note), role=lk.Role.PENALTY)
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    one = request({"sees": {}}, [5, 6], [7], stream=3, limit=20)
+    batch.arrange([None, one, request({"sees": {}}, [8], limit=9)])
+    batch.advance(torch.tensor([[1, 1], [4, 5], [6, -1]]))
+    batch.process_logits(logits_at(0, 3))
+    seen = note[-1][1]
+    assert seen.prompt.tolist() == [[5, 6], [8, -1]]
+    assert seen.prompt_lengths.tolist() == [2, 1]
+    assert seen.lengths.tolist() == [5, 2]
+    assert seen.limits.tolist() == [20, 9]
+    assert seen.streams.tolist() == [3, 0]
+    assert (seen.vocabulary_size, seen.device.type) == (COLUMNS, "cpu")
+    assert note[0][1].vocabulary_size == COLUMNS
+
+
+def test_an_unknown_number_of_columns_raises() -> None:
+    with pytest.raises(ConfigurationError, match="the number of columns of the logits"):
+        BatchedRequests("cpu").arrange([request({"own_top_a": 0.5})])
+
+
+def test_processors_of_logitkit_have_no_false_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        lk.TopK, "process_logits", lambda self, state, logits, context: (state, logits + context.lengths)
+    )
+    batch = BatchedRequests("cpu")
+    batch.arrange([NewRequest(lk.TopK(5), [3])])
+    with pytest.raises(ProcessorError, match="has vocabulary_size and device only"):
+        batch.process_logits(logits_at(0, 1))
+
+
+def test_a_failure_ends_its_own_row_only(caplog: pytest.LogCaptureFixture) -> None:
+    """The three share a call; one of them fails, and goes on to fail."""
+    config = {"every_nth": {"n": 9, "token": 7, "fails_at": 2}}
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange(
+        [request(config, [3], [4, 5]), request(config, [3], [4]), request({"top_k": 5}), request(config, [3])]
+    )
+    logits = logits_at(0, 4)
+    with caplog.at_level(logging.ERROR, "logitkit.batching"):
+        found = batch.process_logits(logits.clone())
+    assert "EveryNth failed; a request that asks for it is ended" in caplog.text
+    assert "it fails here" in caplog.text
+    assert (found[0] > -torch.inf).nonzero().flatten().tolist() == [EOS]
+    assert same_bits(found[[1, 3]], logits[[1, 3]])
+    assert (found[2] > -torch.inf).sum() == 5
+    # Once the second row has as many tokens, it ends too, and the last goes on.
+    batch.advance(torch.tensor([EOS, 6, 6, 6]))
+    later = batch.process_logits(logits.clone())
+    assert (later[1] > -torch.inf).nonzero().flatten().tolist() == [EOS]
+    assert same_bits(later[[0, 3]], logits[[0, 3]])
+
+
+class FailsToAdvance(EveryNth):
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        if (tokens == self.fails_at).any():
+            raise RuntimeError("it fails here")
+        return super().advance(state, tokens)
+
+
+class FailsToBegin(EveryNth):
+    def init_state(self, context: lk.Context) -> Any:
+        if (context.prompt == self.fails_at).any():
+            raise RuntimeError("it fails here")
+        return super().init_state(context)
+
+
+@pytest.mark.parametrize("factory", [FailsToAdvance, FailsToBegin])
+def test_a_failure_in_other_methods_ends_its_own_row_only(factory: Any, caplog: pytest.LogCaptureFixture) -> None:
+    lk.register("fails", factory)
+    made = lk.from_config({"fails": {"n": 9, "token": 7, "fails_at": 5}}, vocabulary())
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange([NewRequest(made, [5]), NewRequest(made, [3]), None])
+    with caplog.at_level(logging.ERROR, "logitkit.batching"):
+        batch.advance(torch.tensor([5, 6, 5]))
+    assert "it fails here" in caplog.text
+    for step in range(2):
+        logits = logits_at(step, 3)
+        found = batch.process_logits(logits.clone())
+        assert (found[0] > -torch.inf).nonzero().flatten().tolist() == [EOS]
+        assert same_bits(found[1:], logits[1:])
+        batch.advance(torch.tensor([6, 6, 6]))
+    # A row that comes later joins those that are well.
+    batch.arrange([1, NewRequest(made, [4]), 0])
+    found = batch.process_logits(logits.clone())
+    assert same_bits(found[:2], logits[:2])
+    assert (found[2] > -torch.inf).nonzero().flatten().tolist() == [EOS]
+
+
+@dataclass(frozen=True)
+class Ragged(EveryNth):
+    """Has another structure for each prompt, so that its rows cannot be joined."""
+
+    def init_state(self, context: lk.Context) -> Any:
+        return (super().init_state(context).tokens.repeat(1, 1).T,) * (1 + context.prompt.shape[1])
+
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        return state
+
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        return state, logits
+
+
+def test_rows_that_cannot_be_joined_end_and_those_that_come_later_do_not(caplog: pytest.LogCaptureFixture) -> None:
+    lk.register("ragged", Ragged)
+    config: dict[str, Any] = {"ragged": {"n": 9, "token": 7}}
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    with caplog.at_level(logging.ERROR, "logitkit.batching"):
+        batch.arrange([request(config, [5]), request(config, [3, 4]), request(config, [])])
+        found = batch.process_logits(logits_at(0, 3))
+    assert "Ragged failed" in caplog.text
+    assert (found > -torch.inf).sum(1).tolist() == [1, 1, 1]
+    batch.arrange([0, request(config, [5])])
+    found = batch.process_logits(logits_at(0, 2))
+    assert (found > -torch.inf).sum(1).tolist() == [1, COLUMNS]
+
+
+def test_a_row_without_a_token_ends() -> None:
+    lk.register("bans_all", lambda: lk.Stateless(lambda logits, context: logits * torch.nan), role=lk.Role.TRUNCATION)
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange([request({"bans_all": {}}), request({"top_k": 72})])
+    logits = logits_at(0, 2)
+    found = batch.process_logits(logits.clone())
+    assert (found[0] > -torch.inf).nonzero().flatten().tolist() == [EOS]
+    assert same_bits(found[1], logits[1])
+
+
+def test_a_kind_may_come_several_times_where_it_says_so() -> None:
+    twice = {"chain": [{"own_top_a": 0.2}, {"own_top_a": 0.9}]}
+    with pytest.raises(ConfigurationError, match="'own_top_a' is given twice, and a configuration may hold it once"):
+        steps_of(lk.from_config(twice, vocabulary()))
+    lk.register("again", OwnTopA, several=True)
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange([request({"chain": [{"again": 0.2}, {"again": 0.9}]}), request({"again": 0.9})])
+    logits = logits_at(0, 2)
+    found = batch.process_logits(logits.clone())
+    assert same_bits(found[1], alone({"again": 0.9}, [], [], logits[1]))
+    assert same_bits(found[0], alone({"chain": [{"again": 0.2}, {"again": 0.9}]}, [], [], logits[0]))
+
+
+@dataclass(frozen=True)
+class FromState:
+    """Adds a number that is in the state, so that one of them may run the rows of all."""
+
+    by: int
+
+    role = lk.Role.BIAS
+    parameters: ClassVar[Any] = {"by": {"type": "integer"}}
+    examples = ({"by": 1}, {"by": 2})
+    parameters_in_state = True
+
+    def init_state(self, context: lk.Context) -> Any:
+        return Counts(torch.full((context.batch_size,), self.by, device=context.device))
+
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        return state
+
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        return state, logits + state.tokens[:, None].to(logits.dtype)
+
+
+def test_a_kind_with_its_parameters_in_the_state_has_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    lk.register("from_state", FromState)
+    calls: list[int] = []
+    original = FromState.process_logits
+
+    def spy(self: Any, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        calls.append(len(logits))
+        return original(self, state, logits, context)
+
+    monkeypatch.setattr(FromState, "process_logits", spy)
+    batch = BatchedRequests("cpu", [EOS], COLUMNS)
+    batch.arrange([request({"from_state": by}) for by in (1, 2, 3)])
+    logits = logits_at(0, 3)
+    found = batch.process_logits(logits.clone())
+    assert calls == [3]
+    assert same_bits(found, logits + torch.tensor([[1.0], [2.0], [3.0]]))

@@ -1,0 +1,44 @@
+"""A soak fails where a text is wrong and where a process grows, and not else."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.soak.load import soak
+
+
+def calm(chance: random.Random) -> str:
+    time.sleep(0.01)
+    return "calm jobs"
+
+
+def test_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert soak([calm], threads=2, minutes=0.04, seed=1, every=0.05) == 0
+    said = capsys.readouterr().out
+    assert "calm jobs" in said
+    assert "bounded" in said
+
+
+def test_memory_that_grows(capsys: pytest.CaptureFixture[str]) -> None:
+    held: list[bytes] = []
+
+    def hoard(chance: random.Random) -> str:
+        time.sleep(0.01)
+        if len(held) < 300:
+            held.append(chance.randbytes(2**20))
+        return "jobs"
+
+    assert soak([hoard], threads=1, minutes=0.04, seed=1, every=0.05) == 1
+    assert "GROWS" in capsys.readouterr().out
+
+
+def test_a_text_that_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    def wrong(chance: random.Random) -> str:
+        assert chance.random() > 2, "not a date"
+        return "jobs"
+
+    assert soak([calm, wrong], threads=2, minutes=1, seed=1, every=0.05) == 1
+    assert "WRONG" in capsys.readouterr().out

@@ -1,0 +1,43 @@
+"""Every processor on a CUDA device, with fake tensors: all its tensors stay there, and the host reads none of their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
+
+import logitkit as lk
+from tests.fake_cuda import fake_cuda
+from tests.registry import EOS, PAD, ROWS, TOKENS, Row
+
+COLUMNS = 72
+
+
+def leaves(state: Any) -> list[Tensor]:
+    return [state] if isinstance(state, Tensor) else [leaf for part in state for leaf in leaves(part)]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
+    # A vocabulary of its own, since the bank of a vocabulary keeps its tables on each device.
+    special = {"<s>": 0, "</s>": EOS, "<pad>": PAD}
+    processor = row.make(lk.Vocabulary(TOKENS, eos_ids=[EOS], size=COLUMNS, pad_id=PAD, special=special))
+    with fake_cuda() as device:
+        # With a maximum length the room for a history is there from the start; without one the host reads how long rows are.
+        context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
+        state = processor.init_state(context)
+        for shape in ((2,), (2, 3)):
+            state = processor.advance(state, torch.zeros(shape, dtype=torch.int64, device=device))
+            state, logits = processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
+        assert {leaf.device.type for leaf in (logits, *leaves(state))} == {"cuda"}
+
+
+def test_reading_a_value_is_noticed() -> None:
+    reads = lk.Stateless(lambda logits, context: logits * logits.sum().item())
+    with fake_cuda() as device:
+        context, logits = lk.Context.of([[1]], vocabulary_size=2, device=device), torch.zeros(1, 2, device=device)
+        with pytest.raises(DataDependentOutputException):
+            reads.process_logits((), logits, context)

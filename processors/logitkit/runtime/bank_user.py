@@ -15,7 +15,8 @@ __all__ = ["BankUser"]
 class BankUser(Described):
     """An object whose automaton occupies a slot in a bank from first use until the object is destroyed.
 
-    Subclasses define `vocabulary` and `automaton`.
+    Subclasses define `vocabulary` and `automaton`. Whatever is kept here has a name that begins with an underscore, so that
+    copies do without it.
     """
 
     vocabulary: Vocabulary

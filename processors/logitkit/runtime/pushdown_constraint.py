@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -40,10 +39,11 @@ class PushdownConstraint(BankUser):
     # The token limit of the output. False: none. True: as many tokens as the context allows.
     closing: bool | int = False
 
-    @cached_property
+    @property
     def bank(self) -> PushdownBank:
         """The bank that states refer to, on every device."""
-        return pushdown_bank(self.vocabulary)
+        found: PushdownBank | None = self.__dict__.get("_bank")
+        return pushdown_bank(self.vocabulary) if found is None else found
 
     @property
     def reads_max_length(self) -> bool:

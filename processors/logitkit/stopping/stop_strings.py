@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -118,10 +117,11 @@ class StopStrings(BankUser):
         """Whether the tokens of the prompt matter."""
         return self.include_prompt
 
-    @cached_property
+    @property
     def bank(self) -> StopBank:
         """The bank that states refer to, on every device."""
-        return stop_bank(self.vocabulary)
+        found: StopBank | None = self.__dict__.get("_bank")
+        return stop_bank(self.vocabulary) if found is None else found
 
     @property
     def automaton(self) -> StopAutomaton:

@@ -12,7 +12,7 @@ import torch
 import logitkit as lk
 from logitkit.errors import ProcessorError
 from tests.core.misbehaving import BROKEN, Counter
-from tests.core.test_checked_calls import Faulty
+from tests.core.test_calls import Faulty
 from tests.sessions.engines import ENGINES, loaded
 
 PROMPT = "The price of"

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from logitkit.composition.engine_logits import process_for_engine
-from logitkit.protocol.checked_calls import advance_checked, init_checked
+from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor, Stateless
+from logitkit.protocol.processor import Processor
+from logitkit.protocol.stateless import Stateless
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
 from logitkit_adapters.sessions.sequence import CachedSequence, SequenceEngine

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from logitkit.composition.engine_logits import process_for_engine
-from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select

@@ -35,7 +35,8 @@ from torch import Tensor
 
 from logitkit.composition.engine_logits import process_for_engine
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.protocol.processor import Processor, check_gradient, check_is_processor
+from logitkit.protocol.calls import check_gradient
+from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.runtime.row_mask import as_array
 from logitkit.tracking import Tracker

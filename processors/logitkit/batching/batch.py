@@ -14,9 +14,10 @@ from logitkit.batching.gathered import Gathered, joined
 from logitkit.batching.step_states import Step, StepStates
 from logitkit.batching.steps import ORDER, OwnStep, StepKey, steps_of
 from logitkit.errors import BatchMismatch
+from logitkit.protocol.calls import own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import neutral_state
-from logitkit.protocol.processor import Processor, own_rows
+from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
 from logitkit.runtime.bank_user import BankUser
 

@@ -9,10 +9,10 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
+from logitkit.protocol.calls import by_tensors, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Role, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.row_mask import as_array, drop_nan
 from logitkit.tokens.id_lists import Places, id_tensor, listed_rows, rising

@@ -13,7 +13,7 @@ from logitkit.batching.gathered import Gathered
 from logitkit.batching.step_states import Step, StepStates
 from logitkit.batching.steps import OwnStep, StepKey
 from logitkit.errors import ConfigurationError, ProcessorError
-from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import to

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from logitkit.composition.empty_rows import end_rows
-from logitkit.protocol.checked_calls import advance_checked, process_checked
+from logitkit.protocol.calls import advance_checked, count_tokens, process_checked
 from logitkit.protocol.context import Context, concatenate_context, select_context
 from logitkit.protocol.declared import may_empty_rows
-from logitkit.protocol.processor import Processor, count_tokens, name_of
+from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import concatenate, select, to
 
 __all__ = ["Gathered", "joined"]

@@ -17,7 +17,7 @@ from logitkit.batching.steps import OwnStep, StepKey, rank
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.ends import without_forced_ends
 from logitkit.errors import ProcessorError
-from logitkit.protocol.checked_calls import advance_checked, process_checked
+from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor

@@ -16,7 +16,7 @@ from logitkit.constraints.intersection import intersected
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters.token_ids import checked_ids
-from logitkit.protocol.checked_calls import advance_checked, init_checked, process_checked
+from logitkit.protocol.calls import advance_checked, init_checked, own_rows, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import (
     counts_until_end,
@@ -33,7 +33,6 @@ from logitkit.protocol.processor import (
     batch_size_of,
     check_is_processor,
     name_of,
-    own_rows,
     reads_max_length,
     reads_prompt,
     role_of,

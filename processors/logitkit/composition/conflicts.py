@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
-from logitkit.protocol.checked_calls import process_checked
+from logitkit.protocol.calls import process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor, Role, role_of

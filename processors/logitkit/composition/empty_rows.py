@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError, ProcessorError
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.processor import Processor, name_of
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.row_mask import as_array, drop_nan
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.declared import counts_until_end
 from logitkit.protocol.processor import Processor
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.tokens.id_lists import is_any
 
 __all__ = ["without_forced_ends"]

@@ -11,11 +11,10 @@ from torch import Tensor
 from logitkit.composition.chain import Chain
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.empty_rows import end_rows, name_empty_row
-from logitkit.protocol.checked_calls import process_checked
+from logitkit.protocol.calls import by_tensors, check_gradient, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
-from logitkit.protocol.processor import Processor, check_gradient, name_of
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.row_mask import as_array, drop_nan
 
 __all__ = ["process_for_engine"]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain
 from logitkit.composition.conflicts import eos_ids_of
-from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.declared import declares, is_foreign
 from logitkit.protocol.processor import Processor
 

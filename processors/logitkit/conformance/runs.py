@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from logitkit.conformance.cases import Case
-from logitkit.protocol.checked_calls import advance_checked, init_checked, process_checked
+from logitkit.protocol.calls import advance_checked, count_tokens, init_checked, process_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor, count_tokens, is_processor
+from logitkit.protocol.processor import Processor, is_processor
 from logitkit.protocol.state import concatenate
 
 __all__ = [

@@ -18,12 +18,12 @@ from logitkit.penalties.breaker_tables import Encode, compile_breakers
 from logitkit.penalties.breakers import Breakers
 from logitkit.penalties.dry_state import DryState, discourage_rows, discourage_tensors
 from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import map_tensors
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Dry"]

@@ -15,12 +15,12 @@ from logitkit.parameters import Integer
 from logitkit.penalties.history_logits import filled_places
 from logitkit.penalties.repeats import repeat_ends
 from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import HostLogits
 
 __all__ = ["NoRepeatNGram", "NoRepeatNGramState"]

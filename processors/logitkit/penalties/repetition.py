@@ -12,11 +12,11 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.penalties.history_logits import filled_places, finite_tensors
 from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.processor import Role
 from logitkit.runtime.host_logits import HostLogits
 
 __all__ = ["RepetitionPenalty", "RepetitionState", "penalise_tensors"]

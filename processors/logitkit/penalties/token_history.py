@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Boolean, Either, Integer, Null
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 
 __all__ = ["COUNTED", "TokenHistory"]
 

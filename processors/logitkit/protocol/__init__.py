@@ -2,28 +2,29 @@
 
 Everything above this package calls processors through the protocol; nothing here knows a particular processor.
 
-processor        Processor and Stateless; checks of arguments that every processor makes
+processor        Processor, and what its optional attributes say
+stateless        a processor made from a function
+calls            checks of what the methods are given and return; host loop or tensors only
+state_errors     errors that name the wrong part of a state
 declared         read the declarations in the class of a processor, with safe defaults
 kind, described  the JSON form of a class and its parameters; the base of the classes of this package
 context          Context: what a processor can know about a batch in addition to its state
 state            select, concatenate and move the rows of a state; Fill pads fields of different sizes
 portable         methods that a state class defines so that it can be saved
-checked_calls    call a method and check its result; errors name the processor
 not_a_hook       the error for a processor passed to an engine without a hook
 same_processor   equality of processors, with tensors compared by value
-row_limit, tensor_path   the token budget of a row; host loop or tensors only
+row_limit        the token budget of a row
 """
 
-from logitkit.protocol.checked_calls import advance_checked as advance_checked
-from logitkit.protocol.checked_calls import init_checked as init_checked
-from logitkit.protocol.checked_calls import process_checked as process_checked
+from logitkit.protocol.calls import advance_checked as advance_checked
+from logitkit.protocol.calls import init_checked as init_checked
+from logitkit.protocol.calls import process_checked as process_checked
 from logitkit.protocol.context import Context as Context
 from logitkit.protocol.context import concatenate_context as concatenate_context
 from logitkit.protocol.context import select_context as select_context
 from logitkit.protocol.kind import Kind as Kind
 from logitkit.protocol.kind import Role as Role
 from logitkit.protocol.processor import Processor as Processor
-from logitkit.protocol.processor import Stateless as Stateless
 from logitkit.protocol.processor import name_of as name_of
 from logitkit.protocol.processor import role_of as role_of
 from logitkit.protocol.same_processor import same_processor as same_processor
@@ -33,6 +34,7 @@ from logitkit.protocol.state import leaves as leaves
 from logitkit.protocol.state import rows_of as rows_of
 from logitkit.protocol.state import select as select
 from logitkit.protocol.state import to as to
+from logitkit.protocol.stateless import Stateless as Stateless
 
 __all__ = [
     "Context",

@@ -11,10 +11,10 @@ from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Either, Integer, Null, Text, TokenId
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.processor import Role
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
 from logitkit.runtime.automaton_constraint import check_has_eos

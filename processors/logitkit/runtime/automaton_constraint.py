@@ -8,9 +8,9 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Role, check_tokens, own_rows
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState, advance, advance_rows, mask, mask_rows
 from logitkit.runtime.bank_user import BankUser
 from logitkit.vocabulary.vocabulary import Vocabulary

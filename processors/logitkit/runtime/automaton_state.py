@@ -10,8 +10,8 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.bank import NEUTRAL, Bank, Lease
 from logitkit.runtime.bank_tables import BankTables, advance_tensors, mask_tensors
 from logitkit.runtime.bank_user import BankUser

@@ -12,8 +12,9 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.errors import ConfigurationError
+from logitkit.protocol.calls import check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.pushdown_bank import PushdownBank, pushdown_bank

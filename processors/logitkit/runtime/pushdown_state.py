@@ -12,8 +12,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.automaton_state import AutomatonState, check_tables
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.pushdown_bank import PushdownBank

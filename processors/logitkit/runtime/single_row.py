@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
-from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
 from logitkit.runtime.automaton_constraint import AutomatonConstraint

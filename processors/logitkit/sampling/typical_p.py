@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.processor import Role
 from logitkit.sampling.host_rows import host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 

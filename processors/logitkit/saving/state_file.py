@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain
 from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError
-from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.portable import Portable
 from logitkit.protocol.processor import Processor, batch_size_of, is_processor, name_of

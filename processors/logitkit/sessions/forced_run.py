@@ -14,7 +14,7 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.composition.chain import Chain
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError
-from logitkit.protocol.checked_calls import advance_checked, process_checked
+from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
 from logitkit.protocol.processor import Processor, Role, role_of

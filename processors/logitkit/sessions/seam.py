@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logitkit.composition.chain import Chain
-from logitkit.protocol.checked_calls import advance_checked, init_checked
+from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, Role, role_of
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.calls import by_tensors
 from logitkit.runtime.bank import Bank
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.shared import shared_by

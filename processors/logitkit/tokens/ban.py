@@ -9,10 +9,11 @@ from typing import Annotated, NamedTuple
 from torch import Tensor
 
 from logitkit.parameters import TokenIds
+from logitkit.protocol.calls import check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
 from logitkit.tokens.id_lists import ban, id_tensor
 

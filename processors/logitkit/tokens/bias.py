@@ -15,12 +15,12 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters import ByToken, Number, TokenIds
 from logitkit.parameters.reals import as_real
 from logitkit.parameters.token_ids import checked_id
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import HostLogits
 from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 

@@ -13,12 +13,12 @@ from torch import Tensor
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters import Integer, ListOf, TokenId
 from logitkit.parameters.token_ids import checked_ids
+from logitkit.protocol.calls import by_tensors, check_tokens, count_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import HostLogits
 from logitkit.tokens.id_lists import id_tensor, is_any
 

@@ -13,12 +13,12 @@ from torch import Tensor
 from logitkit.parameters import Either, Integer, Null, TokenIds
 from logitkit.parameters.integers import as_integer
 from logitkit.parameters.numbers import LARGEST
+from logitkit.protocol.calls import by_tensors, check_tokens, count_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.protocol.tensor_path import by_tensors
 from logitkit.runtime.host_logits import HostLogits
 from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 from logitkit.vocabulary.vocabulary import Vocabulary

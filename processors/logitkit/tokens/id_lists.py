@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.protocol.tensor_path import by_tensors
+from logitkit.protocol.calls import by_tensors
 from logitkit.runtime.host_logits import HostLogits
 
 __all__ = ["Places", "ban", "id_tensor", "is_any", "listed_rows", "rising"]

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from logitkit.parameters import Integer, TokenIds
 from logitkit.parameters.integers import as_integer
+from logitkit.protocol.calls import check_tokens, count_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role, check_tokens, count_tokens, own_rows
+from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
 from logitkit.tokens.id_lists import ban, id_tensor
 from logitkit.vocabulary.vocabulary import Vocabulary

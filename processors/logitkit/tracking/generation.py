@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from logitkit.composition.finished_rows import finished
-from logitkit.protocol.checked_calls import init_checked
+from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
 from logitkit.tracking.branches import Integers

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from logitkit.protocol.checked_calls import advance_checked, init_checked
+from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context, concatenate_context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select

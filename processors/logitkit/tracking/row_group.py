@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import select

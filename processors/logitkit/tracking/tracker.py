@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit.protocol.checked_calls import advance_checked
+from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_prompt
 from logitkit.runtime.single_row import SingleRow, can_step, first_row, row_of

@@ -17,14 +17,14 @@ from logitkit.errors import ConfigurationError
 from logitkit_adapters.llama_cpp.context import Kept, SharedContext
 from logitkit_adapters.llama_cpp.files import fingerprint
 from logitkit_adapters.llama_cpp.tokenizer import LlamaTokenizer
-from logitkit_adapters.sessions.likeliest import likeliest
-from logitkit_adapters.sessions.sequence import SavedSequence
+from logitkit_adapters.sessions.array_caches import cannot_shift
+from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 from logitkit_adapters.sessions.shared_model import shared_by
 
 __all__ = ["LlamaCppEngine", "LlamaCppSequence"]
 
 
-class LlamaCppEngine:
+class LlamaCppEngine(SequenceEngine):
     """A model of llama.cpp; see `SequenceEngine` for its methods.
 
     Other code may use the `Llama` between two calls: a sequence that is lost by that is recomputed.
@@ -37,8 +37,6 @@ class LlamaCppEngine:
         ConfigurationError: `make_cache` is given.
     """
 
-    resumes = False
-
     def __init__(self, llama: llama_cpp.Llama, make_cache: Callable[[], Any] | None = None) -> None:
         if make_cache is not None:
             raise ConfigurationError(
@@ -50,7 +48,6 @@ class LlamaCppEngine:
         self.context = SharedContext(llama)
         self.vocabulary_size = llama.n_vocab()
         self.device = torch.device("cpu")
-        self.has_text = True
         self.max_length: int | None = llama.n_ctx()
         vocab = llama_cpp.llama_model_get_vocab(llama.model)
         self.eos_ids = frozenset(i for i in range(self.vocabulary_size) if llama_cpp.llama_vocab_is_eog(vocab, i))
@@ -67,9 +64,6 @@ class LlamaCppEngine:
             return None
         sequence = LlamaCppSequence(self.context, saved.tokens, saved)
         return sequence if sequence.trim(length) else None
-
-    def resume(self, sequence: LlamaCppSequence, length: int) -> None:
-        """Return None, because `restore` does not copy the contents of the context either."""
 
     def fingerprint(self) -> str:
         """Return a string that identifies this model and its cache format."""
@@ -94,10 +88,6 @@ class LlamaCppEngine:
             return None
         return kept
 
-    def greedy(self, logits: Tensor) -> int:
-        """Return the most likely token."""
-        return likeliest(logits)
-
     def forget(self) -> None:
         """Empty the context, from which the `Llama` would continue."""
         self.context.clear()
@@ -110,14 +100,14 @@ class LlamaCppEngine:
             reason = "llama.cpp cannot shift the cache of this model"
         else:
             return
-        raise ConfigurationError(f"rolling=True is not possible: {reason}; leave rolling=False")
+        raise cannot_shift(reason)
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt, as `create_completion` encodes it."""
         return self.llama.tokenize(text.encode(), add_bos=True, special=True)
 
 
-class LlamaCppSequence:
+class LlamaCppSequence(CachedSequence):
     """A sequence in llama.cpp; see `CachedSequence` for its methods.
 
     Args:
@@ -127,35 +117,22 @@ class LlamaCppSequence:
     """
 
     def __init__(self, context: SharedContext, tokens: tuple[int, ...], kept: Kept | None = None) -> None:
+        super().__init__(tokens)
+        self._tokens: array[int] = array("i", tokens)
         self._context = context
-        self._tokens = array("i", tokens)
         self._kept = kept
-        self.positions_fed = 0
-        self.forward_passes = 0
-
-    @property
-    def tokens(self) -> tuple[int, ...]:
-        """The tokens whose positions are cached."""
-        return tuple(self._tokens)
 
     @property
     def ids(self) -> array[int]:
-        """The same as 32-bit numbers, as in the context."""
+        """The tokens as 32-bit numbers, as in the context."""
         return self._tokens
-
-    @property
-    def length(self) -> int:
-        """The number of these tokens."""
-        return len(self._tokens)
 
     def feed(self, tokens: Sequence[int], *, all_positions: bool = False) -> Tensor:
         """Run tokens through the model and return float32 logits."""
         self._take_turn()
         logits = self._context.run(tokens, all_positions)
         self._kept = None
-        self._tokens.extend(tokens)
-        self.positions_fed += len(tokens)
-        self.forward_passes += 1
+        self._count(tokens)
         return logits
 
     def trim(self, length: int) -> bool:

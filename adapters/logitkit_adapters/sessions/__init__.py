@@ -4,7 +4,7 @@ session            Session: independent calls that share prefixes (session_argum
 generator          continuous: batches of rows to continue (beginnings, decoding, beam_search, written_rows, rows_of_pads)
 engines            find the engine of a model; sequence and batch define what an engine must provide
 batch_of_sequences an engine that runs the rows of a batch one at a time
-saved_segments     snapshots of caches that hold the keys and values of all positions
+array_caches       the base classes of engines whose caches are arrays of keys and values, with snapshots that share memory
 prompts            parse the kinds of prompt that both accept
 checksum, shared_model, ready_sequences, likeliest    identity and locks of models, reusable sequences, greedy choice
 """

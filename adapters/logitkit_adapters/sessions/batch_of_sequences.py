@@ -14,7 +14,7 @@ from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.packing import Packing
 from logitkit.sessions.reuse import common_prefix
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit_adapters.sessions.sequence import CachedSequence, FilingEngine, SavedSequence, SequenceEngine
+from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
 __all__ = ["CachedRow", "SequenceBatches"]
 
@@ -43,7 +43,7 @@ class SequenceBatches:
 
     one_by_one = True
 
-    def __init__(self, model: Any, tokenizer: Any, engine: FilingEngine, name: str) -> None:
+    def __init__(self, model: Any, tokenizer: Any, engine: SequenceEngine, name: str) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.engine = engine

@@ -1,16 +1,19 @@
-"""The interface that an engine must provide for `Session`."""
+"""The base classes of an engine for `Session`: the model, a sequence of tokens with its cache, and a snapshot of that cache."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import MutableSequence, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
-__all__ = ["CachedSequence", "FilingEngine", "SavedSequence", "SequenceEngine"]
+from logitkit_adapters.sessions.likeliest import likeliest
+
+__all__ = ["CachedSequence", "SavedSequence", "SequenceEngine"]
 
 
 class SavedSequence(Protocol):
@@ -28,25 +31,37 @@ class SavedSequence(Protocol):
         """Whether the first positions can be restored without the rest."""
 
 
-class CachedSequence(Protocol):
-    """The tokens of one sequence, with their keys and values in an engine."""
+class CachedSequence(ABC):
+    """The tokens of one sequence, with their keys and values in an engine.
+
+    Args:
+        tokens: The tokens whose positions are cached.
+        positions_fed: The number of positions that this object has run through the model; a fork starts at 0.
+        forward_passes: The number of forward passes of this object; a fork starts at 0.
+    """
+
+    def __init__(self, tokens: Sequence[int]) -> None:
+        self._tokens: MutableSequence[int] = list(tokens)
+        self.positions_fed = 0
+        self.forward_passes = 0
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The tokens whose positions are cached."""
+        return tuple(self._tokens)
 
     @property
     def length(self) -> int:
         """The number of these tokens."""
+        return len(self._tokens)
 
-    @property
-    def positions_fed(self) -> int:
-        """The number of positions run through the model by this object; a fork starts at 0."""
+    def _count(self, tokens: Sequence[int]) -> None:
+        """Record a forward pass over these tokens."""
+        self._tokens.extend(tokens)
+        self.positions_fed += len(tokens)
+        self.forward_passes += 1
 
-    @property
-    def forward_passes(self) -> int:
-        """The number of calls of `feed` on this object; a fork starts at 0."""
-
+    @abstractmethod
     def feed(self, tokens: Sequence[int], *, all_positions: bool = False) -> Tensor:
         """Run tokens through the model, after the cached ones.
 
@@ -62,53 +77,54 @@ class CachedSequence(Protocol):
             Exception: Any exception of the engine. The sequence is then unusable; its forks and snapshots remain valid.
         """
 
+    @abstractmethod
     def trim(self, length: int) -> bool:
         """Keep only the first `length` positions; return False, without any change, if the cache cannot be cut."""
 
+    @abstractmethod
     def shift(self, drop: int) -> bool:
         """Drop the first `drop` positions and move the others to the front; return False if the cache does not support it.
 
         Keys are rotated to their new positions, but in deeper layers they still contain information about the dropped tokens.
         """
 
+    @abstractmethod
     def fork(self) -> Self | None:
         """Return an independent copy of the sequence, or None if the cache cannot be copied."""
 
+    @abstractmethod
     def save(self) -> SavedSequence | None:
         """Return a snapshot of the cache, or None if continuing from one would change the output."""
 
 
-class SequenceEngine(Protocol):
-    """A model in its engine.
+class SequenceEngine(ABC):
+    """A model in its engine. By default, its caches cannot be written to files.
 
     Args:
         vocabulary_size: The number of logits columns; 0 if unknown before the first logits.
         device: The device of the logits.
-        has_text: Whether there is a tokenizer.
-        tokenizer: The tokenizer, or None.
+        tokenizer: The tokenizer, or None if all prompts are token ids.
         eos_ids: The ids at which the engine's own `generate` ends; the tokenizer's if the model defines none.
         max_length: The maximum number of positions of the engine or the model, if known.
         layers: The number of layers.
         resumes: Whether `resume` is faster than `restore`.
+        lock: The lock to hold while a sequence is used: the lock of the model if only one thread at a time may run it.
     """
 
     vocabulary_size: int
     device: torch.device
-    has_text: bool
     tokenizer: Any
     eos_ids: frozenset[int]
     max_length: int | None
     layers: int
-    resumes: bool
+    resumes = False
+    lock: AbstractContextManager[Any]
 
-    @property
-    def lock(self) -> AbstractContextManager[Any]:
-        """The lock to hold while a sequence is used: the lock of the model if only one thread at a time may run it."""
-        ...
-
+    @abstractmethod
     def new(self) -> CachedSequence:
         """Return an empty sequence."""
 
+    @abstractmethod
     def restore(self, saved: SavedSequence, length: int) -> CachedSequence | None:
         """Return a sequence of the first `length` tokens of a snapshot, or None if the cache cannot be cut."""
 
@@ -117,28 +133,32 @@ class SequenceEngine(Protocol):
 
         Returns None if that is impossible, or `restore` is as good.
         """
+        return None
 
     def greedy(self, logits: Tensor) -> int:
         """Return the token that the engine's own greedy search chooses, from logits [V] or [1, V], which may be overwritten."""
+        return likeliest(logits)
 
     def forget(self) -> None:
-        """Make the engine forget everything that it could mistake for the cache of some tokens."""
+        """Make the engine forget everything that it could mistake for the cache of some tokens: by default, it has nothing."""
+        return
 
+    @abstractmethod
     def check_shift(self) -> None:
         """Raise `ConfigurationError`, with the reason, if positions cannot be shifted."""
 
+    @abstractmethod
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt, with special tokens as the engine adds them."""
 
-
-class FilingEngine(SequenceEngine, Protocol):
-    """An engine whose caches can be saved to files."""
-
     def fingerprint(self) -> str:
-        """Return a string that identifies this model and the format of its cache."""
+        """Return a string that identifies this model and the format of its cache in files."""
+        return ""
 
     def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
         """Write at least the first `length` tokens of a cache; return False if the cache cannot be cut or no longer exists."""
+        return False
 
     def read(self, path: str | os.PathLike[str]) -> SavedSequence | None:
         """Return a snapshot written by `write`; None if there is none, or it belongs to a different model."""
+        return None

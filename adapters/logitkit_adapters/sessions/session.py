@@ -169,7 +169,7 @@ class Session:
         used = self.processor if processor is None else checked_processor(processor)
         check_ends(used, self._engine.eos_ids)
         seed = checked_seed(seed)
-        encode = self._engine.encode if self._engine.has_text else None
+        encode = None if self._engine.tokenizer is None else self._engine.encode
         prompts = read_prompts(prompt, encode, self._engine.tokenizer, attention_mask)
         ends = self._engine.eos_ids | vocabulary_ends(used)
         with self._engine.lock:
@@ -200,7 +200,7 @@ class Session:
         )
 
     def _text(self, writer: RowWriter, new: list[int]) -> str:
-        if not self._engine.has_text:
+        if self._engine.tokenizer is None:
             return ""
         written = new[:-1] if new and new[-1] in writer.ends else new
         return added_text(writer.prompt, written, TextTokenizer(self._engine.tokenizer))

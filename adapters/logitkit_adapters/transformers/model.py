@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
-import os
 from threading import RLock
 from typing import Any
 
 import torch
-from torch import Tensor
-from transformers import DynamicCache
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from logitkit.errors import ConfigurationError
 from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit_adapters.sessions.likeliest import likeliest
-from logitkit_adapters.sessions.sequence import SavedSequence
+from logitkit_adapters.hooks.model_tokens import ends_of
+from logitkit_adapters.sessions.array_caches import ArrayEngine
 
 __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
 
@@ -66,8 +66,8 @@ def reads_pads(model: Any) -> bool:
     return "position_ids" not in names and model.config.model_type not in DISTANCES
 
 
-class TransformersModel:
-    """The base class of the engines for transformers decoders; see `SequenceEngine` for its methods.
+class TransformersModel(ArrayEngine):
+    """The base class of the engines for transformers decoders; see `ArrayEngine` for its methods.
 
     Args:
         model: The model.
@@ -77,25 +77,18 @@ class TransformersModel:
         ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
     """
 
-    resumes = True
-
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self.cache_name = checked_cache_name(model)
         self.model = model
         # Each session has its own caches, and a model without state can run in several threads at the same time.
         self.lock = RLock()
         self.tokenizer = tokenizer
-        self.config = model.config.get_text_config(decoder=True)
-        self.vocabulary_size = int(self.config.vocab_size)
+        config = model.config.get_text_config(decoder=True)
+        self.vocabulary_size = int(config.vocab_size)
         self.device: torch.device = model.device
-        self.has_text = tokenizer is not None
-        self.max_length: int | None = getattr(self.config, "max_position_embeddings", None)
-        self.layers = int(self.config.num_hidden_layers)
-        generation = getattr(model, "generation_config", None)
-        eos = getattr(generation, "eos_token_id", None)
-        eos = getattr(self.config, "eos_token_id", None) if eos is None else eos
-        named = eos if isinstance(eos, list | tuple) else () if eos is None else (eos,)
-        self.eos_ids = frozenset(named) or TextTokenizer(tokenizer).eos_ids
+        self.max_length: int | None = getattr(config, "max_position_embeddings", None)
+        self.layers = int(config.num_hidden_layers)
+        self.eos_ids = frozenset(ends_of(model)) or TextTokenizer(tokenizer).eos_ids
         taken = inspect.signature(type(model).forward).parameters
         # Makes the model compute only the last logits, if it can.
         self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
@@ -105,25 +98,18 @@ class TransformersModel:
         """Return the argument for the positions of a pass, as in `generate`: some models count from 0 without it."""
         return {"position_ids": torch.arange(begin, end, device=self.device)[None]} if self._takes_positions else {}
 
-    def greedy(self, logits: Tensor) -> int:
-        """Return the most likely token."""
-        return likeliest(logits)
-
-    def forget(self) -> None:
-        """Do nothing: a model of transformers holds no cache."""
+    def copied(self, cache: Any) -> Any:
+        """Return an independent copy of a cache. Attention layers replace their tensors; all other layers write to theirs."""
+        if not isinstance(cache, Cache):
+            return copy.deepcopy(cache)
+        copied, shared = copy.copy(cache), (DynamicLayer, DynamicSlidingWindowLayer)
+        copied.layers = [copy.copy(layer) if type(layer) in shared else copy.deepcopy(layer) for layer in cache.layers]
+        return copied
 
     def fingerprint(self) -> str:
-        """Return a constant name: caches of sequences are never saved, so they need not be identified."""
+        """Return the class of the model, because caches of sequences are never saved."""
         return type(self.model).__name__
-
-    def write(self, saved: SavedSequence, length: int, path: str | os.PathLike[str]) -> bool:
-        """Return False."""
-        return False
-
-    def read(self, path: str | os.PathLike[str]) -> None:
-        """Return None."""
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt."""
-        found: list[int] = self.tokenizer(text)["input_ids"]
-        return found
+        return list(self.tokenizer(text)["input_ids"])

@@ -9,57 +9,44 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.sessions.array_caches import Layers, cannot_shift, is_near
 
 __all__ = ["KeyRotation"]
 
 # Their frequencies depend on the length of the sequence, so that earlier keys become wrong when it grows.
 BY_LENGTH = ("dynamic", "longrope")
 
-# The allowed error of a key relative to the largest: in float32, or in units of rounding if that is coarser.
-NEAR, ROUNDINGS = 1e-4, 8
-
 
 class KeyRotation:
-    """The rotary position embedding of a model, computed by the model's own functions.
+    """The rotary position embedding of a model, the same in all layers; see `Rotation` for its methods.
 
     Args:
         model: A causal language model.
-
-    Source: Su and others, RoFormer, 2021, https://arxiv.org/abs/2104.09864: rotations by p and by q add up to one by p + q.
     """
 
     def __init__(self, model: Any) -> None:
         decoder = model.get_decoder() if hasattr(model, "get_decoder") else model
         self._name = type(model).__name__
         self._rotary: Any = getattr(decoder, "rotary_emb", None)
-        self._apply: Any = getattr(sys.modules[type(decoder).__module__], "apply_rotary_pos_emb", None)
+        self._apply: Any = getattr(sys.modules.get(type(decoder).__module__), "apply_rotary_pos_emb", None)
 
-    def check(self, keys: list[Tensor] | None = None) -> None:
-        """Check the model, and keys that it has computed.
-
-        Args:
-            keys: The keys of each layer, [1, heads, L, size], for one token repeated. Such a token sees only equal tokens, so
-                its keys differ only by position, in every layer.
-
-        Raises:
-            ConfigurationError: Positions are learned, or keys are not rotated by their position only.
-        """
+    def check(self, layers: Layers) -> None:
+        """Raise `ConfigurationError` unless keys are rotated by their positions."""
         if self._rotary is None or self._apply is None:
             raise self._refused("has no rotary position embedding: a learned position cannot be taken out of a key")
         kind = getattr(self._rotary, "rope_type", "default")
         if kind in BY_LENGTH:
-            raise self._refused(f"has a rotary position embedding of type {kind!r}, whose turns depend on the length")
-        for layer in keys or []:
+            raise self._refused(f"has a rotary position embedding of type {kind!r}, which depends on the length")
+        for keys, _ in layers:
             try:
-                moved, there = self.back(layer[:, :, 1:], 1).float(), layer[:, :, :-1].float()
+                moved = self.back(keys[:, :, 1:], 1).float()
             except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
-                raise self._refused(f"turns keys in a way of its own ({error})") from error
-            near = max(NEAR, ROUNDINGS * torch.finfo(layer.dtype).eps)
-            if float((moved - there).abs().max()) > near * float(there.abs().max()):
-                raise self._refused("turns keys of some layers in a way of its own")
+                raise self._refused(f"rotates keys in a way of its own ({error})") from error
+            if not is_near(moved, keys[:, :, :-1].float(), torch.finfo(keys.dtype).eps):
+                raise self._refused("rotates keys of some layers in a way of its own")
 
-    def back(self, keys: Tensor, positions: int) -> Tensor:
-        """Return keys, [1, heads, L, size], rotated to positions that are lower by `positions`."""
+    def back(self, keys: Tensor, positions: int, layer: int = 0) -> Tensor:
+        """Return the keys of any layer rotated to positions that are lower by `positions`."""
         # In float32 for any dtype of the cache, so that keys are rounded once more, not twice.
         wide = keys.to(torch.float32)
         cos, sin = self._rotary(wide, torch.full((1, 1), -positions, device=keys.device))
@@ -76,4 +63,4 @@ class KeyRotation:
         return moved
 
     def _refused(self, reason: str) -> ConfigurationError:
-        return ConfigurationError(f"rolling=True is not possible: {self._name} {reason}; leave rolling=False")
+        return cannot_shift(f"{self._name} {reason}")

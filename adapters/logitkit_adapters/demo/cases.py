@@ -6,13 +6,10 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any, Protocol
 
-from torch import Tensor
-
-from logitkit import Choice, JsonSchema, Limits, Processor, Regex, Vocabulary
+from logitkit import Choice, JsonSchema, Limits, Regex, Vocabulary
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 
@@ -22,17 +19,7 @@ _PERSON = rf'\{{"name": "Emma Brown", "age": [1-9][0-9], "email": "{_EMAIL}", "a
 _PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
 
 
-class Constraint(Processor[Any], Protocol):
-    """A language over the tokens of a vocabulary."""
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens."""
-        ...
-
-    def is_finished(self, state: Any) -> Tensor:
-        """Return [B] bool, whether each row has emitted EOS."""
-        ...
+Constraint = Regex | Choice | JsonSchema
 
 
 @dataclass(frozen=True)
@@ -65,23 +52,13 @@ def shipped_cases() -> tuple[DemoCase, ...]:
         Cases with prompts after which the model alone generates something else. The one with a pydantic model is left out if
         pydantic is not installed.
     """
+    prices = ("The lamp costs ", "The price of the camera is ", "Item: pen\nPrice: ", "Ana Torres paid ")
     return (
-        _regex_case("date", _DATE, ["The meeting is on "], check=_matcher(_DATE)),
-        _regex_case("e-mail", _EMAIL, ["Please write to Emma Brown: "], check=_matcher(_EMAIL)),
-        _choice_case("choice", ["positive", "negative", "neutral"], ["Review: The food was awful. "]),
-        _regex_case("JSON", _PERSON, ["Name: Emma Brown\nAs JSON: "], check=_is_person),
-        _regex_case(
-            "4 prompts, 4 beams",
-            _PRICE,
-            [
-                "The lamp costs ",
-                "The price of the camera is ",
-                "Item: pen\nPrice: ",
-                "Ana Torres paid ",
-            ],
-            check=_matcher(_PRICE),
-            beams=4,
-        ),
+        _regex_case("date", _DATE, "The meeting is on "),
+        _regex_case("e-mail", _EMAIL, "Please write to Emma Brown: "),
+        _choice_case("choice", ["positive", "negative", "neutral"], "Review: The food was awful. "),
+        replace(_regex_case("JSON", _PERSON, "Name: Emma Brown\nAs JSON: "), check=_is_person),
+        _regex_case("4 prompts, 4 beams", _PRICE, *prices, beams=4),
         *([_pydantic_case()] if find_spec("pydantic") else []),
     )
 
@@ -95,31 +72,21 @@ def own_case(pattern: str, prompt: str, *, beams: int, max_new_tokens: int) -> D
         beams: The number of beams, at least 1.
         max_new_tokens: The maximum number of tokens, at least 1.
     """
-    return _regex_case(
-        "your pattern", pattern, [prompt], check=_matcher(pattern), beams=beams, max_new_tokens=max_new_tokens
-    )
+    return _regex_case("your pattern", pattern, prompt, beams=beams, max_new_tokens=max_new_tokens)
 
 
-def _regex_case(
-    name: str,
-    pattern: str,
-    prompts: Sequence[str],
-    *,
-    check: Callable[[str], bool] | None,
-    beams: int = 1,
-    max_new_tokens: int = 64,
-) -> DemoCase:
+def _regex_case(name: str, pattern: str, *prompts: str, beams: int = 1, max_new_tokens: int = 64) -> DemoCase:
     def constraint(vocabulary: Vocabulary, limits: Limits) -> Regex:
         return Regex(pattern, vocabulary, limits=limits)
 
-    return DemoCase(name, pattern, tuple(prompts), constraint, check, beams, max_new_tokens)
+    return DemoCase(name, pattern, prompts, constraint, _matcher(pattern), beams, max_new_tokens)
 
 
-def _choice_case(name: str, options: Sequence[str], prompts: Sequence[str]) -> DemoCase:
+def _choice_case(name: str, options: Sequence[str], prompt: str) -> DemoCase:
     def constraint(vocabulary: Vocabulary, limits: Limits) -> Choice:
         return Choice(options, vocabulary, limits=limits)
 
-    return DemoCase(name, ", ".join(options), tuple(prompts), constraint, lambda text: text in options)
+    return DemoCase(name, ", ".join(options), (prompt,), constraint, lambda text: text in options)
 
 
 def _pydantic_case() -> DemoCase:

@@ -1,14 +1,23 @@
-"""The interface that the demo needs from an engine: generate text, with or without a processor, and measure the time."""
+"""The demo model in an engine: generate text, with or without a processor, and measure the time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cached_property
+from importlib import import_module
+from time import thread_time
+from typing import Any
 
 from logitkit import Processor, Vocabulary
+from logitkit.errors import ConfigurationError
 
-__all__ = ["DemoGeneration", "Engine"]
+__all__ = ["POSITIONS", "DemoGeneration", "Engine", "RowByRowEngine"]
+
+# The maximum number of tokens of a prompt and its text, by the configuration of the demo model.
+POSITIONS = 2048
 
 
 @dataclass(frozen=True)
@@ -19,8 +28,8 @@ class DemoGeneration:
         texts: The new text of each prompt, without special tokens.
         ids: The new token ids of each prompt, up to and including its first EOS.
         steps: The number of forward passes, each of which chose a token for every row.
-        step_seconds: The duration of each step, from one forward pass to the next; the last is left out if there are others.
-            CPU time if one thread does the work, so that other programs do not count.
+        step_seconds: The duration of each step, from one forward pass to the next; that of the prompt is left out if there are
+            others. CPU time if one thread does the work, so that other programs do not count.
         hook_seconds: The duration of each call of the processor's hook, measured in the same way.
     """
 
@@ -31,30 +40,41 @@ class DemoGeneration:
     hook_seconds: tuple[float, ...]
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """An engine with the demo model.
 
     Args:
         name: The name of the engine.
+        package: Its package in `logitkit_adapters`.
         has_beams: Whether it supports beam search.
     """
 
     name: str
+    package: str
     has_beams: bool
 
     def available(self) -> str | None:
         """Return None if the engine can be used, otherwise one line that says what to install."""
-        ...
+        try:
+            import_module(f"logitkit_adapters.{self.package}")
+        except ImportError as error:
+            return str(error)
+        return None
 
+    @abstractmethod
     def load(self) -> str:
-        """Load the demo model, and return the engine's name with its version."""
-        ...
+        """Load the demo model, without network, and return the engine's name with its version."""
 
-    @property
+    @cached_property
+    @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the demo model; call `load` first."""
-        ...
 
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+
+    @abstractmethod
     def generate(
         self,
         prompts: Sequence[str],
@@ -64,7 +84,7 @@ class Engine(Protocol):
         beams: int = 1,
         past_eos: bool = False,
     ) -> DemoGeneration:
-        """Generate the most likely text after each prompt, all prompts in one batch.
+        """Generate the most likely text after each prompt.
 
         Args:
             prompts: At least one.
@@ -76,4 +96,103 @@ class Engine(Protocol):
         Raises:
             ConfigurationError: A prompt is not valid text, or is too long for the model.
         """
-        ...
+
+    def prompt_ids(self, prompt: str, max_new_tokens: int) -> list[int]:
+        """Return the ids of a prompt; without any text to continue, the model starts from its BOS.
+
+        Raises:
+            ConfigurationError: The prompt is not valid text, or is too long for the model.
+        """
+        try:
+            prompt.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigurationError(
+                f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
+            ) from error
+        ids = self.encode(prompt) or [self.vocabulary.special["<s>"]]
+        if len(ids) + max_new_tokens > POSITIONS:
+            raise ConfigurationError(
+                f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones are more than the demo model's {POSITIONS} "
+                "positions; give a shorter prompt, or ask for fewer new tokens"
+            )
+        return ids
+
+
+class RowByRowEngine(Engine):
+    """An engine that generates one prompt after another, by greedy search.
+
+    Args:
+        clock: Measures the time of steps and hooks.
+    """
+
+    has_beams = False
+    clock: Callable[[], float] = staticmethod(thread_time)
+
+    @abstractmethod
+    def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
+        """Yield at most `limit` tokens after a prompt."""
+
+    @abstractmethod
+    def hooks(self, processor: Processor[Any]) -> list[Any]:
+        """Return the hooks for a processor."""
+
+    def settle(self, *arrays: Any) -> None:
+        """Finish computing arrays, so that this does not count as the hook's time."""
+        return
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        processor: Processor[Any] | None = None,
+        *,
+        max_new_tokens: int,
+        beams: int = 1,
+        past_eos: bool = False,
+    ) -> DemoGeneration:
+        """Generate the most likely text after each prompt; see `Engine.generate`."""
+        assert beams == 1
+        hook_seconds: list[float] = []
+        step_seconds: list[float] = []
+        rows: list[list[int]] = []
+        for prompt in prompts:
+            hooks = [] if processor is None else self._timed(self.hooks(processor), hook_seconds)
+            row, seconds = self._row(self.prompt_ids(prompt, max_new_tokens), hooks, max_new_tokens, past_eos)
+            rows.append(row)
+            # The first step includes the time of the prompt.
+            step_seconds += seconds[1:] or seconds
+        return DemoGeneration(
+            texts=tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows),
+            ids=tuple(map(tuple, rows)),
+            steps=sum(map(len, rows)),
+            step_seconds=tuple(step_seconds),
+            hook_seconds=tuple(hook_seconds),
+        )
+
+    def _row(self, ids: list[int], hooks: list[Any], limit: int, past_eos: bool) -> tuple[list[int], list[float]]:
+        """Return the tokens after a prompt, and the duration of each step."""
+        row: list[int] = []
+        seconds: list[float] = []
+        tokens: Any = self.tokens(ids, hooks, limit)
+        with closing(tokens):
+            start = self.clock()
+            for token in tokens:
+                seconds.append(self.clock() - start)
+                row.append(token)
+                if token in self.vocabulary.eos_ids and not past_eos:
+                    break
+                start = self.clock()
+        return row, seconds
+
+    def _timed(self, hooks: list[Any], seconds: list[float]) -> list[Any]:
+        """Return hooks between two others that measure their time."""
+
+        def begin(ids: Any, scores: Any) -> Any:
+            self.settle(ids, scores)
+            seconds.append(-self.clock())
+            return scores
+
+        def end(_: Any, scores: Any) -> Any:
+            seconds[-1] += self.clock()
+            return scores
+
+        return [begin, *hooks, end]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cached_property
 from itertools import islice
-from time import thread_time
 from typing import Any
 
 from logitkit import Processor, Vocabulary
-from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import gguf_path
-from logitkit_adapters.demo.engine import DemoGeneration
+from logitkit_adapters.demo.engine import POSITIONS, RowByRowEngine
 
 __all__ = ["LlamaCppDemo"]
 
-_FLOAT32, _POSITIONS = 0, 2048
+_FLOAT32 = 0
 
 
-class LlamaCppDemo:
-    r"""The demo model in `llama.generate`, one prompt after another.
+class LlamaCppDemo(RowByRowEngine):
+    r"""The demo model in `llama.generate`.
 
     Example:
         >>> engine = LlamaCppDemo()
@@ -31,30 +28,14 @@ class LlamaCppDemo:
         (' yes',)
     """
 
-    name = "llama.cpp"
-    has_beams = False
-
-    def available(self) -> str | None:
-        """Return None if llama-cpp-python can be imported, otherwise one line that says what to install."""
-        try:
-            importlib.import_module("logitkit_adapters.llama_cpp")
-        except ImportError as error:
-            return str(error)
-        return None
+    name, package = "llama.cpp", "llama_cpp"
 
     def load(self) -> str:
         """Load the demo model, in float32 throughout, and return the version of llama-cpp-python."""
         import llama_cpp
 
-        self._llama: Any = llama_cpp.Llama(
-            str(gguf_path()),
-            n_ctx=_POSITIONS,
-            n_threads=1,
-            n_threads_batch=1,
-            type_k=_FLOAT32,
-            type_v=_FLOAT32,
-            verbose=False,
-        )
+        options: dict[str, Any] = {"n_threads": 1, "n_threads_batch": 1, "type_k": _FLOAT32, "type_v": _FLOAT32}
+        self._llama: Any = llama_cpp.Llama(str(gguf_path()), n_ctx=POSITIONS, verbose=False, **options)
         return f"llama-cpp-python {llama_cpp.__version__}"
 
     @cached_property
@@ -64,91 +45,19 @@ class LlamaCppDemo:
 
         return vocabulary(self._llama)
 
-    def generate(
-        self,
-        prompts: Sequence[str],
-        processor: Processor[Any] | None = None,
-        *,
-        max_new_tokens: int,
-        beams: int = 1,
-        past_eos: bool = False,
-    ) -> DemoGeneration:
-        """Generate the most likely text after each prompt; see `Engine.generate`."""
-        assert beams == 1
-        clock = _Clock(processor)
-        rows = [self._row(prompt, clock, max_new_tokens, past_eos) for prompt in prompts]
-        return DemoGeneration(
-            texts=tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows),
-            ids=tuple(map(tuple, rows)),
-            steps=sum(map(len, rows)),
-            step_seconds=tuple(clock.steps),
-            hook_seconds=tuple(clock.hooks),
-        )
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+        return list(self._llama.tokenize(text.encode()))
 
-    def _row(self, prompt: str, clock: _Clock, max_new_tokens: int, past_eos: bool) -> list[int]:
-        row: list[int] = []
-        tokens = self._llama.generate(self._ids(prompt, max_new_tokens), temp=0, logits_processor=clock.list_of_hooks())
-        with closing(tokens):
-            for token in islice(clock.timed(tokens), max_new_tokens):
-                row.append(token)
-                if token in self.vocabulary.eos_ids and not past_eos:
-                    break
-        return row
+    def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
+        """Yield at most `limit` tokens after a prompt."""
+        from llama_cpp import LogitsProcessorList
 
-    def _ids(self, prompt: str, max_new_tokens: int) -> list[int]:
-        try:
-            text = prompt.encode()
-        except UnicodeEncodeError as error:
-            raise ConfigurationError(
-                f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
-            ) from error
-        # Without any text to continue, the model starts from its BOS.
-        ids: list[int] = self._llama.tokenize(text) or [self._llama.token_bos()]
-        if len(ids) + max_new_tokens > _POSITIONS:
-            raise ConfigurationError(
-                f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones are more than the demo model's "
-                f"{_POSITIONS} positions; give a shorter prompt, or ask for fewer new tokens"
-            )
-        return ids
+        with closing(self._llama.generate(ids, temp=0, logits_processor=LogitsProcessorList(hooks))) as tokens:
+            yield from islice(tokens, limit)
 
-
-class _Clock:
-    """Measures the time of steps and hooks.
-
-    Args:
-        processor: The processor that the hooks apply, or None.
-    """
-
-    def __init__(self, processor: Processor[Any] | None) -> None:
-        self.steps: list[float] = []
-        self.hooks: list[float] = []
-        self._processor = processor
-
-    def timed(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Yield tokens. The first one includes the time of the prompt, so it does not count if there are others."""
-        start = thread_time()
-        for count, token in enumerate(tokens):
-            if count != 1:
-                self.steps.append(thread_time() - start)
-            else:
-                self.steps[-1] = thread_time() - start
-            start = thread_time()
-            yield token
-
-    def list_of_hooks(self) -> Any:
-        """Return the list of hooks for the engine, or None."""
-        if self._processor is None:
-            return None
-        import llama_cpp
-
+    def hooks(self, processor: Processor[Any]) -> list[Any]:
+        """Return the hooks for a processor."""
         from logitkit_adapters.llama_cpp import logits_processor
 
-        return llama_cpp.LogitsProcessorList([self._begin, *logits_processor(self._processor), self._end])
-
-    def _begin(self, input_ids: Any, scores: Any) -> Any:
-        self.hooks.append(-thread_time())
-        return scores
-
-    def _end(self, input_ids: Any, scores: Any) -> Any:
-        self.hooks[-1] += thread_time()
-        return scores
+        return logits_processor(processor)

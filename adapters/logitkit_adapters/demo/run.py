@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -85,8 +86,8 @@ def _in_language(constraint: Constraint, ids: Sequence[int]) -> bool:
     This judges unconstrained texts: on an unexpected text, `re` might never terminate.
     """
     context = Context.of([[]], vocabulary_size=constraint.vocabulary.size)
-    state = constraint.advance(constraint.init_state(context), torch.tensor([list(ids)]))
-    return bool(constraint.is_finished(state))
+    state: Any = constraint.init_state(context)
+    return bool(constraint.is_finished(constraint.advance(state, torch.tensor([list(ids)]))))
 
 
 def _head(release: str, engine: Engine, console: Console) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 __all__ = ["WIDTH", "Cell", "columns", "quoted", "visible", "width"]
@@ -37,19 +38,19 @@ def columns(cells: Sequence[Cell], widths: Sequence[int], styled: Callable[[str,
     """
     pieces = [_wrapped(cell.text, size) for cell, size in zip(cells, widths, strict=True)]
     lines = []
-    for i in range(max(map(len, pieces))):
-        line, blanks = "", 0
-        for cell, size, piece in zip(cells, widths, pieces, strict=True):
-            text = piece[i] if i < len(piece) else ""
-            free = size - width(text)
-            before = free if cell.right else 0
-            if text:
-                line += " " * (blanks + before) + styled(text, cell.style)
-                blanks = free - before + _GAP
-            else:
-                blanks += size + _GAP
-        lines.append(line)
+    for texts in zip_longest(*pieces, fillvalue=""):
+        placed = [
+            _placed(text, *pair, styled) for text, pair in zip(texts, zip(cells, widths, strict=True), strict=True)
+        ]
+        lines.append((" " * _GAP).join(placed).rstrip(" "))
     return lines
+
+
+def _placed(text: str, cell: Cell, size: int, styled: Callable[[str, str], str]) -> str:
+    """Return a line of a cell, filled up with blanks to the width of its column."""
+    blanks = " " * (size - width(text))
+    shown = styled(text, cell.style) if text else ""
+    return blanks + shown if cell.right else shown + blanks
 
 
 def quoted(text: str) -> str:

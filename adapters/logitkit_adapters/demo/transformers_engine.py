@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -12,14 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from logitkit import Processor, Vocabulary
-from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import model_dir
-from logitkit_adapters.demo.engine import DemoGeneration
+from logitkit_adapters.demo.engine import DemoGeneration, Engine
 
 __all__ = ["TransformersDemo"]
 
 
-class TransformersDemo:
+class TransformersDemo(Engine):
     r"""The demo model in `model.generate`.
 
     Example:
@@ -30,16 +28,8 @@ class TransformersDemo:
         (' yes',)
     """
 
-    name = "transformers"
+    name, package = "transformers", "transformers"
     has_beams = True
-
-    def available(self) -> str | None:
-        """Return None if transformers can be imported, otherwise one line that says what to install."""
-        try:
-            importlib.import_module("logitkit_adapters.transformers")
-        except ImportError as error:
-            return str(error)
-        return None
 
     def load(self) -> str:
         """Load the demo model, without network, and return the version of transformers."""
@@ -66,6 +56,10 @@ class TransformersDemo:
 
         return vocabulary(self._tokenizer, self._model)
 
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text."""
+        return list(self._tokenizer(text, verbose=False)["input_ids"])
+
     def generate(
         self,
         prompts: Sequence[str],
@@ -76,7 +70,8 @@ class TransformersDemo:
         past_eos: bool = False,
     ) -> DemoGeneration:
         """Generate the most likely text after each prompt; see `Engine.generate`."""
-        inputs = self._inputs(prompts, max_new_tokens)
+        rows = [self.prompt_ids(prompt, max_new_tokens) for prompt in prompts]
+        inputs = self._tokenizer.pad({"input_ids": rows}, return_tensors="pt", verbose=False)
         hooks = [] if processor is None else [_TimedHook(processor, inputs["attention_mask"])]
         # The model never generates its BOS, so with BOS as EOS no text ends early.
         eos = self._tokenizer.bos_token_id if past_eos else self._tokenizer.eos_token_id
@@ -103,25 +98,6 @@ class TransformersDemo:
             step_seconds=tuple(after - before for before, after in pairwise(starts)) or (end - starts[0],),
             hook_seconds=tuple(hooks[0].seconds) if hooks else (),
         )
-
-    def _inputs(self, prompts: Sequence[str], max_new_tokens: int) -> Any:
-        for prompt in prompts:
-            try:
-                prompt.encode()
-            except UnicodeEncodeError as error:
-                raise ConfigurationError(
-                    f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
-                ) from error
-        # Without any text to continue, the model starts from its BOS.
-        texts = [prompt or self._tokenizer.bos_token for prompt in prompts]
-        inputs = self._tokenizer(texts, return_tensors="pt", padding=True, verbose=False)
-        length, most = inputs["input_ids"].shape[1], self._model.config.max_position_embeddings
-        if length + max_new_tokens > most:
-            raise ConfigurationError(
-                f"a prompt of {length} tokens and {max_new_tokens} new ones are more than the demo model's "
-                f"{most} positions; give a shorter prompt, or ask for fewer new tokens"
-            )
-        return inputs
 
 
 class _TimedHook:

@@ -87,7 +87,8 @@ def _in_language(constraint: Constraint, ids: Sequence[int]) -> bool:
     """
     context = Context.of([[]], vocabulary_size=constraint.vocabulary.size)
     state: Any = constraint.init_state(context)
-    return bool(constraint.is_finished(constraint.advance(state, torch.tensor([list(ids)]))))
+    state = constraint.advance(state, torch.tensor([list(ids)]))
+    return bool(constraint.is_finished(state))
 
 
 def _head(release: str, engine: Engine, console: Console) -> list[str]:

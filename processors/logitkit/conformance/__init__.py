@@ -1,9 +1,9 @@
-"""Check that a processor keeps the laws of the protocol, on batches that are drawn at random.
+"""Check that a processor keeps the laws of the protocol, on random batches.
 
 check    check_processor: draws cases, applies the laws, reports the smallest case that breaks one
 kinds    check_kind: the same for the examples of a registered kind, before a server takes requests for it
-laws     the laws, each of which runs a processor in two ways that must not matter
-runs     how a case is run, and when two states or logits are the same
+laws     the laws, each of which runs a processor in two ways that must give the same results
+runs     run a processor on a case; compare states and logits
 cases    Case: prompts, tokens and logits of a few rows; how cases are drawn and made smaller
 """
 

@@ -1,4 +1,4 @@
-"""Cases on which the laws are tried: the prompts, tokens and logits of a few rows."""
+"""The cases that the laws run on: the prompts, tokens and logits of a few rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 MOST_ROWS, MOST_STEPS, LONGEST_PROMPT = 4, 6, 5
 
-# No case needs more positions: prompt and tokens together.
+# More than the prompt and the tokens of any case have together.
 MAX_LENGTH = 64
 
-# Seeds of logits that need not be drawn.
+# Seeds that stand for fixed logits instead of random ones.
 ZERO, MASKED = 0, -1
 SIMPLE = {ZERO: "logits of zero", MASKED: "logits of zero with -inf in the last column"}
 
@@ -31,11 +31,11 @@ class Case:
 
     Args:
         prompts: The prompt of each row.
-        tokens: The tokens that each row commits, -1 where it has none; all rows have the same number of steps.
-        order: The rows that are picked, in which order, where a law picks some; rows may repeat.
-        seed: Draws the logits, from 1; or one of `SIMPLE`.
+        tokens: The tokens that each row commits, -1 at a step without one; all rows have the same number of steps.
+        order: The rows that a law selects, in their new order; rows may repeat.
+        seed: The seed of the random logits, from 1; or one of `SIMPLE`.
         dtype: The dtype of the logits.
-        columns: How many columns the logits have.
+        columns: The number of columns of the logits.
     """
 
     prompts: tuple[tuple[int, ...], ...]
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def steps(self) -> int:
-        """How many columns of tokens there are."""
+        """The number of steps."""
         return len(self.tokens[0])
 
     def context(self) -> Context:
@@ -77,12 +77,9 @@ class Case:
 
     def __str__(self) -> str:
         logits = SIMPLE.get(self.seed, f"logits of seed {self.seed}")
-        shown = f"prompts {_lists(self.prompts)}, tokens {_lists(self.tokens)}, {logits} in {self.dtype}"
+        prompts, tokens = ([list(row) for row in rows] for rows in (self.prompts, self.tokens))
+        shown = f"prompts {prompts}, tokens {tokens}, {logits} in {self.dtype}"
         return shown if self.order == tuple(range(len(self.prompts))) else f"{shown}, rows {list(self.order)} picked"
-
-
-def _lists(rows: tuple[tuple[int, ...], ...]) -> list[list[int]]:
-    return [list(row) for row in rows]
 
 
 def drawn(numbers: Random, columns: int, legal: Callable[[Case, int], list[list[int]]]) -> Case:
@@ -90,13 +87,13 @@ def drawn(numbers: Random, columns: int, legal: Callable[[Case, int], list[list[
 
     Args:
         numbers: The source of random numbers.
-        columns: How many columns the logits have.
-        legal: Returns for each row of a case up to so many tokens that a processor allows there one after the other, without
-            which a constraint would only be seen after its language has been left.
+        columns: The number of columns of the logits.
+        legal: Takes a case and a number of steps, and returns up to that many tokens for each row, each allowed by the processor.
+            With random tokens alone, the text would soon leave the language of a constraint.
     """
     rows, steps = numbers.randint(1, MOST_ROWS), numbers.randint(0, MOST_STEPS)
     prompts = tuple(
-        tuple(_id(numbers, columns) for _ in range(numbers.randint(0, LONGEST_PROMPT))) for _ in range(rows)
+        tuple(numbers.randrange(columns) for _ in range(numbers.randint(0, LONGEST_PROMPT))) for _ in range(rows)
     )
     case = Case(
         prompts=prompts,
@@ -110,38 +107,28 @@ def drawn(numbers: Random, columns: int, legal: Callable[[Case, int], list[list[
     for allowed in legal(case, steps):
         line = allowed[: numbers.randint(0, len(allowed))]
         while len(line) < steps:
-            # Among few ids some come twice, as repetition needs.
-            line.append(numbers.choice((-1, numbers.randrange(min(columns, 4)), _id(numbers, columns))))
+            # The four smallest ids come often, so that tokens repeat.
+            line.append(numbers.choice((-1, numbers.randrange(min(columns, 4)), numbers.randrange(columns))))
         # A row may lack a token at any step.
-        for _ in range(numbers.randint(0, 1)):
+        if numbers.randint(0, 1):
             line.insert(numbers.randint(0, len(line)), -1)
         tokens.append(tuple(line[:steps]))
     return replace(case, tokens=tuple(tokens))
 
 
-def _id(numbers: Random, columns: int) -> int:
-    return numbers.randrange(columns)
-
-
 def shrunk(case: Case, breaks: Callable[[Case], bool], tries: int = 300) -> Case:
-    """Return the smallest case that still breaks a law, as far as it is found by making one thing smaller at a time."""
-    left = tries
+    """Return the smallest case that still breaks a law, found by making one thing smaller at a time."""
+    budget = iter(range(tries))
     found: Case | None = case
     while found is not None:
         case = found
-        found = None
-        for smaller in _smaller(case):
-            if left == 0:
-                return case
-            left -= 1
-            if breaks(smaller):
-                found = smaller
-                break
+        tried = (smaller for smaller, _ in zip(_smaller(case), budget, strict=False))
+        found = next((smaller for smaller in tried if breaks(smaller)), None)
     return case
 
 
 def _smaller(case: Case) -> Iterator[Case]:
-    """Give every case that is a little smaller than one, the largest cuts first."""
+    """Yield every case that is one change smaller, the largest changes first."""
     rows = len(case.prompts)
     for row in range(rows if rows > 1 else 0):
         order = tuple(r - (r > row) for r in case.order if r != row) or (0,)
@@ -166,7 +153,7 @@ def _smaller(case: Case) -> Iterator[Case]:
 
 
 def _renamed(rows: tuple[tuple[int, ...], ...], token: int) -> tuple[tuple[int, ...], ...]:
-    """Write id 0 wherever a token stands."""
+    """Replace a token by id 0."""
     return tuple(tuple(0 if given == token else given for given in row) for row in rows)
 
 

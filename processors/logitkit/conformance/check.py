@@ -1,4 +1,4 @@
-"""Find a case on which a processor breaks a law of the protocol, and make it small."""
+"""Find a small case on which a processor breaks a law of the protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from logitkit.conformance.cases import Case, drawn, shrunk
 from logitkit.conformance.laws import LAWS, Law
-from logitkit.conformance.runs import legal_tokens
+from logitkit.conformance.runs import LawBroken, legal_tokens
 from logitkit.errors import ProcessorError
 from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
@@ -19,21 +19,28 @@ __all__ = ["check_processor", "try_laws"]
 
 
 def check_processor(processor: Processor[Any], vocabulary: Vocabulary, *, examples: int = 30, seed: int = 0) -> None:
-    """Check a processor against the laws of the protocol, on batches that are drawn at random.
+    """Check a processor against the laws of the protocol, on random batches.
 
-    A processor that keeps them gives the same results under beams, drafts, preemption and other requests in its batch. The laws:
-    no method changes its arguments or the processor (logits may be overwritten); structure, dtypes and shapes stay; no NaN is
-    returned; tokens may be `[B]` or `[B, T]`, and -1 changes nothing; a replay of all tokens at once gives the same as one token
-    at a time; `process_logits` gives the same when it is called again; rows do not depend on one another, so they may be picked
-    and repeated before a run or after it; states of prompts of different lengths may be concatenated; and there may be no rows.
+    A processor that keeps the laws gives the same results with beam search, speculation, preemption and other requests in its
+    batch. The laws:
 
-    Floating-point results may differ by rounding; what is -inf must agree.
+    - No method changes its arguments or the processor; `process_logits` may overwrite the logits.
+    - The structure, dtypes and shapes of results stay the same.
+    - No NaN is returned.
+    - Tokens may be `[B]` or `[B, T]`, and -1 changes nothing.
+    - A replay of all tokens at once gives the same as one token at a time.
+    - `process_logits` gives the same when it is called again.
+    - Rows do not depend on one another, so rows may be selected and repeated before a run or after it.
+    - States of prompts of different lengths may be concatenated.
+    - A batch may have no rows.
+
+    Floating-point results may differ by rounding, but must have -inf at the same places.
 
     Args:
         processor: The processor.
-        vocabulary: The vocabulary it is for. Logits have as many columns as that has ids.
-        examples: How many batches are drawn, from 1.
-        seed: Draws other batches, from 0.
+        vocabulary: Its vocabulary, which decides how many columns the logits have.
+        examples: The number of random batches, from 1.
+        seed: The seed of the batches, from 0.
 
     Raises:
         ProcessorError: The processor breaks a law. The message has the law, the difference, and the smallest case that shows it.
@@ -70,31 +77,32 @@ def check_processor(processor: Processor[Any], vocabulary: Vocabulary, *, exampl
 def try_laws(
     processor: Processor[Any], vocabulary: Vocabulary, laws: Mapping[str, Law], examples: int, seed: int = 0
 ) -> None:
-    """Raise for the first law that a processor breaks on a drawn case."""
+    """Raise `ProcessorError` for the first law that a processor breaks on random cases."""
     numbers = Random(seed)  # noqa: S311 - no secret
     for _ in range(examples):
         case = drawn(numbers, vocabulary.size, partial(legal_tokens, processor, numbers))
         for name, law in laws.items():
-            if _breaks(law, processor, case):
-                smallest = shrunk(case, partial(_breaks, law, processor))
-                raise _report(processor, name, law, smallest)
+            breaks = partial(_breaks, law, processor)
+            if breaks(case):
+                raise _report(processor, name, law, shrunk(case, breaks))
 
 
 def _breaks(law: Law, processor: Processor[Any], case: Case) -> bool:
     return _broken(law, processor, case) is not None
 
 
-def _broken(law: Law, processor: Processor[Any], case: Case) -> str | Exception | None:
-    """Return how a processor breaks a law on a case; an error breaks any law."""
+def _broken(law: Law, processor: Processor[Any], case: Case) -> Exception | None:
+    """Return the error with which a processor breaks a law on a case, or None."""
     try:
-        return law(processor, case)
+        law(processor, case)
     except Exception as error:  # noqa: BLE001 - whatever the processor raises
         return error
+    return None
 
 
 def _report(processor: Processor[Any], name: str, law: Law, case: Case) -> ProcessorError:
     found = _broken(law, processor, case)
-    said = f"{type(found).__name__}: {found}" if isinstance(found, Exception) else found
-    error = ProcessorError(f'{name_of(processor)} breaks the law "{name}": {said}. The smallest case: {case}')
-    error.__cause__ = found if isinstance(found, Exception) else None
+    difference = str(found) if isinstance(found, LawBroken) else f"{type(found).__name__}: {found}"
+    error = ProcessorError(f'{name_of(processor)} breaks the law "{name}": {difference}. The smallest case: {case}')
+    error.__cause__ = None if isinstance(found, LawBroken) else found
     return error

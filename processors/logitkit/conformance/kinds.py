@@ -1,4 +1,4 @@
-"""Try a registered kind of processor before a server takes requests for it."""
+"""Check a registered kind of processor before a server takes requests for it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["check_kind"]
 
-# Each takes up to seconds with a large vocabulary.
+# With a large vocabulary, each case can take seconds.
 CASES = 3
 
 
 def check_kind(kind: RegisteredKind, vocabulary: Vocabulary, cases: int = CASES) -> None:
     """Build the examples of a kind, and check each against the laws of the protocol.
 
-    If the kind says that all parameters are in the state, its examples must also be able to run each other's rows.
+    If the kind declares `parameters_in_state`, its examples must also be able to run each other's rows.
 
     Args:
         kind: The kind.
         vocabulary: The vocabulary of the engine.
-        cases: How many batches are drawn for each example.
+        cases: The number of random batches for each example.
 
     Raises:
-        ProcessorError: A processor breaks a law; or parameters are not in the state.
-        ConfigurationError: The factory refuses an example, or there are not two different ones where they are needed.
+        ProcessorError: A processor breaks a law, or its parameters are not in the state.
+        ConfigurationError: The factory refuses an example, or `parameters_in_state` is declared without two different examples.
     """
     try:
         made = [from_config({kind.name: example}, vocabulary) for example in kind.examples]

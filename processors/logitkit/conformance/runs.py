@@ -1,4 +1,4 @@
-"""How a case is run, and when two states or logits are the same."""
+"""Run a processor on a case, and compare states and logits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ from logitkit.protocol.processor import Processor, is_processor
 from logitkit.protocol.state import concatenate
 
 __all__ = [
+    "LawBroken",
     "Run",
     "changed",
+    "check_same_logits",
+    "check_same_states",
     "contents",
-    "different_logits",
-    "different_states",
     "legal_tokens",
     "longer",
     "run",
     "unchanged",
 ]
 
-# How much two ways to compute one number may differ: the number of rows may decide how torch sums.
+# The largest allowed difference between two results: torch may add in another order for another number of rows.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+
+
+class LawBroken(Exception):
+    """A processor breaks a law; the message says how."""
 
 
 class Run(NamedTuple):
@@ -50,14 +55,14 @@ class Run(NamedTuple):
 def run(
     processor: Processor[Any], context: Context, tokens: Tensor, logits: Sequence[Tensor], state: Any = None
 ) -> Run:
-    """Run a processor one token after the other, from the prompt or from a state.
+    """Run a processor token by token, from the prompt or from a state.
 
     Args:
         processor: The processor.
         context: The rows, before the first token.
         tokens: [B, T] int64.
-        logits: T + 1 tensors of [B, V], which are kept.
-        state: The state to start from. None: the first one.
+        logits: T + 1 tensors of [B, V]; they are not changed.
+        state: The state to start from. None: the state after the prompt.
 
     Raises:
         ProcessorError: A result breaks the protocol.
@@ -77,7 +82,7 @@ def longer(context: Context, tokens: Tensor) -> Context:
 
 
 def legal_tokens(processor: Processor[Any], numbers: Random, case: Case, steps: int) -> list[list[int]]:
-    """Return tokens for each row of a case that the processor allows one after the other; fewer where it fails."""
+    """Draw up to `steps` tokens for each row of a case, each allowed by the processor; fewer if the processor fails."""
     lines: list[list[int]] = [[] for _ in case.prompts]
     context = case.context()
     try:
@@ -90,8 +95,8 @@ def legal_tokens(processor: Processor[Any], numbers: Random, case: Case, steps: 
                 line.append(token)
             committed = torch.tensor(tokens)
             state, context = advance_checked(processor, state, committed), longer(context, committed)
-    except Exception:  # noqa: BLE001 - a law runs the same calls, and reports the error with its case
-        return lines
+    except Exception:  # noqa: BLE001, S110 - a law makes the same calls, and reports the error with its case
+        pass
     return lines
 
 
@@ -99,42 +104,41 @@ def _drawn_of(ids: Tensor, numbers: Random) -> int:
     return int(ids[numbers.randrange(len(ids))]) if len(ids) else -1
 
 
-def different_states(one: Any, other: Any, rows: int) -> str | None:
-    """Say where two states of as many rows differ; trailing sizes may differ by fill values."""
-    both = concatenate([one, other])
-    return _different(both, rows, "state")
+def check_same_states(one: Any, other: Any, rows: int, where: str) -> None:
+    """Raise `LawBroken` if two states of the same rows differ; shorter trailing sizes are padded with fill values."""
+    difference = _different(concatenate([one, other]), rows, "state")
+    if difference is not None:
+        raise LawBroken(f"{where} {difference}")
 
 
-def _different(both: Any, rows: int, where: str) -> str | None:
+def _different(both: Any, rows: int, path: str) -> str | None:
     if isinstance(both, Tensor):
         one, other = both[:rows], both[rows:]
         if _same(one, other):
             return None
         row = next(r for r in range(rows) if not _same(one[r], other[r]))
-        return f"{where} of row {row} is {_shown(one[row])} and {_shown(other[row])}"
+        return f"{path} of row {row} is {_shown(one[row])} and {_shown(other[row])}"
     names = getattr(both, "_fields", range(len(both)))
-    found = (_different(part, rows, f"{where}.{name}") for name, part in zip(names, both, strict=True))
+    found = (_different(part, rows, f"{path}.{name}") for name, part in zip(names, both, strict=True))
     return next((difference for difference in found if difference is not None), None)
 
 
-def different_logits(one: Tensor, other: Tensor) -> str | None:
-    """Say where two logits, [B, V], differ."""
-    if _same(one, other):
-        return None
-    row, column = next(
-        (r, c) for r in range(len(one)) for c in range(one.shape[1]) if not _same(one[r, c], other[r, c])
-    )
-    return f"logit {column} of row {row} is {one[row, column]:g} and {other[row, column]:g}"
+def check_same_logits(ones: Sequence[Tensor], others: Sequence[Tensor], where: str, first_step: int = 0) -> None:
+    """Raise `LawBroken` for the first step at which two runs have different logits, each [B, V]."""
+    for step, (one, other) in enumerate(zip(ones, others, strict=True), first_step):
+        if not _same(one, other):
+            cells = ((r, c) for r in range(len(one)) for c in range(one.shape[1]))
+            row, column = next((r, c) for r, c in cells if not _same(one[r, c], other[r, c]))
+            shown = f"is {one[row, column]:g} and {other[row, column]:g}"
+            raise LawBroken(f"{where}, after {step} tokens, logit {column} of row {row} {shown}")
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same: bit for bit, or for floating point, infinities alike and numbers close."""
+    """Whether two tensors are the same: bit for bit, or for floating point with the same infinities and close numbers."""
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
-    if torch.equal(one, other):
-        return True
     if not one.is_floating_point():
-        return False
+        return torch.equal(one, other)
     close = TOLERANCE.get(one.dtype, 1e-5)
     return torch.allclose(one, other, rtol=close, atol=close, equal_nan=True)
 
@@ -151,7 +155,7 @@ def _shown(value: Tensor) -> str:
 
 
 def contents(value: Any) -> Any:
-    """Copy the numbers, texts and tensors that a processor is made of; other objects in it may be caches, and count as equal."""
+    """Copy the numbers, texts and tensors in a processor; other objects may be caches, and always compare as equal."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, np.ndarray):

@@ -38,6 +38,9 @@ class _WithoutGuards(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in (Tensor.to, Tensor.cuda):
             device, dtype = _asked(args[1:], kwargs)
+            here = device is not None and device.type == args[0].device.type == "cuda"
+            if here and dtype in (None, args[0].dtype):
+                return args[0]
             if device is not None and device.type == "cuda" and args[0].device.type != "cuda":
                 return aten._to_copy(args[0], device=device, dtype=dtype or args[0].dtype)
         if func is Tensor.copy_ and args[0].device.type == "cuda":

@@ -185,16 +185,16 @@ def test_a_batch_that_asks_for_nothing_returns_the_same_tensor() -> None:
     batch = BatchedRequests("cpu")
     batch.arrange([None, None])
     logits = torch.ones(2, 3)
-    assert not batch.asks
+    assert not batch.states.steps
     assert batch.process_logits(logits) is logits
 
 
 def test_kinds_are_forgotten_with_the_last_row_that_has_them() -> None:
     batch = BatchedRequests("cpu")
     batch.arrange([NewRequest(lk.BanTokens([1]), []), None])
-    assert batch.asks
+    assert batch.states.steps
     batch.arrange([1])
-    assert not batch.asks
+    assert not batch.states.steps
 
 
 def test_one_call_a_kind() -> None:
@@ -231,23 +231,25 @@ def test_other_orders_are_refused() -> None:
         {"chain": [{"top_k": 5}, {"temperature": 0.5}]},
         {"chain": [{"temperature": 2}, {"temperature": 3}]},
     ):
-        with pytest.raises(ConfigurationError, match=r"stands behind .* canonical order, each once: LogitBias"):
+        with pytest.raises(
+            ConfigurationError, match=r"comes after .* each step once at most, in the canonical order: LogitBias"
+        ):
             steps_of(lk.from_config(config, vocabulary()))
     same = lk.from_config({"chain": [{"temperature": 0.5}, {"top_k": 5}]}, vocabulary())
     assert list(steps_of(same)) == [lk.Temperature, lk.TopK]
 
 
 def test_functions_and_lists_for_batches_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Stateless is no kind of a configuration"):
+    with pytest.raises(ConfigurationError, match="a Stateless cannot be expressed as a configuration"):
         steps_of(lk.Stateless(lambda logits, _: logits))
-    with pytest.raises(ConfigurationError, match="ForcedTokens has something for each row of one batch"):
+    with pytest.raises(ConfigurationError, match="ForcedTokens has a list of ids for each row of one batch"):
         steps_of(lk.ForcedTokens([[1], [2]]))
 
 
 def test_a_wrong_number_of_rows_is_reported() -> None:
     batch = BatchedRequests("cpu")
     batch.arrange([NewRequest(lk.BanTokens([1]), [])])
-    with pytest.raises(BatchMismatch, match="2 rows of logits for 1 requests"):
+    with pytest.raises(BatchMismatch, match="the logits have 2 rows, but the batch has 1 requests"):
         batch.process_logits(torch.ones(2, 3))
 
 

@@ -91,5 +91,5 @@ class Louder(lk.Regex):
 
 
 def test_a_language_that_does_something_else_shares_no_batch() -> None:
-    with pytest.raises(ConfigurationError, match="a Louder is no kind of a configuration"):
+    with pytest.raises(ConfigurationError, match="a Louder cannot be expressed as a configuration"):
         steps_of(lk.chain(lk.RepetitionPenalty(1.1), Louder("[0-9]+", vocabulary())))

@@ -57,14 +57,14 @@ def test_all_kinds_together_take_as_many_for_many_rows() -> None:
 
 def test_each_kind_is_called_once_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = batch_of(PROCESSORS, 2)
-    calls: list[type] = []
-    for kind, (runs, _, _) in batch.states.steps.items():
-        original: Any = type(runs).process_logits
+    calls: list[Any] = []
+    for kind, step in batch.states.steps.items():
+        original: Any = type(step.runs).process_logits
 
-        def spy(self: Any, *arguments: Any, kind: type = kind, original: Any = original) -> Any:
+        def spy(self: Any, *arguments: Any, kind: Any = kind, original: Any = original) -> Any:
             calls.append(kind)
             return original(self, *arguments)
 
-        monkeypatch.setattr(type(runs), "process_logits", spy)
+        monkeypatch.setattr(type(step.runs), "process_logits", spy)
     batch.process_logits(logits_of(0, (len(batch), COLUMNS), torch.float32).nan_to_num())
     assert calls == list(ORDER)

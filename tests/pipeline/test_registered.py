@@ -14,6 +14,7 @@ import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest, steps_of
 from logitkit.errors import ConfigurationError, ProcessorError
 from tests.batches import COLUMNS, same_bits
+from tests.fake_cuda import fake_cuda
 from tests.own import Counts, EveryNth, OwnTopA
 from tests.registry import EOS, vocabulary
 
@@ -132,7 +133,7 @@ def test_the_context_is_the_true_one() -> None:
 
 
 def test_an_unknown_number_of_columns_raises() -> None:
-    with pytest.raises(ConfigurationError, match="the number of columns of the logits"):
+    with pytest.raises(ConfigurationError, match="the number of columns of the logits is unknown"):
         BatchedRequests("cpu").arrange([request({"own_top_a": 0.5})])
 
 
@@ -244,7 +245,9 @@ def test_a_row_without_a_token_ends() -> None:
 
 def test_a_kind_may_come_several_times_where_it_says_so() -> None:
     twice = {"chain": [{"own_top_a": 0.2}, {"own_top_a": 0.9}]}
-    with pytest.raises(ConfigurationError, match="'own_top_a' is given twice, and a configuration may hold it once"):
+    with pytest.raises(
+        ConfigurationError, match="'own_top_a' is given twice, but a configuration may hold it only once"
+    ):
         steps_of(lk.from_config(twice, vocabulary()))
     lk.register("again", OwnTopA, several=True)
     batch = BatchedRequests("cpu", [EOS], COLUMNS)
@@ -292,3 +295,40 @@ def test_a_kind_with_its_parameters_in_the_state_has_one_call(monkeypatch: pytes
     found = batch.process_logits(logits.clone())
     assert calls == [3]
     assert same_bits(found, logits + torch.tensor([[1.0], [2.0], [3.0]]))
+
+
+@dataclass(frozen=True)
+class NotesDevices(FromState):
+    """Notes the devices of everything that it is passed."""
+
+    note: Any = None
+
+    def init_state(self, context: lk.Context) -> Any:
+        self.note.add(("init_state", context.device.type, context.prompt.device.type))
+        return super().init_state(context)
+
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        self.note.add(("advance", state.tokens.device.type, tokens.device.type))
+        return state
+
+    def process_logits(self, state: Any, logits: Tensor, context: lk.Context) -> Any:
+        assert context.lengths.device == logits.device
+        self.note.add(("process_logits", state.tokens.device.type, logits.device.type))
+        return super().process_logits(state, logits, context)
+
+
+@pytest.mark.parametrize(("reads_host", "device"), [(True, "cpu"), (False, "cuda"), (None, "cuda")])
+def test_a_kind_that_reads_the_host_runs_on_the_cpu(reads_host: bool | None, device: str) -> None:
+    """All states begin on the CPU, where prompts and outputs are replayed."""
+    note: set[Any] = set()
+    lk.register("notes", lambda: NotesDevices(1, note), role=lk.Role.BIAS, reads_host=reads_host)
+    with fake_cuda() as cuda:
+        batch = BatchedRequests(cuda, [EOS], COLUMNS)
+        batch.arrange([request({"notes": {}}, [5], max_length=9), None, request({"notes": {}}, [], max_length=9)])
+        for step in range(2):
+            batch.advance(torch.full((3,), step, device=cuda))
+            found = batch.process_logits(torch.zeros(3, COLUMNS, device=cuda))
+            assert found.device.type == "cuda"
+        batch.arrange([2, request({"notes": {}}, [6], max_length=9), 0])
+        assert batch.process_logits(torch.zeros(3, COLUMNS, device=cuda)).device.type == "cuda"
+    assert note == {("init_state", "cpu", "cpu"), ("advance", device, device), ("process_logits", device, device)}

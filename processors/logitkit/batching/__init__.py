@@ -1,11 +1,11 @@
 """Requests with different configurations in one batch: one state and one call per kind of processor and step.
 
 batch            the requests of a batch: enter, leave, move, process
-entering         the states of requests that enter, for the first time or after preemption
+entering         the states of new requests, which enter for the first time or after preemption
 step_states      the states of all rows, one per step of the canonical order
 gathered         the rows of registered processors, gathered by configuration
 steps            the steps that a processor consists of
-ending           rows that constraints leave no token end with EOS
+ending           rows without a legal token end with EOS
 """
 
 from logitkit.batching.batch import BatchedRequests as BatchedRequests

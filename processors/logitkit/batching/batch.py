@@ -1,4 +1,4 @@
-"""The requests that an engine has in a batch, each with a configuration of its own or with none."""
+"""The requests in an engine's batch, each with its own configuration or with none."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logitkit.batching.entering import Entering, NewRequest
+from logitkit.batching.entering import Entered, NewRequest, entered
 from logitkit.batching.gathered import Gathered, joined
 from logitkit.batching.step_states import Step, StepStates
-from logitkit.batching.steps import ORDER, OwnStep, StepKey, steps_of
+from logitkit.batching.steps import OwnStep, StepKey, rank
 from logitkit.errors import BatchMismatch
 from logitkit.protocol.calls import own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import neutral_state
 from logitkit.protocol.processor import Processor
-from logitkit.protocol.state import concatenate, select
+from logitkit.protocol.state import concatenate, select, to
 from logitkit.runtime.bank_user import BankUser
 
 __all__ = ["BatchedRequests"]
 
+# The steps that each row takes, with a processor for each.
+Taken = Sequence[Mapping[StepKey, Processor[Any]]]
+
 
 class BatchedRequests:
-    """The rows of an engine's batch: one state, and one call a step, for each step of the canonical order that any row takes.
+    """The rows of an engine's batch, with one state and one call for each step of the canonical order that any row takes.
 
-    A row that lacks a step has its neutral state there, which leaves the logits bit for bit as they are. A batch in which
-    nothing is asked for costs nothing.
+    A row that lacks a step of a shipped processor has the neutral state there, which leaves its logits bit for bit as they are. A
+    batch without configurations costs nothing.
 
     Args:
-        device: Where the logits are.
-        eos_ids: Ids that end a row whose processor breaks the protocol; without any, such an error is raised.
-        columns: How many columns the logits have. Registered processors need it.
+        device: The device of the logits.
+        eos_ids: The ids that end a row whose processor breaks the protocol. Without any, the error is raised.
+        columns: The number of columns of the logits. Only registered processors need it.
 
     Example:
         >>> import torch
@@ -55,109 +58,91 @@ class BatchedRequests:
     def __init__(self, device: torch.device | str, eos_ids: Iterable[int] = (), columns: int | None = None) -> None:
         self._device = torch.device(device)
         self._columns = columns
-        # What each row asks for; as long as a row is there, its automata stay in their banks.
-        self._rows: list[Mapping[StepKey, Processor[Any]]] = []
+        # A row's processors keep its automata in their banks.
+        self._rows: Taken = []
         self.states = StepStates(0, self._device, {}, tuple(eos_ids))
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    @property
-    def asks(self) -> bool:
-        """Whether any row asks for anything."""
-        return bool(self.states.steps or self.states.own)
-
     def arrange(self, rows: Sequence[int | NewRequest | None]) -> None:
-        """Take other rows: removed, added and moved ones at once.
+        """Remove, add and move rows, all at once.
 
         Args:
-            rows: For each row from now on the row that it was, a new request, or None for a row that asks for nothing.
+            rows: For each new row, the index of a present row, a new request, or None for a row without a configuration.
 
         Raises:
-            ConfigurationError: The processor of a new request is not of the canonical order; then nothing is changed.
+            ConfigurationError: The processor of a new request is not in the canonical order. The batch is then unchanged.
         """
-        before = list(range(len(self._rows)))
-        if list(rows) == before:
+        if list(rows) == list(range(len(self._rows))):
             return
-        taken = [self._steps_of(row) for row in rows]
-        entering = Entering(rows, taken, self._device, self.states.eos_ids, self._columns)
-        taken = entering.taken
-        wanted = {kind for steps in taken for kind in steps}
-        steps = {kind: self._arranged(kind, rows, taken, entering) for kind in ORDER if kind in wanted}
-        kept = {kind for row in rows if isinstance(row, int) for kind in self._rows[row]}
-        own = {step: self._gathered(step, rows, taken, entering) for step in wanted if isinstance(step, OwnStep)}
-        self.states = replace(self.states, rows=len(rows), steps=steps, broken=self.states.broken & kept, own=own)
+        groups = entered(rows, self.states.eos_ids, self._columns)
+        taken = [self._rows[row] if isinstance(row, int) else {} for row in rows]
+        for group in groups:
+            for number in group.numbers:
+                taken[number] = group.taken
+        steps: dict[StepKey, Step | Gathered] = {}
+        for key in sorted({key for of_row in taken for key in of_row}, key=rank):
+            kept = {row: was for row, was in enumerate(rows) if isinstance(was, int) and key in taken[row]}
+            new = [group for group in groups if key in group.taken]
+            steps[key] = (
+                self._gathered(key, kept, new) if isinstance(key, OwnStep) else self._shared(key, kept, new, taken)
+            )
+        self.states = replace(self.states, rows=len(rows), steps=steps)
         self._rows = taken
 
-    def kinds(self, rows: Iterable[int]) -> set[StepKey]:
-        """Return the steps that any of some rows takes."""
-        return {kind for row in rows for kind in self._rows[row]}
-
-    def prepare(self) -> None:
-        """Bring the tables of automata to the device, so that no later call has to."""
-        if self._device.type != "cpu":
-            for runs, _, _ in self.states.steps.values():
-                if isinstance(runs, BankUser):
-                    runs.bank.tables_on(self._device)
-
-    def _steps_of(self, row: int | NewRequest | None) -> Mapping[StepKey, Processor[Any]]:
-        if row is None:
-            return {}
-        return steps_of(row.processor) if isinstance(row, NewRequest) else self._rows[row]
-
-    def _arranged(
-        self,
-        kind: type,
-        rows: Sequence[int | NewRequest | None],
-        taken: Sequence[Mapping[StepKey, Processor[Any]]],
-        entering: Entering,
-    ) -> Step:
-        takes = [kind in steps for steps in taken]
-        parts, order = [], [0] * len(rows)
-        count = 0
-        kept = [(row, was) for row, was in enumerate(rows) if isinstance(was, int) and takes[row]]
-        if kept:
-            parts.append(select(self.states.steps[kind].state, self._index([was for _, was in kept])))
-            for count, (row, _) in enumerate(kept, 1):
-                order[row] = count - 1
-        for numbers, state in entering.states(kind):
-            parts.append(state)
-            for row in numbers:
-                order[row] = count
-                count += 1
-        lacking = [row for row, there in enumerate(takes) if not there]
+    def _shared(self, key: type, kept: Mapping[int, int], new: Sequence[Entered], taken: Taken) -> Step:
+        """Return the step of all rows for a kind of shipped processors."""
+        old = self.states.steps.get(key)
+        rows, parts = list(kept), []
+        if isinstance(old, Step) and kept:
+            parts.append(select(old.state, self._index(kept.values())))
+        for group in new:
+            rows += group.numbers
+            parts.append(to(group.states.steps[key].state, self._device))
+        lacking = [row for row, steps in enumerate(taken) if key not in steps]
         if lacking:
-            parts.append(neutral_state(kind, Context.of([[]] * len(lacking), 0, self._device)))
-            for row in lacking:
-                order[row] = count
-                count += 1
+            rows += lacking
+            parts.append(neutral_state(key, Context.of([[]] * len(lacking), 0, self._device)))
         state = concatenate(parts) if len(parts) > 1 else parts[0]
-        if order != list(range(len(order))):
+        order = sorted(range(len(rows)), key=rows.__getitem__)
+        if order != list(range(len(rows))):
             state = select(state, self._index(order))
-        runs = next(steps[kind] for steps in taken if kind in steps)
-        return Step(runs, state, torch.tensor(takes, device=self._device))
+        runs = next(steps[key] for steps in taken if key in steps)
+        takes = torch.tensor([key in steps for steps in taken], device=self._device)
+        return Step(runs, state, takes, isinstance(old, Step) and old.broken and bool(kept))
 
-    def _gathered(
-        self,
-        step: OwnStep,
-        rows: Sequence[int | NewRequest | None],
-        taken: Sequence[Mapping[StepKey, Processor[Any]]],
-        entering: Entering,
-    ) -> Gathered:
-        parts = entering.gathered(step)
-        old = self.states.own.get(step)
-        kept = [(row, was) for row, was in enumerate(rows) if isinstance(was, int) and step in taken[row]]
-        if old is not None and kept:
+    def _gathered(self, key: OwnStep, kept: Mapping[int, int], new: Sequence[Entered]) -> Gathered:
+        """Return the rows that a registered processor serves."""
+        device = torch.device("cpu") if key.kind.reads_host else self._device
+        parts = []
+        for group in new:
+            step = group.states.steps[key]
+            assert isinstance(step, Gathered)
+            parts.append(step.to(device)._replace(rows=tuple(group.numbers)))
+        old = self.states.steps.get(key)
+        if isinstance(old, Gathered) and kept:
             places = {row: place for place, row in enumerate(old.rows)}
-            parts.append(old.select([places[was] for _, was in kept], [row for row, _ in kept], old.at[:0]))
+            parts.append(old.select([places[was] for was in kept.values()], list(kept), old.at[:0]))
         found = joined(parts)
         return found._replace(at=self._index(found.rows))
 
-    def _index(self, rows: Sequence[int]) -> Tensor:
-        return torch.tensor(rows, dtype=torch.int64, device=self._device)
+    def _index(self, rows: Iterable[int]) -> Tensor:
+        return torch.tensor(list(rows), dtype=torch.int64, device=self._device)
+
+    def kinds(self, rows: Iterable[int]) -> set[StepKey]:
+        """Return the steps that any of the given rows takes."""
+        return {key for row in rows for key in self._rows[row]}
+
+    def prepare(self) -> None:
+        """Copy the tables of automata to the device now, so that no later call waits for it."""
+        if self._device.type != "cpu":
+            for step in self.states.steps.values():
+                if isinstance(step.runs, BankUser):
+                    step.runs.bank.tables_on(self._device)
 
     def advance(self, tokens: Tensor) -> None:
-        """Take note of committed tokens.
+        """Advance all rows by committed tokens.
 
         Args:
             tokens: [B] or [B, T] int64 on the device, -1 = none.
@@ -174,13 +159,12 @@ class BatchedRequests:
             [B, V].
 
         Raises:
-            BatchMismatch: There are not as many rows of logits.
+            BatchMismatch: The number of rows of logits differs from the number of requests.
         """
-        if not self.asks:
+        if not self.states.steps:
             return logits
         if len(logits) != len(self._rows):
             raise BatchMismatch(
-                f"there are {len(logits)} rows of logits for {len(self._rows)} requests; they must agree"
+                f"the logits have {len(logits)} rows, but the batch has {len(self._rows)} requests; pass a row for each request"
             )
-        logits = own_rows("BatchedRequests", len(self._rows), logits)
-        return self.states.process_logits(logits)
+        return self.states.process_logits(own_rows("BatchedRequests", len(self._rows), logits))

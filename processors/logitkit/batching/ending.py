@@ -1,4 +1,4 @@
-"""Rows that constraints leave nothing end, as they do in a chain."""
+"""End rows without a legal token, as a chain does."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Ending", "EndingState"]
 
 
 class EndingState(NamedTuple):
-    """How each row ends.
+    """The EOS ids of each row.
 
     Args:
-        eos_ids: [B, N] int32, rising, padded with -1 at the end. A row without any does not.
+        eos_ids: [B, N] int32, ascending, padded with -1 at the end. A row without any is never ended.
     """
 
     eos_ids: Annotated[Tensor, Fill(-1)]
@@ -32,10 +32,10 @@ class EndingState(NamedTuple):
 
 @dataclass(frozen=True)
 class Ending:
-    """Give EOS the logit 0 in rows that have nothing left.
+    """Give EOS the logit 0 in rows without a legal token.
 
     Args:
-        eos_ids: Ids that end a row.
+        eos_ids: The ids that end a row.
     """
 
     eos_ids: Sequence[int]
@@ -45,19 +45,19 @@ class Ending:
 
     @classmethod
     def neutral_state(cls, context: Context) -> EndingState:
-        """Return the state of rows that are not ended."""
+        """Return the state of rows that are never ended."""
         return cls(()).init_state(context)
 
     def init_state(self, context: Context) -> EndingState:
-        """Return the state of rows that have their prompt."""
+        """Return the state of rows after their prompts."""
         return EndingState(id_tensor([rising(self.eos_ids)] * context.batch_size, context.device))
 
     def advance(self, state: EndingState, tokens: Tensor) -> EndingState:
-        """Return the state, which stays as it is."""
+        """Return the state, which does not change."""
         return state
 
     def process_logits(self, state: EndingState, logits: Tensor, context: Context) -> tuple[EndingState, Tensor]:
-        """End the rows in which all logits are at -inf, or NaN, which counts as that; in place on the CPU."""
+        """End the rows in which all logits are -inf or NaN; on the CPU in place."""
         logits = own_rows("Ending", state.eos_ids.shape[0], logits)
         if state.eos_ids.shape[1] == 0:
             return state, logits

@@ -1,10 +1,10 @@
-"""The states of rows that share a batch, for each step of the canonical order that any of them takes."""
+"""The states of the rows of a batch, for each step of the canonical order that any of them takes."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from logitkit.batching.gathered import Gathered
-from logitkit.batching.steps import OwnStep, StepKey, rank
+from logitkit.batching.steps import StepKey
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.ends import without_forced_ends
 from logitkit.errors import ProcessorError
 from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import counts_until_end, follows_text
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import select
 
 __all__ = ["Step", "StepStates"]
@@ -29,21 +29,23 @@ _logger = logging.getLogger(__name__)
 
 
 class Step(NamedTuple):
-    """One step for all rows.
+    """One step of shipped processors, for all rows of a batch.
 
     Args:
-        runs: The processor of any row: what differs between them is in the state.
-        state: Of all rows; those that lack the step have its neutral state.
-        takes: [B] bool, the rows that have it.
+        runs: The processor of any of the rows, because all differences between them are in the state.
+        state: The state of all rows; a row that lacks the step has the neutral state.
+        takes: [B] bool, the rows that have the step.
+        broken: Whether the processor has broken the protocol in `advance`, so that the state is stale.
     """
 
     runs: Processor[Any]
     state: Any
     takes: Tensor
+    broken: bool = False
 
 
 class LogitsContext(Context):
-    """The context of steps that share a batch: what they need of prompts is in their states, and to ask for it raises."""
+    """The context of steps that share a batch: all that they need from prompts is in their states, and other fields raise."""
 
     def __init__(self, vocabulary_size: int, device: torch.device) -> None:
         object.__setattr__(self, "vocabulary_size", vocabulary_size)
@@ -51,8 +53,8 @@ class LogitsContext(Context):
 
     def _unknown(self) -> Any:
         raise ProcessorError(
-            "in a batch of requests, the context of a processor of logitkit has vocabulary_size and device only; keep what is "
-            "needed of the prompt and of lengths in the state"
+            "in a batch of requests, the context of a processor of logitkit has vocabulary_size and device only; keep everything "
+            "else that you need from the prompt or the lengths in the state"
         )
 
     prompt = prompt_lengths = lengths = max_length = stream_ids = max_lengths = property(_unknown)
@@ -60,85 +62,85 @@ class LogitsContext(Context):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepStates:
-    """What is known of B rows: a value, as every state is.
+    """The states of B rows: an immutable value, as every state is.
 
-    Nothing here asks a device for a number, so that an engine may work ahead of it.
+    No method reads a value from the device, so an engine may queue work ahead of it.
 
-    A processor that breaks the protocol ends the rows that take its step, where EOS is known, and the error is logged.
+    If a processor breaks the protocol and EOS is known, the rows that take its step are ended, and the error is logged.
 
     Args:
-        rows: How many there are.
-        device: Where they are.
-        steps: What they take, in the canonical order.
-        eos_ids: Ids that end a row; without any, what breaks the protocol is raised.
-        broken: Steps whose states are not to be trusted, for they could not be advanced.
-        own: The rows of registered processors, by their steps.
+        rows: The number of rows.
+        device: Their device.
+        steps: The steps that any of them takes, in the canonical order.
+        eos_ids: The ids that end a row. Without any, the error of a processor that breaks the protocol is raised.
     """
 
     rows: int
     device: torch.device
-    steps: Mapping[type, Step]
+    steps: Mapping[StepKey, Step | Gathered]
     eos_ids: tuple[int, ...] = ()
-    broken: frozenset[type] = frozenset()
-    own: Mapping[OwnStep, Gathered] = field(default_factory=dict)
 
     def advance(self, tokens: Tensor) -> StepStates:
         """Return the states after committed tokens: [B] or [B, T] int64 on the device, -1 = none."""
-        after = {}
-        eos_ids = next((eos_ids_of(runs) for runs, _, _ in self.steps.values() if follows_text(runs)), ())
-        links = ((runs, state) for runs, state, _ in self.steps.values())
-        going_on, ends = without_forced_ends(links, tokens, eos_ids)
-        if ends is not None:
-            # Alone, a row without a vocabulary does not know what ends it, and neither does it beside rows that have one.
-            knows = reduce(or_, [takes for runs, _, takes in self.steps.values() if follows_text(runs)])
-            ends = ends & (knows if tokens.dim() == 1 else knows[:, None])
-        broken = self.broken
-        for kind, (runs, state, takes) in self.steps.items():
-            said = going_on if follows_text(runs) else tokens
+        going_on, ends = self._ends(tokens)
+        after: dict[StepKey, Step | Gathered] = {}
+        for key, step in self.steps.items():
+            own = going_on if follows_text(step.runs) else tokens
+            if isinstance(step, Gathered):
+                after[key] = step.advance(own)
+                continue
             # A row that lacks the step has nothing to remember.
-            said = torch.where(takes if tokens.dim() == 1 else takes[:, None], said, -1)
+            own = torch.where(step.takes if tokens.dim() == 1 else step.takes[:, None], own, -1)
             try:
-                if ends is not None and counts_until_end(runs):
-                    now: Any = runs.advance_until_end(state, said, ends)  # type: ignore[attr-defined]
+                if ends is not None and counts_until_end(step.runs):
+                    now: Any = step.runs.advance_until_end(step.state, own, ends)  # type: ignore[attr-defined]
                 else:
-                    now = advance_checked(runs, state, said)
-                after[kind] = Step(runs, now, takes)
+                    now = advance_checked(step.runs, step.state, own)
+                after[key] = step._replace(state=now)
             except ProcessorError as error:
-                self._note_broken(kind, error)
-                after[kind], broken = self.steps[kind], broken | {kind}
-        own = {step: part.advance(going_on if follows_text(part.runs) else tokens) for step, part in self.own.items()}
-        return replace(self, steps=after, broken=broken, own=own)
+                self._report_broken(step, error)
+                after[key] = step._replace(broken=True)
+        return replace(self, steps=after)
+
+    def _ends(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the tokens without forced EOS, and which tokens end their rows; None if no step needs that."""
+        shared = [step for step in self.steps.values() if isinstance(step, Step)]
+        of_text = [step for step in shared if follows_text(step.runs)]
+        if not of_text:
+            return tokens, None
+        links = ((step.runs, step.state) for step in shared)
+        going_on, ends = without_forced_ends(links, tokens, eos_ids_of(of_text[0].runs))
+        if ends is not None:
+            # A row that follows no text does not know its EOS, whether it is alone or next to rows that do.
+            knows = reduce(or_, [step.takes for step in of_text])
+            ends = ends & (knows if tokens.dim() == 1 else knows[:, None])
+        return going_on, ends
 
     def process_logits(self, logits: Tensor) -> Tensor:
         """Return the processed logits; `logits`, [B, V] floating point, may be overwritten."""
         context = LogitsContext(logits.shape[1], self.device)
         ended = []
-        for kind in self._order():
-            if isinstance(kind, OwnStep):
-                logits = self.own[kind].process_logits(logits)
-                continue
-            runs, state, takes = self.steps[kind]
-            if kind in self.broken:
-                ended.append(takes)
-                continue
-            try:
-                logits = process_checked(runs, state, logits, context)
-            except ProcessorError as error:
-                self._note_broken(kind, error)
-                ended.append(takes)
+        for step in self.steps.values():
+            if isinstance(step, Gathered):
+                logits = step.process_logits(logits)
+            elif step.broken:
+                ended.append(step.takes)
+            else:
+                try:
+                    logits = process_checked(step.runs, step.state, logits, context)
+                except ProcessorError as error:
+                    self._report_broken(step, error)
+                    ended.append(step.takes)
         return self._ended(logits, reduce(or_, ended)) if ended else logits
 
-    def _order(self) -> Iterable[StepKey]:
-        return sorted((*self.steps, *self.own), key=rank) if self.own else self.steps
-
-    def _note_broken(self, kind: type, error: ProcessorError) -> None:
-        """Log an error, or raise it where rows cannot be ended."""
+    def _report_broken(self, step: Step, error: ProcessorError) -> None:
+        """Log an error, or raise it if rows cannot be ended."""
         if not self.eos_ids:
             raise error
-        _logger.error("%s breaks the protocol; the rows that ask for it are ended", kind.__name__, exc_info=error)
+        _logger.error("%s breaks the protocol; the rows that ask for it are ended", name_of(step.runs), exc_info=error)
 
     def _ended(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Leave some rows, [B] bool, nothing but EOS."""
+        """Allow only EOS in some rows, [B] bool."""
         logits = torch.where(rows[:, None], -torch.inf, logits)
         ends = torch.tensor([i for i in self.eos_ids if i < logits.shape[1]], device=logits.device)
         kept = logits.index_select(1, ends)
@@ -154,20 +156,20 @@ class StepStates:
 
         Args:
             rows: [R] int64 on the device, from 0 to B - 1.
-            kinds: The steps that matter to them; the others are left out.
-            places: Takes rows of this batch, and returns which of them are there from now on, and where: [K, D] int64 on the
-                device, D places of each, which may repeat. Needed for registered processors: the host does not know `rows`.
+            kinds: The steps that these rows need; the others are left out.
+            places: Takes rows of this batch. Returns which of them are among the new rows, and their places there: [K, D] int64
+                on the device, D places of each, which may repeat. Needed for registered processors, because the host does not
+                know `rows`.
         """
-        steps = {
-            kind: Step(runs, select(state, rows), takes.index_select(0, rows))
-            for kind, (runs, state, takes) in self.steps.items()
-            if kind in kinds
-        }
-        own = {}
-        for kind, part in self.own.items():
-            if kind in kinds:
+        steps: dict[StepKey, Step | Gathered] = {}
+        for key, step in self.steps.items():
+            if key not in kinds:
+                continue
+            if isinstance(step, Step):
+                steps[key] = step._replace(state=select(step.state, rows), takes=step.takes.index_select(0, rows))
+            else:
                 assert places is not None
-                which, at = places(part.rows)
+                which, at = places(step.rows)
                 repeated = [place for place in which for _ in range(at.shape[1])]
-                own[kind] = part.select(repeated, [-1] * len(repeated), at.flatten())
-        return replace(self, rows=len(rows), steps=steps, own=own)
+                steps[key] = step.select(repeated, [-1] * len(repeated), at.flatten())
+        return replace(self, rows=len(rows), steps=steps)

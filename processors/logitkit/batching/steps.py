@@ -1,4 +1,4 @@
-"""The steps of the canonical order that a processor takes, at most one of each."""
+"""The steps of the canonical order that a processor consists of, at most one of each."""
 
 from __future__ import annotations
 
@@ -18,28 +18,13 @@ from logitkit.protocol.processor import Processor, batch_size_of, name_of
 __all__ = ["ORDER", "OwnStep", "StepKey", "rank", "steps_of"]
 
 
-def _order() -> tuple[type, ...]:
-    steps: dict[type, Role | None] = {}
-    for kind in KINDS.values():
-        step = None if kind.made is None else step_of(kind.made)
-        if step is not None:
-            steps.setdefault(step, kind.role)
-    # A chain ends rows after the last processor that may ban, and all of these stand before the first that scales.
-    bans = [step for step, role in steps.items() if role is not None and role <= Role.CONSTRAINT]
-    return (*bans, Ending, *(step for step in steps if step not in bans))
-
-
-# The classes of the steps of this package's processors.
-ORDER = _order()
-
-
 class OwnStep(NamedTuple):
-    """A step of registered processors, which rows of equal configuration take together.
+    """A step of registered processors, which rows with equal configurations take together.
 
     Args:
         kind: Their kind.
         parameters: Their parameters, in JSON; empty if the kind has all of them in its state.
-        number: How many steps of the kind the request takes before this one.
+        number: How many earlier steps of the same kind the request takes.
     """
 
     kind: RegisteredKind
@@ -47,12 +32,12 @@ class OwnStep(NamedTuple):
     number: int
 
 
-# What rows take: a class of `ORDER`, or a step of registered processors.
+# A step of shipped processors, which is a class of `ORDER`, or of registered ones.
 StepKey = type | OwnStep
 
 
 def rank(step: StepKey) -> tuple[Any, ...]:
-    """Return a step's place in the canonical order."""
+    """Return the sort key of a step in the canonical order."""
     if isinstance(step, OwnStep):
         role = step.kind.role
         assert role is not None
@@ -61,29 +46,33 @@ def rank(step: StepKey) -> tuple[Any, ...]:
 
 
 def _ranks() -> dict[type, tuple[Any, ...]]:
+    # A chain ends rows after the last processor that may ban tokens, and all of these come before temperature.
     ranks: dict[type, tuple[Any, ...]] = {Ending: (Role.CONSTRAINT, math.inf)}
     for kind in KINDS.values():
         step = None if kind.made is None else step_of(kind.made)
-        if step is not None and step in ORDER:
+        if step is not None:
             ranks.setdefault(step, (kind.role, kind.order, kind.name))
     return ranks
 
 
 _RANKS = _ranks()
 
+# The steps of shipped processors, each a class, in the canonical order.
+ORDER = tuple(sorted(_RANKS, key=_RANKS.__getitem__))
+
 
 def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
-    """Return the processors of a processor's steps.
+    """Return the steps that a processor consists of.
 
     Args:
-        processor: One that `from_config` makes.
+        processor: A processor that `from_config` makes.
 
     Returns:
-        A processor by each of its steps, in their order.
+        The processor of each step, in the canonical order.
 
     Raises:
-        ConfigurationError: Its order is not the canonical one, a step comes twice, or one is no kind of a configuration or is
-            made for the rows of one batch.
+        ConfigurationError: The processors are not in the canonical order, a step comes twice, or a processor cannot be expressed
+            as a configuration or is made for the rows of one batch.
 
     Example:
         >>> import logitkit as lk
@@ -94,16 +83,18 @@ def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
     found: dict[StepKey, Processor[Any]] = {}
     for link in links:
         step = _own_step(link, found) if isinstance(link, Registered) else step_of(type(link))
-        if step is None or (isinstance(step, type) and step not in ORDER):
-            raise ConfigurationError(f"a {name_of(link)} is no kind of a configuration, so rows with it share no batch")
+        if step is None or (isinstance(step, type) and step not in _RANKS):
+            raise ConfigurationError(
+                f"a {name_of(link)} cannot be expressed as a configuration, so it cannot be batched; register its class"
+            )
         if batch_size_of(link) is not None:
             raise ConfigurationError(
-                f"{name_of(link)} has something for each row of one batch; a request is one row, so give it one list of ids"
+                f"{name_of(link)} has a list of ids for each row of one batch; a request is one row, so pass one list of ids"
             )
         if found and rank(step) <= max(map(rank, found)):
             raise ConfigurationError(
-                f"{name_of(link)} stands behind {name_of(links[len(found) - 1])}, and requests that share a batch take the steps "
-                f"of the canonical order, each once: {_names()}; leave out 'chain', or put what it lists into this order"
+                f"{name_of(link)} comes after {name_of(links[len(found) - 1])}, but requests that share a batch take each step "
+                f"once at most, in the canonical order: {_names()}; leave out 'chain', or list its processors in this order"
             )
         found[step] = link
     if isinstance(processor, Chain) and processor.ending_ids:
@@ -115,7 +106,7 @@ def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:
     kind = link.kind
     number = sum(isinstance(step, OwnStep) and step.kind is kind for step in before)
     if number and not kind.several:
-        raise ConfigurationError(f"{kind.name!r} is given twice, and a configuration may hold it once")
+        raise ConfigurationError(f"{kind.name!r} is given twice, but a configuration may hold it only once; remove one")
     return OwnStep(kind, "" if kind.parameters_in_state else link.parameters, number)
 
 

@@ -21,7 +21,8 @@ from benchmarks.side_by_side import medians, seconds
 from benchmarks.suite import SUITE, Entry
 from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.runtime.automaton_state import AutomatonState, mask_rows
+from logitkit.runtime.automaton_constraint import mask_rows
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import Bank
 from logitkit.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest
-from logitkit.composition import process_for_engine
+from logitkit.composition import EngineLogits
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.declared import is_foreign
 from tests.registry import EOS, PAD, ROWS, Row, vocabulary
@@ -26,7 +26,7 @@ def run(processor: Any, logits: Tensor, by_tensors: bool, *eos_ids: int) -> Tens
     context = lk.Context.of([[5, 6]] * len(logits), logits.shape[1])
     state = processor.init_state(context)
     with mock.patch.object(torch.compiler, "is_compiling", return_value=by_tensors):
-        return process_for_engine(processor, state, logits.clone(), context, eos_ids)
+        return EngineLogits(processor)(state, logits.clone(), context, eos_ids)
 
 
 @every_row
@@ -73,7 +73,7 @@ def test_what_requires_a_gradient_is_refused(row: Row) -> None:
     context = lk.Context.of([[5, 6]], WIDTH)
     state, logits = row.processor.init_state(context), torch.zeros(1, WIDTH, requires_grad=True)
     with pytest.raises(ConfigurationError, match="require a gradient, which it cannot give; call it under"):
-        process_for_engine(row.processor, state, logits, context)
+        EngineLogits(row.processor)(state, logits, context)
     if row.kind not in ("stateless", "empty"):
         with pytest.raises(ConfigurationError, match="require a gradient"):
             row.processor.process_logits(state, logits, context)

@@ -143,12 +143,12 @@ CASES: dict[
     tuple[str, str], tuple[Callable[[lk.Processor[Any], int], Step], Callable[[], lk.Processor[Any]], int, int]
 ] = {
     ("transformers", "one row"): (transformers_step, regex, 1, 6),
-    ("transformers", "four rows"): (transformers_step, regex, 4, 17),
-    ("transformers", "a chain of four"): (transformers_step, chain, 1, 24),
+    ("transformers", "four rows"): (transformers_step, regex, 4, 12),
+    ("transformers", "a chain of four"): (transformers_step, chain, 1, 16),
     ("mlx-lm", "one row"): (mlx_lm_step, regex, 1, 6),
-    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 27),
+    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 17),
     ("llama.cpp", "one row"): (llama_cpp_step, regex, 1, 6),
-    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 24),
+    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 16),
 }
 
 

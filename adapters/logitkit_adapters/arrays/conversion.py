@@ -36,6 +36,9 @@ __all__ = ["Ids", "Logits", "Returned", "call_to_torch", "ids_to_torch", "logits
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
+# The modules for types that were met before: that of mlx is imported only if there is an mlx array.
+_KINDS: dict[type, Any] = {np.ndarray: numpy_arrays, Tensor: torch_tensors, list: lists}
+
 
 class Ids(NamedTuple):
     """Token ids as a read-only tensor.
@@ -203,6 +206,8 @@ def _rows(name: str, array: Any, allowed: str, *, writing: bool) -> tuple[Tensor
 
 def _kind(name: str, array: Any) -> Any:
     """Return the module for the type of an array; if it is an mlx array, mlx is already imported."""
+    if type(array) in _KINDS:
+        return _KINDS[type(array)]
     if isinstance(array, Tensor):
         return torch_tensors
     if isinstance(array, np.ndarray):
@@ -212,6 +217,7 @@ def _kind(name: str, array: Any) -> Any:
     if is_instance(array, "mlx.core", "array"):
         from logitkit_adapters.arrays import mlx_arrays
 
+        _KINDS[type(array)] = mlx_arrays
         return mlx_arrays
     raise ConfigurationError(
         f"{name} are {_described(array)}; supported are numpy.ndarray, torch.Tensor, mlx.core.array and list"

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import Tracker
@@ -64,6 +64,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
         self, processor: Processor[Any], prompt: Tensor | None, padding: Padding, max_new_tokens: int | None = None
     ) -> None:
         self.processor = processor
+        self._process = EngineLogits(processor)
         self._prompt, self._padding, self._max_new_tokens = prompt, padding, max_new_tokens
         # That of the generation that was called last.
         self.tracker: Tracker[Any] | None = None
@@ -103,7 +104,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
             self._padding.check(ids.tensor)
             columns, device = logits.tensor.shape[1], logits.tensor.device
             state, context = tracker.resolve(ids.tensor, vocabulary_size=columns, device=device)
-            processed = process_for_engine(self.processor, state, logits.tensor, context, eos_of_running())
+            processed = self._process(state, logits.tensor, context, eos_of_running())
             tracker.answer(state)
             self.tracker = tracker
             return logits.back(processed).array
@@ -133,7 +134,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
                     self._padding.check(shown)
                 # Of what `arrays` guards against, the engine's own candidates have nothing.
                 state, context = tracker.resolve(shown, vocabulary_size=len(scores))
-                processed = process_for_engine(self.processor, state, logits, context, eos_ids)
+                processed = self._process(state, logits, context, eos_ids)
                 tracker.answer(state)
                 if processed is not logits:
                     logits.copy_(processed)

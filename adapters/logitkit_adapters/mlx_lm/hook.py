@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 import logitkit
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, VocabularyError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
@@ -39,6 +39,8 @@ try:
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 except ImportError as error:
     raise ImportError("logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'") from error
+
+import mlx.core as mx
 
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
 from logitkit_adapters.arrays.mlx_masks import is_row, masked, memory_of
@@ -72,6 +74,7 @@ class MlxLmLogitsProcessor(EngineHook):
         max_new_tokens: int | None = None,
     ) -> None:
         self.processor = processor
+        self._process = EngineLogits(processor)
         self._padding = padding
         self._told = prompt is not None
         self._fresh = True  # no call of the generation has been answered
@@ -110,16 +113,15 @@ class MlxLmLogitsProcessor(EngineHook):
         one = caller.f_globals.get("__name__") == MODULE and ROW_OF_BATCH not in caller.f_code.co_varnames
         name, begins = (None, False) if one else batch_sequence()
         # Sequences of a batch may be told apart by more than ids.
-        of_mlx = is_row(tokens, logits)
-        if name is None and of_mlx:
+        if name is None and self.tracker.steps and is_row(tokens, logits):
             memory, width = memory_of(tokens)
-            if self._fresh and self._plain and self.tracker.steps:
+            if self._fresh and self._plain:
                 self._beginning.check(len(memory) // width)
             row = self.tracker.step(memory, width, logits.shape[-1])
             if row is not None:
                 self._fresh = False
                 return masked(row.mask(logits.shape[-1]), logits)
-        if not of_mlx:
+        if not isinstance(logits, mx.array):
             self.check_caller(logits)
         ids, taken = call_to_torch(tokens, logits)
         shown, columns = ids.tensor.shape[1], taken.tensor.shape[1]
@@ -140,7 +142,7 @@ class MlxLmLogitsProcessor(EngineHook):
             begins=begins,
             hidden=hidden_tokens(shown) if self._told else 0,
         )
-        processed = process_for_engine(self.processor, state, taken.tensor, context)
+        processed = self._process(state, taken.tensor, context)
         self.tracker.answer(state)
         self._fresh = False
         return taken.back(processed).array

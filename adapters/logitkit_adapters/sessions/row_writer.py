@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor
@@ -75,6 +75,7 @@ class _Processing:
     def __init__(self, writer: RowWriter) -> None:
         self._writer = writer
         self._processor = writer.processor
+        self._process = None if writer.processor is None else EngineLogits(writer.processor)
         self._tokens: list[int] = []
         # The context of the prompt; `_now` adds the tokens after it.
         self._context: Context | None = None
@@ -96,12 +97,12 @@ class _Processing:
         """Return the token after the known ones, from logits [V]."""
         self.commit(known)
         writer = self._writer
-        if self._processor is not None:
+        if self._process is not None:
             context, columns, device = self._context, logits.shape[0], logits.device
             if context is None or context.vocabulary_size != columns or context.device != device:
                 context = self._begin(columns, device)
             ends = sorted(writer.engine.eos_ids)
-            logits = process_for_engine(self._processor, self._state, logits[None], self._now(context), ends)
+            logits = self._process(self._state, logits[None], self._now(context), ends)
         if writer.seed is None:
             return writer.engine.greedy(logits)
         length = len(writer.prompt) + len(self._tokens)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
@@ -67,6 +67,7 @@ class WrittenRows:
         # A continued row starts before its EOS, whose probability then does not count.
         self.open_weights = state.open_weights.reshape(-1)
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
+        self._process = None if how.processor is None else EngineLogits(how.processor)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         longest = int(self.lengths.max()) + steps
         self.context = replace(
@@ -89,10 +90,10 @@ class WrittenRows:
 
     def processed(self, scores: Tensor) -> Tensor:
         """Return the scores of all rows after the processor, which may overwrite them."""
-        if self.how.processor is None:
+        if self._process is None:
             return scores
         context = replace(self.context, lengths=self.lengths)
-        return process_for_engine(self.how.processor, self.processor_state, scores, context, self.how.eos_ids)
+        return self._process(self.processor_state, scores, context, self.how.eos_ids)
 
     def only(self, row: int) -> WrittenRows:
         """Return a single row, to be generated on its own."""

@@ -18,7 +18,7 @@ import transformers
 from torch import Tensor
 
 from logitkit.composition.engine_ends import check_ends
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.tracking import Request, Tracker
@@ -203,6 +203,7 @@ class _PerRequest:
     def __init__(self, hook: _Hook) -> None:
         self._hook = hook
         self._tracker: Tracker[Any] = Tracker(hook.processor)
+        self._process = EngineLogits(hook.processor)
         self._requests: list[Request] = []
 
     def fill_defaults(self, int32_tensor: Tensor) -> None:
@@ -222,7 +223,7 @@ class _PerRequest:
             return scores
         with self._errors_kept():
             state, context = self._tracker.resolve_requests(self._requests, scores.shape[1], scores.device)
-            processed = process_for_engine(self._hook.processor, state, scores[:rows], context, self._hook.eos_ids)
+            processed = self._process(state, scores[:rows], context, self._hook.eos_ids)
         # The scores were made for this call; nobody else reads them.
         return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])
 

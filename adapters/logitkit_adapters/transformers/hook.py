@@ -33,7 +33,7 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.composition.engine_logits import process_for_engine
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import check_gradient
 from logitkit.protocol.processor import Processor, check_is_processor
@@ -68,6 +68,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         max_new_tokens: int | None = None,
     ) -> None:
         self.processor = processor
+        self._process = EngineLogits(processor)
         self._padding = padding
         self.tracker: Tracker[Any] = Tracker(
             processor,
@@ -119,7 +120,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
         # overwrite.
-        processed = process_for_engine(self.processor, state, scores, context, overwrite=False)
+        processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
         self._columns = scores.shape[1]
         return processed

@@ -11,6 +11,6 @@ finished_rows    the states of rows that ended without an EOS, such as padding r
 
 from logitkit.composition.chain import Chain as Chain
 from logitkit.composition.chain import chain as chain
-from logitkit.composition.engine_logits import process_for_engine as process_for_engine
+from logitkit.composition.engine_logits import EngineLogits as EngineLogits
 
-__all__ = ["Chain", "chain", "process_for_engine"]
+__all__ = ["Chain", "EngineLogits", "chain"]

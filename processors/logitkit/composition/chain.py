@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -14,6 +13,7 @@ from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
 from logitkit.constraints.intersection import intersected
 from logitkit.errors import ConfigurationError
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters.token_ids import checked_ids
 from logitkit.protocol.calls import advance_checked, init_checked, own_rows, process_checked
@@ -55,7 +55,7 @@ class Chain(NotAHook):
     checks_parts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        # Worked out now: a cached_property takes a lock in Python 3.11, which a compiled graph cannot, if that is its first use.
+        # Computed now, because declarations are cached by class, which a graph of torch.compile does not do.
         _ = self._ending, self._counts, self.at_fault
 
     @property
@@ -124,12 +124,12 @@ class Chain(NotAHook):
         """
         return conflicts(self.processors, state, self.known_eos_ids, columns)
 
-    @cached_property
+    @lazy
     def _counts(self) -> bool:
         """Whether any of them counts tokens until a known EOS, so that a forced EOS must be told from one that ends the row."""
         return bool(self.known_eos_ids) and any(map(counts_until_end, self.processors))
 
-    @cached_property
+    @lazy
     def _ending(self) -> int | None:
         """The place behind which empty rows are ended: that of the last that may leave nothing, unless it does so itself."""
         if not self.known_eos_ids:
@@ -140,7 +140,7 @@ class Chain(NotAHook):
         last = max(places, default=None)
         return None if last is None or ends_empty_rows(self.processors[last]) else last
 
-    @cached_property
+    @lazy
     def at_fault(self) -> tuple[Processor[Any], ...]:
         """The processors that may leave a row nothing, which nothing behind them ends."""
         ends = [
@@ -154,7 +154,7 @@ class Chain(NotAHook):
         """The ids at logit 0 in rows that its processors leave nothing; none where they see to such rows by themselves."""
         return () if self._ending is None else self.known_eos_ids
 
-    @cached_property
+    @lazy
     def known_eos_ids(self) -> tuple[int, ...]:
         """What ends a row, as far as a processor or the caller says."""
         # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.

@@ -1,9 +1,9 @@
-"""The logits of an engine through a processor: without a gradient, without NaN, and no row without a token."""
+"""Logits of an engine, processed: without NaN, and with a token left in every row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,61 +17,66 @@ from logitkit.protocol.declared import is_foreign, may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.row_mask import as_array, drop_nan
 
-__all__ = ["process_for_engine"]
-
-S = TypeVar("S")
+__all__ = ["EngineLogits"]
 
 
-def process_for_engine(
-    processor: Processor[S],
-    state: S,
-    logits: Tensor,
-    context: Context,
-    eos_ids: Sequence[int] = (),
-    overwrite: bool = True,
-) -> Tensor:
-    """Return an engine's logits as a processor leaves them.
+class EngineLogits:
+    """Run a processor on an engine's logits, so that no NaN comes out and no row is without a token.
 
-    NaN counts as -inf, before and after the processor. A row that is left nothing ends with EOS, at logit 0, where the processor
-    or the engine says what that is. Elsewhere it is an error; to see it on a device takes waiting for that device, which is done
-    for functions and for classes of others alone.
+    NaN counts as -inf, before and after the processor. A row without a token ends with EOS at logit 0, if the processor or the
+    engine knows its EOS ids; otherwise it is an error. To find such rows on a device, the host has to wait for the device, so
+    they are looked for only after functions and classes of users.
 
     Args:
-        processor: What to apply.
-        state: Of the B rows.
-        logits: [B, V] floating point.
-        context: Of the rows.
-        eos_ids: What ends a row in the engine, if it says.
-        overwrite: Whether the logits may be overwritten.
-
-    Returns:
-        [B, V].
-
-    Raises:
-        ConfigurationError: The logits require a gradient.
-        ProcessorError: The processor returns something else than the pair of the state given and of such logits; or it leaves a
-            row nothing, and no EOS is known.
+        processor: The processor.
     """
-    if logits.requires_grad:
-        check_gradient(name_of(processor), logits)
-    if by_tensors(logits):
-        logits, broken = torch.nan_to_num(logits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), False
-    else:
-        logits = logits if overwrite else logits.clone()
-        array, never, _ = as_array(logits)
-        broken = True in [drop_nan(row, never) for row in array]
-    if isinstance(processor, Chain):
-        # It checks the calls of its parts, and returns the state that it is given.
-        _, processed = processor.process_logits(state, logits, context)
-        parts, at_fault = processor.processors, processor.at_fault
-    else:
-        processed = process_checked(processor, state, logits, context)
-        parts = (processor,)
-        at_fault = parts if may_empty_rows(processor) else ()
-    if not at_fault and not broken:
+
+    def __init__(self, processor: Processor[Any]) -> None:
+        self._processor = processor
+        if isinstance(processor, Chain):
+            self._parts, self._at_fault = processor.processors, processor.at_fault
+        else:
+            self._parts = (processor,)
+            self._at_fault = self._parts if may_empty_rows(processor) else ()
+        self._eos_ids = eos_ids_of(processor)
+
+    def __call__(
+        self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int] = (), overwrite: bool = True
+    ) -> Tensor:
+        """Return the processed logits.
+
+        Args:
+            state: The state of B rows.
+            logits: [B, V] floating point.
+            context: The context of the rows.
+            eos_ids: The EOS ids of the engine, if known.
+            overwrite: Whether the logits may be overwritten.
+
+        Returns:
+            [B, V].
+
+        Raises:
+            ConfigurationError: The logits require a gradient.
+            ProcessorError: The processor returns something other than the pair of the given state and logits of the same shape
+                and dtype, or it leaves a row without a token and no EOS is known.
+        """
+        if logits.requires_grad:
+            check_gradient(name_of(self._processor), logits)
+        if by_tensors(logits):
+            logits, broken = torch.nan_to_num(logits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), False
+        else:
+            logits = logits if overwrite else logits.clone()
+            array, never, _ = as_array(logits)
+            broken = True in [drop_nan(row, never) for row in array]
+        if isinstance(self._processor, Chain):
+            # A chain checks the calls of its processors.
+            processed = self._processor.process_logits(state, logits, context)[1]
+        else:
+            processed = process_checked(self._processor, state, logits, context)
+        if not self._at_fault and not broken:
+            return processed
+        if ends := self._eos_ids or eos_ids:
+            return end_rows(processed, ends)
+        if broken or any(map(is_foreign, self._at_fault)):
+            name_empty_row(self._at_fault or self._parts, processed)
         return processed
-    if ends := eos_ids_of(processor) or eos_ids:
-        return end_rows(processed, ends)
-    if broken or any(map(is_foreign, at_fault)):
-        name_empty_row(at_fault or parts, processed)
-    return processed

@@ -2,20 +2,20 @@
 
 Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
 
-automaton_constraint, pushdown_constraint    base classes of all constraints, for automata without and with a stack
-automaton_state, pushdown_state, single_row  states of rows, stepped and masked by tensors; a single row without tensors
+automaton_constraint, pushdown_constraint    base classes of all constraints, without and with a stack: step and mask
+automaton_state, pushdown_state, single_row  states of rows; a single row without tensors
 bank, bank_tables, bank_layout, bank_user    the automata of one vocabulary as tensors; pushdown_* for automata with a stack
-host_logits                                  logits on the CPU as numpy arrays, read and written by token id
+host_logits                                  logits on the CPU as numpy arrays, row by row or by token id
 row_mask, mask_cache                         the mask of one visited state on the CPU, and a cache of limited size for them
 shared, automaton_files                      automata compiled once per process, and shared with other processes in files
 tracing, width                               support for torch.compile; the check of the number of logits columns
 """
 
 from logitkit.runtime.automaton_constraint import AutomatonConstraint as AutomatonConstraint
+from logitkit.runtime.automaton_constraint import advance_rows as advance_rows
+from logitkit.runtime.automaton_constraint import mask_rows as mask_rows
 from logitkit.runtime.automaton_files import AutomatonFiles as AutomatonFiles
 from logitkit.runtime.automaton_state import AutomatonState as AutomatonState
-from logitkit.runtime.automaton_state import advance_rows as advance_rows
-from logitkit.runtime.automaton_state import mask_rows as mask_rows
 from logitkit.runtime.bank import NEUTRAL as NEUTRAL
 from logitkit.runtime.bank import Bank as Bank
 from logitkit.runtime.bank_layout import BankLayout as BankLayout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor
 from logitkit.errors import VocabularyError
 from logitkit.runtime.row_mask import BITS, as_array, constant_row
 
-__all__ = ["HostLogits", "is_empty", "keep_only"]
+__all__ = ["HostLogits", "HostRow", "host_rows", "is_empty", "keep_only"]
 
 # The greatest finite numbers.
 MOST = {t: torch.finfo(t).max for t in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
@@ -107,3 +108,55 @@ class HostLogits:
             f"row {row} has the token {ids.max()}, but the logits have {self.array.shape[1]} columns: they belong "
             "to another model"
         )
+
+
+@dataclass(slots=True)
+class HostRow:
+    """A row of logits in which at least one token is left.
+
+    Args:
+        line: [V] the logits, to be overwritten where they are not kept; for 16-bit dtypes, their bits.
+        never: The value of -inf in `line`.
+        scores: [V] float32 or float64, read-only: the logits without NaN and +inf.
+        top: The greatest score, which is finite.
+    """
+
+    line: NDArray[Any]
+    never: Any
+    scores: NDArray[Any]
+    top: float
+
+    def keep(self, ids: NDArray[np.intp]) -> None:
+        """Set all logits but those of some ids to -inf."""
+        keep_only(self.line, ids, self.never)
+
+
+def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, HostRow]]:
+    """Go through the active rows of logits that are not all at -inf.
+
+    A logit that is NaN is set to -inf. Where some are at +inf, they share all probability, as they would in the limit.
+
+    Args:
+        logits: [B, V] floating point on the CPU.
+        active: For each row, whether it is to be changed at all.
+
+    Yields:
+        The number of a row, and the row.
+    """
+    array, never, _ = as_array(logits)
+    for row, wanted in enumerate(active):
+        if not wanted:
+            continue
+        line = array[row]
+        scores = logits[row].detach().float().numpy() if logits.dtype.itemsize == 2 else line
+        top = scores.max()
+        if np.isnan(top):
+            missing = np.isnan(scores)
+            line[missing] = never
+            scores = np.where(missing, -np.inf, scores).astype(scores.dtype)
+            top = scores.max()
+        if top == np.inf:
+            scores = np.where(scores == np.inf, 0, -np.inf).astype(scores.dtype)
+            top = scores.max()
+        if top > -np.inf:
+            yield row, HostRow(line, never, scores, float(top))

@@ -12,6 +12,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.errors import ConfigurationError
+from logitkit.lazy import lazy
 from logitkit.protocol.calls import check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Role
@@ -40,11 +41,10 @@ class PushdownConstraint(BankUser):
     # The token limit of the output. False: none. True: as many tokens as the context allows.
     closing: bool | int = False
 
-    @property
+    @lazy
     def bank(self) -> PushdownBank:
         """The bank that states refer to, on every device."""
-        found: PushdownBank | None = self.__dict__.get("_bank")
-        return pushdown_bank(self.vocabulary) if found is None else found
+        return pushdown_bank(self.vocabulary)
 
     @property
     def reads_max_length(self) -> bool:

@@ -14,7 +14,8 @@ from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.state import Fill
-from logitkit.runtime.automaton_state import AutomatonState, check_tables
+from logitkit.runtime.automaton_constraint import check_tables
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.pushdown_bank import PushdownBank
 from logitkit.runtime.pushdown_tables import StackRows, advance_stacks, mask_stacks

@@ -1,7 +1,7 @@
 """Truncation and temperature: which of the legal tokens may be sampled, and how likely.
 
 temperature, top_k, top_a, top_p, min_p, typical_p, top_n_sigma, xtc    one processor a file
-scores, host_rows      sorting and cutting by tensors, and row by row on a CPU
+scores                 sorting and cutting by tensors; row by row on a CPU, see runtime.host_logits
 counter_random         random numbers that depend on seed, row and position only
 """
 

@@ -17,7 +17,7 @@ from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
-from logitkit.sampling.host_rows import HostRow, host_rows
+from logitkit.runtime.host_logits import HostRow, host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TopA", "TopAState"]

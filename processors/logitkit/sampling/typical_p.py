@@ -16,7 +16,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
-from logitkit.sampling.host_rows import host_rows
+from logitkit.runtime.host_logits import host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TypicalP", "TypicalPState"]

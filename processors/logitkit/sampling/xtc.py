@@ -16,8 +16,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
+from logitkit.runtime.host_logits import HostRow, host_rows
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
-from logitkit.sampling.host_rows import HostRow, host_rows
 from logitkit.sampling.scores import remove, scores_of
 
 __all__ = ["Xtc", "XtcState"]

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import ConfigurationError
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
@@ -117,11 +118,10 @@ class StopStrings(BankUser):
         """Whether the tokens of the prompt matter."""
         return self.include_prompt
 
-    @property
+    @lazy
     def bank(self) -> StopBank:
         """The bank that states refer to, on every device."""
-        found: StopBank | None = self.__dict__.get("_bank")
-        return stop_bank(self.vocabulary) if found is None else found
+        return stop_bank(self.vocabulary)
 
     @property
     def automaton(self) -> StopAutomaton:

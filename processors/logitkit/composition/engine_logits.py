@@ -16,6 +16,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.row_mask import as_array, drop_nan
+from logitkit.runtime.single_row import can_step
 
 __all__ = ["EngineLogits"]
 
@@ -39,6 +40,8 @@ class EngineLogits:
             self._parts = (processor,)
             self._at_fault = self._parts if may_empty_rows(processor) else ()
         self._eos_ids = eos_ids_of(processor)
+        # The mask of an automaton replaces NaN itself, so the logits need not be read for it once more.
+        self._replaces_nan = can_step(processor)
 
     def __call__(
         self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int] = (), overwrite: bool = True
@@ -66,8 +69,10 @@ class EngineLogits:
             logits, broken = torch.nan_to_num(logits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), False
         else:
             logits = logits if overwrite else logits.clone()
-            array, never, _ = as_array(logits)
-            broken = True in [drop_nan(row, never) for row in array]
+            broken = False
+            if not self._replaces_nan:
+                array, never, _ = as_array(logits)
+                broken = True in [drop_nan(row, never) for row in array]
         if isinstance(self._processor, Chain):
             # A chain checks the calls of its processors.
             processed = self._processor.process_logits(state, logits, context)[1]

@@ -93,7 +93,7 @@ def written(answer: Any) -> dict[str, Any]:
 
 def count_resumptions() -> list[int]:
     """Count the tokens of output with which requests enter the plugin's batch again."""
-    from logitkit_adapters.vllm import Requests
+    from logitkit_adapters.vllm.requests import Requests
 
     lengths: list[int] = []
     original = Requests.enter

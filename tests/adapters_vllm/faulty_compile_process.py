@@ -7,7 +7,9 @@ import os
 import time
 from pathlib import Path
 
-from logitkit_adapters.vllm import Asked, Configurations, Verdict, compile_process
+from logitkit_adapters.vllm import compile_process
+from logitkit_adapters.vllm.configurations import Configurations, Verdict
+from logitkit_adapters.vllm.parameters import Asked
 
 _judge = Configurations.judge
 

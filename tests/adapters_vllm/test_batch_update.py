@@ -36,7 +36,7 @@ class Request:
         self.processor = None if self.config is None else lk.from_config(self.config, vocabulary())
 
     def alone(self, logits: torch.Tensor) -> torch.Tensor:
-        from logitkit_adapters.vllm import V1Rows
+        from logitkit_adapters.vllm.v1 import V1Rows
 
         rows = V1Rows(_configurations(), torch.device("cpu"), 256)
         rows.update(update(1, added=[(0, self.params, self.prompt, self.output)]))
@@ -45,7 +45,7 @@ class Request:
 
 @cache
 def _configurations() -> Any:
-    from logitkit_adapters.vllm import Configurations
+    from logitkit_adapters.vllm.configurations import Configurations
 
     return Configurations(vocabulary())
 
@@ -58,7 +58,7 @@ def update(size: int, removed: Any = (), added: Any = (), moved: Any = ()) -> An
 
 @pytest.fixture
 def rows() -> Any:
-    from logitkit_adapters.vllm import V1Rows
+    from logitkit_adapters.vllm.v1 import V1Rows
 
     return V1Rows(_configurations(), torch.device("cpu"), 256)
 
@@ -157,7 +157,7 @@ def engine_config(**scheduler: Any) -> Any:
 
 def test_an_engine_that_hides_tokens_is_refused() -> None:
     from logitkit.errors import ConfigurationError
-    from logitkit_adapters.vllm import check_tokens_are_shown
+    from logitkit_adapters.vllm.engine import check_tokens_are_shown
 
     config = engine_config()
     check_tokens_are_shown(config)

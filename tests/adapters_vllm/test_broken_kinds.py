@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit_adapters.vllm import V1Rows, V2Slots
+from logitkit_adapters.vllm.v1 import V1Rows
+from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import Runner
 from tests.adapters_vllm.test_batch_update import update
 from tests.adapters_vllm.test_slots import configurations

@@ -18,8 +18,9 @@ import logitkit as lk
 from logitkit import Regex
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
-from logitkit_adapters.vllm import Asked, Verdict
 from logitkit_adapters.vllm.compiler import COMMAND, CompileFailed, Compiler, Unavailable
+from logitkit_adapters.vllm.configurations import Verdict
+from logitkit_adapters.vllm.parameters import Asked
 
 FAULTY = (
     sys.executable,

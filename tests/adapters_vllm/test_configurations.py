@@ -15,8 +15,9 @@ from logitkit.batching import steps_of
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.runtime import BankUser, shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
-from logitkit_adapters.vllm import Configurations, asked
 from logitkit_adapters.vllm import configurations as configurations_module
+from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.vllm.parameters import asked
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), None]
 

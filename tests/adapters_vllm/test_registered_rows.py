@@ -11,7 +11,10 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.vllm import Asked, Configurations, V1Rows, V2Slots
+from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.vllm.parameters import Asked
+from logitkit_adapters.vllm.v1 import V1Rows
+from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import Runner
 from tests.adapters_vllm.test_batch_update import update
 from tests.batches import COLUMNS

@@ -12,7 +12,9 @@ from unittest import mock
 import pytest
 import torch
 
-from logitkit_adapters.vllm import Configurations, V1Rows, V2Slots
+from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.vllm.v1 import V1Rows
+from logitkit_adapters.vllm.v2 import V2Slots
 from tests.adapters_vllm.slots import SLOTS, Runner
 from tests.adapters_vllm.test_batch_update import Request, update
 from tests.batches import COLUMNS, logits_of

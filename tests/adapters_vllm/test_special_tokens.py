@@ -56,7 +56,8 @@ def test_a_stop_by_name(found: list[Any]) -> None:
 def test_the_vocabulary_is_that_of_the_other_engines(tmp_path: Path) -> None:
     from vllm.config import ModelConfig
 
-    from logitkit_adapters.vllm import engine_vocabulary, vocabulary
+    from logitkit_adapters.vllm import vocabulary
+    from logitkit_adapters.vllm.engine import engine_vocabulary
 
     config = ModelConfig(model=str(demo.folder()))
 

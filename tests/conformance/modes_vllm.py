@@ -47,7 +47,7 @@ def _tokens(llm: Any, cases: Sequence[Case], **more: Any) -> Any:
 @contextmanager
 def _watched(name: str, prompt: list[int]) -> Iterator[Replay]:
     """Compare each call of the plugin with what the core makes of the same logits."""
-    from logitkit_adapters.vllm import V1Rows
+    from logitkit_adapters.vllm.v1 import V1Rows
     from tests.conformance.families import family
 
     replay, original = Replay(family(name), prompt), V1Rows.process

@@ -1,34 +1,33 @@
-"""The process that compiles what the requests of a server ask for, so that the server does not wait meanwhile.
+"""The process that compiles the configurations of a server's requests, so that the server does not wait.
 
-It gets a vocabulary and configurations through its standard input, compiles them one after the other, writes automata to the
-files that the engine's workers read, and answers through its standard output. It ends when its input does.
+It receives a vocabulary and then configurations from the server, compiles them one by one, writes automata to the files that the
+engine's workers read, and answers each with a verdict. It ends when the server closes the connection.
 """
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import traceback
 from collections.abc import Hashable
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO
 
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.vllm.compile_messages import FAILED, READY, Answer, read_question, write_answer
-from logitkit_adapters.vllm.configurations import Configurations
+from logitkit_adapters.vllm.configurations import Configurations, Verdict
 from logitkit_adapters.vllm.parameters import Asked
 
 __all__ = ["main"]
 
-# The engine goes first where there are not enough processors.
+# If there are too few processors, the engine goes first.
 NICENESS = 10
 
-# Files of the engine that this process keeps.
+# The maximum size of the files that this process keeps.
 FILE_BYTES = 256 * 2**20
 
 
@@ -61,9 +60,9 @@ class Judge:
     """Compiles configurations, and keeps nothing but the files.
 
     Args:
-        vocabulary: The engine's.
-        folder: Where automata go, or None.
-        device: The type of the engine's device, or None if it is not known.
+        vocabulary: The engine's vocabulary.
+        folder: The folder for automata, or None.
+        device: The type of the engine's device, or None if unknown.
     """
 
     def __init__(self, vocabulary: Vocabulary, folder: Path | None, device: str | None = None) -> None:
@@ -71,40 +70,36 @@ class Judge:
         self._files = None if folder is None else NotedFiles(folder, vocabulary.content_key)
         shared = shared_by(vocabulary)
         shared.files = self._files
-        # Else an automaton that is in memory would not be written again when its file has gone.
+        # An automaton kept in memory would not be written again after its file was removed.
         shared.cached = 0
 
-    def answer(self, what: Asked) -> Answer:
-        """Return the verdict on a configuration."""
+    def answer(self, what: Asked) -> Verdict | str:
+        """Return the verdict on a configuration, or the text of an error that is not the configuration's fault."""
         if self._files is not None:
             self._files.used.clear()
         try:
             verdict = self._configurations.judge(what)
         except Exception as error:  # noqa: BLE001 - one configuration must not end the compiling of others
             traceback.print_exc()
-            return Answer(None, f"{FAILED}: {type(error).__name__}: {error}"[:500])
-        if self._files is None:
-            return Answer(verdict)
-        return Answer(verdict._replace(files=tuple(sorted(self._files.used))))
+            return f"{type(error).__name__}: {error}"[:500]
+        return verdict if self._files is None else verdict._replace(files=tuple(sorted(self._files.used)))
 
 
-def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer questions until there are no more."""
-    # From the server that started this process, whose child it is.
-    vocabulary, folder, device = pickle.load(questions)  # noqa: S301
+def serve(connection: Connection) -> None:
+    """Answer configurations until the server closes the connection."""
+    vocabulary, folder, device = connection.recv()
     judge = Judge(vocabulary, folder, device)
     assert vocabulary.trie.depth
-    write_answer(answers, Answer(None, READY))
-    while (what := read_question(questions)) is not None:
-        write_answer(answers, judge.answer(what))
+    connection.send("ready")
+    with suppress(EOFError, ConnectionError):
+        while True:
+            text, tokens = connection.recv()
+            connection.send(judge.answer(Asked(text, text, tokens)))
 
 
 def main() -> None:
-    """Compile for the process that started this one."""
-    # An interrupt at the terminal is the server's, which ends this process by closing its input.
+    """Compile for the server that started this process."""
+    # Ctrl-C at the terminal is for the server, which ends this process by closing the connection.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICENESS)
-    answers = os.fdopen(os.dup(1), "wb")
-    # What else is printed goes to the server's log.
-    os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(Connection(int(sys.argv[2])))

@@ -1,4 +1,4 @@
-"""Has configurations compiled by a process of its own: one at a time, each once, however many requests wait for it."""
+"""Compiles configurations in a separate process: one at a time, and each once, even if several requests wait for it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import asyncio
 import json
 import logging
 import pickle
-import select
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.vllm.compile_messages import READY, Answer, read_answer, write_question
 from logitkit_adapters.vllm.configurations import Verdict
 from logitkit_adapters.vllm.parameters import Asked
 
@@ -24,17 +24,17 @@ __all__ = ["CompileFailed", "Compiler", "Unavailable"]
 
 _logger = logging.getLogger(__name__)
 
-# With the modules of this process, of which `sys.path` may not be the environment's.
+# Its `sys.path` is that of this process, which may differ from the environment's.
 COMMAND = (
     sys.executable,
     "-c",
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from logitkit_adapters.vllm.compile_process import main; main()",
 )
 
-# How often a configuration is given to a process: the first one may have ended for another reason.
+# How many processes try a configuration: the first one may have ended for another reason.
 TRIES = 2
 
-# Seconds that a process may take to start.
+# The maximum time for a process to start, in seconds.
 START_PATIENCE = 180.0
 
 CLOSED = "the server is shutting down"
@@ -45,11 +45,7 @@ class Unavailable(Exception):
 
 
 class CompileFailed(Exception):
-    """A configuration was not compiled because of an error that is not its own."""
-
-
-class _ProcessEnded(Exception):
-    pass
+    """A configuration was not compiled because of an error that is not its fault."""
 
 
 class _Job(NamedTuple):
@@ -59,17 +55,17 @@ class _Job(NamedTuple):
 
 
 class Compiler:
-    """Compiles for one server. It starts its process when it is first needed, and again when that has ended.
+    """Compiles for one server. It starts its process when it is first needed, and again if that has ended.
 
     Args:
-        vocabulary: The engine's.
-        folder: Where automata go, or None.
-        done: Takes each verdict, in a thread.
-        most: Most configurations that may wait.
-        most_characters: Most characters that those may have together.
-        patience: Seconds after which a configuration is refused.
-        command: What starts the process; the paths of modules are its last argument.
-        device: The type of the engine's device, or None if it is not known.
+        vocabulary: The engine's vocabulary.
+        folder: The folder for automata, or None.
+        done: Called with each verdict, in a thread.
+        most: The maximum number of waiting configurations.
+        most_characters: The maximum number of characters that they may have together.
+        patience: The time after which a configuration is refused, in seconds.
+        command: The command of the process, without its arguments: the paths of modules, and the number of its connection.
+        device: The type of the engine's device, or None if unknown.
     """
 
     def __init__(
@@ -91,21 +87,22 @@ class Compiler:
         self._patience = patience
         self._command = [*command, json.dumps(sys.path)]
         self._jobs: dict[tuple[str, int | None], _Job] = {}
-        # Futures that are cancelled under it call back into it.
+        # Reentrant, because futures that are cancelled while it is held call back.
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._connection: Connection | None = None
         self._closed = False
         # One thread, which waits for the process: its queue is the queue of configurations.
         self._thread = ThreadPoolExecutor(1, "logitkit-compiler")
 
     async def verdict(self, what: Asked) -> Verdict:
-        """Return the verdict on a configuration, compiled once for all who ask meanwhile.
+        """Return the verdict on a configuration, compiled once for all callers that wait for it.
 
-        A caller that is cancelled leaves the queue, and if nobody else waits for its configuration, so does that.
+        A cancelled caller leaves the queue; so does its configuration, unless another caller waits for it.
 
         Raises:
-            Unavailable: Too many configurations wait, or the process cannot be had.
-            CompileFailed: The process met an error that is not the configuration's.
+            Unavailable: Too many configurations wait, or the process does not start.
+            CompileFailed: The process met an error that is not the configuration's fault.
         """
         assert what.text is not None
         key, caller = (what.text, what.tokens), object()
@@ -116,7 +113,7 @@ class Compiler:
                 job.future.add_done_callback(lambda _: self._forget(key, job))
             job.waiting.append(caller)
         try:
-            # A caller that is cancelled must not cancel what others wait for.
+            # A cancelled caller must not cancel the job of others.
             return await asyncio.shield(asyncio.wrap_future(job.future))
         except asyncio.CancelledError:
             if self._closed and job.future.cancelled():
@@ -126,7 +123,7 @@ class Compiler:
             with self._lock:
                 job.waiting.remove(caller)
                 if not job.waiting:
-                    job.future.cancel()  # without effect once it has begun
+                    job.future.cancel()  # has no effect once it has begun
 
     def _submitted(self, what: Asked) -> _Job:
         if self._closed:
@@ -147,85 +144,66 @@ class Compiler:
     def _compile(self, what: Asked) -> Verdict:
         """Return the verdict of the process; runs in the thread."""
         for _ in range(TRIES):
+            connection = self._started()
             try:
-                answer = self._asked(what)
+                connection.send((what.text, what.tokens))
+                found = _received(connection, self._patience)
             except TimeoutError:
                 self._end()
                 found = Verdict(f"compiling took more than {self._patience:g} seconds; give a smaller configuration")
                 break
-            except _ProcessEnded:
+            except (EOFError, OSError):
                 _logger.warning("the process that compiles configurations has ended, and is started again")
                 self._end()
                 continue
-            if answer.verdict is None:
-                raise CompileFailed(f"the configuration could not be compiled: {answer.notice}")
-            found = answer.verdict
+            if isinstance(found, str):
+                raise CompileFailed(f"the configuration could not be compiled: {found}")
             break
         else:
             found = Verdict(f"compiling ended its process {TRIES} times; give a smaller configuration")
         self._done(what, found)
         return found
 
-    def _asked(self, what: Asked) -> Answer:
-        process = self._started()
-        assert process.stdin is not None
-        try:
-            write_question(process.stdin, what)
-        except OSError:
-            raise _ProcessEnded from None
-        return self._answer(process, self._patience)
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        """Return the process, which has read the vocabulary."""
+    def _started(self) -> Connection:
+        """Return the connection to the process, after it has read the vocabulary."""
         if self._closed:
             raise Unavailable(CLOSED)
         if self._process is not None and self._process.poll() is not None:
             self._end()
-        if self._process is None:
+        if self._connection is None:
+            self._connection, other = Pipe()
             try:
-                # In a session of its own, as signals at the terminal are the server's.
-                self._process = subprocess.Popen(  # noqa: S603 - this Python
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-                )
-                assert self._process.stdin is not None
-                pickle.dump(self._given, self._process.stdin)
-                self._process.stdin.flush()
-                ready = self._answer(self._process, START_PATIENCE)
-            except (OSError, TimeoutError, _ProcessEnded) as error:
+                with other:
+                    # In its own session, because signals from the terminal are for the server.
+                    self._process = subprocess.Popen(  # noqa: S603 - this Python
+                        [*self._command, str(other.fileno())],
+                        stdin=subprocess.DEVNULL,
+                        stdout=sys.__stderr__,
+                        pass_fds=[other.fileno()],
+                        start_new_session=True,
+                    )
+                # Not `send`, which would share tensors between the processes if `torch.multiprocessing` is in use.
+                self._connection.send_bytes(pickle.dumps(self._given))
+                _received(self._connection, START_PATIENCE)
+            except (OSError, EOFError) as error:
                 self._end()
                 raise Unavailable(
-                    f"the process that compiles configurations does not start ({type(error).__name__}: {error}); "
-                    "its output is in the server's log"
+                    f"the process that compiles configurations does not start ({type(error).__name__}: {error}); see its output "
+                    "in the server's log"
                 ) from None
-            assert ready.notice == READY
-        return self._process
-
-    def _answer(self, process: subprocess.Popen[bytes], patience: float) -> Answer:
-        assert process.stdout is not None
-        # Not `select`, which takes no more than 1,024 open files.
-        poll = select.poll()
-        poll.register(process.stdout, select.POLLIN)
-        if not poll.poll(patience * 1000):
-            raise TimeoutError(f"no answer in {patience:g} seconds")
-        found = read_answer(process.stdout)
-        if found is None:
-            raise _ProcessEnded
-        return found
+        return self._connection
 
     def _end(self) -> None:
         process, self._process = self._process, None
+        connection, self._connection = self._connection, None
         if process is not None:
             process.kill()
             process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe is not None
-                try:
-                    pipe.close()
-                except OSError:
-                    continue  # what was not written is lost with the process
+        if connection is not None:
+            connection.close()
 
     def close(self) -> None:
-        """End the process; those who wait get an error."""
+        """End the process; waiting callers get an error."""
         with self._lock:
             if self._closed:
                 return
@@ -236,8 +214,14 @@ class Compiler:
         if process is not None:
             process.kill()
         try:
-            # Not here, as the thread may be reading what the process says.
+            # In the thread, which may be reading from the connection.
             self._thread.submit(self._end)
-        except RuntimeError:  # as Python ends, there are no threads any more
+        except RuntimeError:  # when Python ends, there are no threads any more
             self._end()
         self._thread.shutdown(wait=False)
+
+
+def _received(connection: Connection, patience: float) -> Any:
+    if not connection.poll(patience):
+        raise TimeoutError(f"no answer in {patience:g} seconds")
+    return connection.recv()

@@ -16,7 +16,7 @@ def registered_kinds() -> Iterator[None]:
     before = set(_kinds())
     yield
     for name, kind in [*_kinds().items()]:
-        if name not in before and hasattr(kind, "factory"):
+        if name not in before and hasattr(kind, "examples"):
             del _kinds()[name]
 
 

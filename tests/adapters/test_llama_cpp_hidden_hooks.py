@@ -94,7 +94,7 @@ def test_penalties_and_grammars_are_judged_with_a_hidden_hook_too() -> None:
     with pytest.raises(ConfigurationError, match="penalty is"):
         completion(llama(), hidden, repeat_penalty=-1.0)
     grammar = LlamaGrammar.from_string("root ::= [0-9]+", verbose=False)
-    with pytest.raises(ConfigurationError, match="grammar allows none"):
+    with pytest.raises(ConfigurationError, match="grammar and logits_processor have no allowed token in common"):
         completion(llama(), hidden, grammar=grammar)
 
 
@@ -189,7 +189,7 @@ def test_errors_of_processors_of_others_alone_are_the_engines_affair() -> None:
 def test_what_the_engine_would_call_nothing_of_is_refused() -> None:
     logits_processor(COLOURS)
     for call in (llama().create_completion, lambda *args, **options: list(llama().generate(ids(PROMPT), **options))):
-        with pytest.raises(ConfigurationError, match="give a LogitsProcessorList"):
+        with pytest.raises(ConfigurationError, match="pass a LogitsProcessorList"):
             call(PROMPT, logits_processor=lambda ids, scores: scores)
 
 

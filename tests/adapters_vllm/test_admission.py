@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import logitkit as lk
 from logitkit_adapters.vllm import admission
 from tests.adapters_vllm import engine
+from tests.own import OwnTopA
 
 PATTERNS = ["[a-z]{3}", r"[0-9](,[0-9]){2}", "x|yz"]
 REFUSED = ["(a", "(a|b)*a(a|b){40}"]
@@ -32,7 +34,7 @@ def test_requests_wait_for_another_process(tmp_path: Path) -> None:
         assert texts[10]
         assert texts[11]
         assert "config['top_k'] is '1'" in texts[12]
-        assert "no JSON" in texts[13]
+        assert "not valid JSON" in texts[13]
     assert found["full"].startswith("GracefulHTTPError 503: "), found["full"]
     assert "Try again later" in found["full"]
     assert found["here"] == []
@@ -64,3 +66,24 @@ def test_a_release_that_is_not_known_stays_as_it_is(
     admission.install.__wrapped__()
     assert AsyncLLM.add_request is other
     assert "does not know this release of vLLM" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("config", "cheap"),
+    [
+        ({"top_k": 5, "temperature": 0.5, "logit_bias": {"3": 1}}, True),
+        ({"min_new_tokens": 5, "forced_eos": None, "forced_tokens": [3]}, True),
+        ({"top_k": 5, "regex": "a"}, False),
+        ({"dry": {"multiplier": 0.8}}, False),
+        ({"then": {}}, False),
+        ({"chain": [{"top_k": 5}]}, False),
+        ({"unknown": 5}, False),
+        ({"own_top_a": 0.5}, False),
+        ([], True),
+    ],
+)
+def test_only_short_configurations_that_compile_nothing_are_read_in_place(config: object, cheap: bool) -> None:
+    lk.register("own_top_a", OwnTopA)
+    text = json.dumps(config)
+    assert admission._is_cheap(text) == cheap
+    assert not admission._is_cheap(text + " " * 1024)

@@ -129,7 +129,7 @@ def test_a_token_that_is_still_sampled_is_read_when_it_is_known(rows: Any) -> No
     request = Request(1)
     request.output[:] = [5, -1]
     rows.update(update(1, added=[(0, request.params, request.prompt, request.output)]))
-    with pytest.raises(ProcessorError, match="switch asynchronous scheduling off"):
+    with pytest.raises(ProcessorError, match="turn asynchronous scheduling off"):
         rows.process(torch.zeros(1, COLUMNS))
     request.output[-1] = 9
     logits = logits_of(1, (1, COLUMNS), torch.float32).nan_to_num()

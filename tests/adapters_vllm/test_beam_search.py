@@ -133,7 +133,10 @@ def test_a_penalty_counts_what_a_beam_has_said_as_output(llm: Any) -> None:
         ({"beam_width": 0}, "beam_width is 0; allowed are integers from 1"),
         ({"max_tokens": 0}, "max_tokens is 0; allowed are integers from 1"),
         ({"length_penalty": float("nan")}, "length_penalty is nan"),
-        ({"beam_width": 21}, r"beam_width is 21, and the engine gives 40 logprobs of a token; .*max_logprobs=42"),
+        (
+            {"beam_width": 21},
+            r"beam_width is 21, but the engine returns at most 40 logprobs per token; .*max_logprobs=42",
+        ),
     ],
 )
 def test_arguments_out_of_range(llm: Any, arguments: dict[str, Any], message: str) -> None:

@@ -95,7 +95,7 @@ def asked(config: Any) -> Asked:
 
 def test_a_device_that_is_not_supported_is_refused() -> None:
     lk.register("on_cuda", OwnTopA, devices=["cuda"])
-    with pytest.raises(ConfigurationError, match="'on_cuda' runs on cuda, and this engine on cpu; leave it out"):
+    with pytest.raises(ConfigurationError, match="'on_cuda' runs on cuda, but this engine runs on cpu; leave it out"):
         Configurations(vocabulary(), device="cpu").check(asked({"on_cuda": 0.5}))
     Configurations(vocabulary(), device="cuda").check(asked({"on_cuda": 0.5}))
     # And is not tried there.

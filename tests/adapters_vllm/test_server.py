@@ -95,7 +95,7 @@ def test_many_requests_at_once(client: Any) -> None:
         (json.dumps({"y" * 1_000_000: 1}), "unknown key"),
         ("[" * 1_000_000, "JSON that cannot be read"),
         (" " * 1_100_000, "allowed are up to"),
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "give an object"),
         (5, "logitkit is a int"),
         (["a"], "logitkit is a list"),
@@ -129,7 +129,7 @@ def test_beams_of_the_server_are_refused_with_a_configuration(client: Any, chat:
             return client.chat.completions.create(messages=[{"role": "user", "content": "Is the sky blue? "}], **more)
         return client.completions.create(prompt="Is the sky blue? ", **more)
 
-    with pytest.raises(openai.BadRequestError, match="use_beam_search is given together with logitkit"):
+    with pytest.raises(openai.BadRequestError, match="use_beam_search and logitkit are given"):
         beams(vllm_xargs={"logitkit": '{"choice": ["yes", "no"]}'})
     assert len(beams().choices) == 2
 

@@ -169,10 +169,10 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("regex", OwnTopA), "the name 'regex' is taken: it is one of logitkit's own"),
+        (("regex", OwnTopA), "the name 'regex' is taken by logitkit"),
         (("Top-A", OwnTopA), "name is 'Top-A'; allowed are up to 64 lowercase letters"),
         (("chain", OwnTopA), "name is 'chain'"),
-        (("x", 5), "the factory of 'x' is a int; give a class or a function"),
+        (("x", 5), "the factory of 'x' is a int; pass a class or a function"),
         (("x", lambda: None), "the factory of 'x' has no role; declare one"),
         (("x", OwnTopA, {"parameters": {}}), "the factory of 'x' takes 'a', which `parameters` does not describe"),
         (("x", OwnTopA, {"parameters": {"a": UNIT, "b": UNIT}}), "does not take the parameter 'b'"),
@@ -181,8 +181,8 @@ def test_lists_and_objects_are_checked_to_their_ground() -> None:
             ("x", OwnTopA, {"parameters": {"a": {"type": "numbr"}}}),
             "the schema has the type 'numbr'; allowed are string",
         ),
-        (("x", OwnTopA, {"parameters": {"a": {"pattern": "a"}}}), "the keyword 'pattern', which is not checked"),
-        (("x", OwnTopA, {"parameters": {"a": 5}}), "the schema is a int; give a JSON Schema"),
+        (("x", OwnTopA, {"parameters": {"a": {"pattern": "a"}}}), "the keyword 'pattern', which is not supported"),
+        (("x", OwnTopA, {"parameters": {"a": 5}}), "the schema is a int; pass a JSON Schema"),
     ],
 )
 def test_what_cannot_be_registered(arguments: Any, message: str) -> None:
@@ -194,7 +194,7 @@ def test_what_cannot_be_registered(arguments: Any, message: str) -> None:
 def test_a_name_is_taken_once() -> None:
     lk.register("own_top_a", OwnTopA)
     lk.register("own_top_a", OwnTopA)
-    with pytest.raises(ConfigurationError, match="'own_top_a' is taken: another package has registered it"):
+    with pytest.raises(ConfigurationError, match="'own_top_a' is taken by another package"):
         lk.register("own_top_a", EveryNth)
 
 

@@ -203,7 +203,7 @@ def test_a_state_of_another_processor_cannot_be_saved(path: Path) -> None:
     with pytest.raises(StateFileError, match=r"not one of Regex: state is RepetitionState\(history, penalty\)"):
         lk.save_state(path, some_state(PENALTY), TWO)
     state = some_state(PENALTY)
-    with pytest.raises(StateFileError, match=r"state.penalty is float32 of 1 dim.*where float64 of 1 dim.* belongs"):
+    with pytest.raises(StateFileError, match=r"state.penalty is float32 of 1 dim.*but should be float64 of 1 dim.*"):
         lk.save_state(path, state._replace(penalty=state.penalty.float()), PENALTY)
     with pytest.raises(StateFileError, match=r"different numbers of rows: \[1, 2\]"):
         lk.save_state(path, state._replace(penalty=state.penalty[:1]), PENALTY)
@@ -307,7 +307,7 @@ def test_the_digest_covers_what_is_said_and_what_is_held(saved: Path) -> None:
         ({"notes": {"state.1": [None]}}, "automaton None does not belong"),
         ({"more": 1}, "description must have kind, structure, rows, notes"),
         ({"structure": []}, r"has \[\] as structure"),
-        ({"structure": {}}, r"state is missing, which is tuple\(0, 1\)"),
+        ({"structure": {}}, r"state is missing, but should be tuple\(0, 1\)"),
     ],
 )
 def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, Any], message: str) -> None:
@@ -324,9 +324,9 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
         ("1.state", torch.tensor([2, 5]), "row 1 is in state 5 of an automaton with 5 states"),
         ("1.state", torch.tensor([-1, 2]), "row 0 is in state -1"),
         ("1.state", torch.tensor([2]), r"different numbers of rows: \[1, 2\]"),
-        ("1.state", torch.tensor([2.0, 2.0]), "state.1.state is float32 of 1 dim.*where int64 of 1 dim"),
+        ("1.state", torch.tensor([2.0, 2.0]), "state.1.state is float32 of 1 dim.*but should be int64 of 1 dim"),
         ("1.state", torch.tensor([[2], [2]]), "state.1.state is int64 of 2 dim"),
-        ("1.more", torch.tensor([2, 2]), "state.1.more, which is int64 of 1 dimensions, does not belong"),
+        ("1.more", torch.tensor([2, 2]), "state.1.more is int64 of 1 dimensions, but should be absent"),
         ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: penalty is not"),
         ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "penalty is not a number from 0.0001 to 10000"),
         ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has not as many"),

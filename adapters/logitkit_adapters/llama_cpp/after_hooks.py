@@ -64,6 +64,6 @@ def check_grammar(grammar: Any, scores: NDArray[np.float32]) -> None:
         llama_cpp.llama_sampler_apply(grammar, ctypes.byref(candidates))
     if not (left["logit"] > -np.inf).any():
         raise ConfigurationError(
-            "grammar allows none of the tokens that logits_processor allows here, so that the text cannot go on; put both into "
-            "one pattern, or give one of them"
+            "grammar and logits_processor have no allowed token in common here, so the text cannot go on; put both into one "
+            "pattern, or give only one of them"
         )

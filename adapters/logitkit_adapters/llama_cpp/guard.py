@@ -63,10 +63,10 @@ def _create_completion(original: Any, bias: Callable[[Mapping[int, float]], Guar
     @functools.wraps(original)
     def create_completion(*args: Any, **options: Any) -> Any:
         call = signature.bind(*args, **options)
-        given, told = call.arguments.get("logits_processor"), call.arguments.get("logit_bias")
-        # Whether one of their functions calls a hook of logitkit is still unknown; the bias should apply in any case.
-        if given is not None and told is not None:
-            first = bias({int(token): number for token, number in told.items()})
+        given, added = call.arguments.get("logits_processor"), call.arguments.get("logit_bias")
+        # In any case, because a function in the list may turn out to call a hook of logitkit.
+        if given is not None and added is not None:
+            first = bias({int(token): number for token, number in added.items()})
             call.arguments["logits_processor"] = llama_cpp.LogitsProcessorList([first, *flat(given)])
             call.arguments["logit_bias"] = None
         processors = flat(call.arguments.get("logits_processor"))
@@ -135,8 +135,8 @@ def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[A
             sent = yield token
             if guarded.ours and sent is not None:
                 raise ConfigurationError(
-                    "tokens that are sent to a generation are drafts to llama-cpp-python, which shows them to hooks as if "
-                    "they were text; let the generation end, and begin one whose prompt has them"
+                    "tokens were sent to a generation, but llama-cpp-python treats them as drafts and shows them to hooks as if "
+                    "they were text; end the generation, and start one whose prompt has them"
                 )
             if guarded.ours and (llama._sampler is not sampler or llama.n_tokens != length):
                 raise _disturbed()
@@ -150,7 +150,7 @@ def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[A
 def _check(llama: Any, arguments: Mapping[str, Any]) -> None:
     if llama.draft_model is not None:
         raise ConfigurationError(
-            "a Llama with a draft_model shows its hooks drafts as if they were text; load it without draft_model "
+            "the Llama has a draft_model, whose drafts it shows to hooks as if they were text; load it without draft_model "
             "to use logits_processor"
         )
     check_penalties(arguments)
@@ -223,7 +223,7 @@ def _check_place(llama: Any, idx: Any) -> None:
     first = max(0, llama.n_tokens - known)
     if not first <= idx < llama.n_tokens:
         raise ConfigurationError(
-            f"idx is {idx!r}, but llama.cpp has the logits of tokens {first} to {llama.n_tokens - 1} only; give one of these"
+            f"idx is {idx!r}, but llama.cpp only has the logits of tokens {first} to {llama.n_tokens - 1}; pass one of these"
             + ("" if llama._logits_all else ", or load the Llama with logits_all=True")
         )
 
@@ -243,6 +243,6 @@ def _raising(original: Any, llama: Any, args: Any, options: Any) -> Any:
 
 def _disturbed() -> ConfigurationError:
     return ConfigurationError(
-        "this Llama was used for something else between two tokens of a generation with logits_processor: they share "
-        "one sampler and one context. Let a generation end, or close() it, before the next begins; or load a second Llama"
+        "this Llama was used for something else between two tokens of a generation with logits_processor, but they share "
+        "one sampler and one context. End or close() a generation before the next one starts, or load a second Llama"
     )

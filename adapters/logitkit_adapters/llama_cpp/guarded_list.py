@@ -117,7 +117,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             raise errors[0]
         if self.ours and self.runs == runs:
             raise ProcessorError(
-                "llama.cpp chose a token without calling logits_processor, as it does where its own code around that call is "
+                "llama.cpp chose a token without calling logits_processor, as it does if its own code around that call is "
                 "interrupted; the token was not returned"
             )
 
@@ -209,7 +209,7 @@ def eos_of_running() -> tuple[int, ...]:
 
 
 def flat(processors: Any) -> Iterable[Any]:
-    """Yield the processors that a caller gave, including those of nested lists.
+    """Return the given processors, including those of nested lists.
 
     Raises:
         ConfigurationError: They are not in a list, so the engine would silently call none of them; or one is a processor itself
@@ -222,16 +222,15 @@ def flat(processors: Any) -> Iterable[Any]:
     check_hooks((processors,), "llama.cpp")
     if not isinstance(processors, Iterable):
         raise ConfigurationError(
-            f"logits_processor is {processors!r}, of which llama.cpp would call nothing; give a LogitsProcessorList"
+            f"logits_processor is {processors!r}, which llama.cpp would never call; pass a LogitsProcessorList"
         )
     if not isinstance(processors, list | tuple):
         kept: Iterable[Any] = tuple(processors) if iter(processors) is processors else processors
         check_hooks(kept, "llama.cpp")
         return kept
-    inner = [flat(one) if isinstance(one, list | tuple) else [one] for one in processors]
-    for part in inner:
-        check_hooks(part, "llama.cpp")
-    return processors if not any(isinstance(one, list | tuple) for one in processors) else [o for i in inner for o in i]
+    inner = [one for part in processors for one in (flat(part) if isinstance(part, list | tuple) else [part])]
+    check_hooks(inner, "llama.cpp")
+    return inner if any(isinstance(part, list | tuple) for part in processors) else processors
 
 
 def has_hook(processors: Iterable[Any]) -> bool:

@@ -1,18 +1,16 @@
 """logitkit in llama-cpp-python: `llama.create_completion(..., logits_processor=logits_processor(processor))`.
 
-- *`create_completion`, `create_chat_completion`, plain or with `stream=True`, `generate` and `sample`*: pass the
-  list. One list may serve any number of generations, one after another or of several `Llama`s at once: each begins
-  with its own prompt. Ids that a hook sees outside of `generate` begin a new prompt where they do not continue
-  what it saw before.
-- *Logits are changed where they are*, in llama.cpp's own candidates.
-- *Errors* of a processor, Ctrl-C among them, reach the caller as they are, and the token is not returned.
-  llama-cpp-python by itself drops them; so the import of this module wraps `Llama.generate`,
-  `Llama.sample` and `Llama.create_completion`, which behave as before for calls without a hook of logitkit. A hook may
-  also be called by a function of yours that is in the list.
-- *`logit_bias`* works beside it, and comes first. *`grammar`* and the sampling parameters come after. *Other
-  processors* may stand in the same list, before or after, and are guarded as well.
-- *One generation at a time*: a second one on the same `Llama` makes the first raise, if it goes on. *`draft_model`*
-  is refused.
+- Pass the list to `create_completion`, `create_chat_completion` (also with `stream=True`), `generate` or `sample`. One list may
+  serve any number of generations, one after another or in several `Llama`s at once: each starts with its own prompt. Outside of
+  `generate`, ids that do not continue those of an earlier call start a new prompt.
+- Logits are changed in place, in llama.cpp's own candidates.
+- All exceptions, including Ctrl-C, reach the caller, and the token is not returned. llama-cpp-python drops exceptions, so the
+  import of this module wraps `Llama.generate`, `Llama.sample` and `Llama.create_completion`, which behave as before for calls
+  without a hook of logitkit. Your own function in the list may also call a hook.
+- `logit_bias` is applied before the list, `grammar` and the sampling parameters after it. The list may have other processors,
+  whose exceptions are handled in the same way.
+- Only one generation of a `Llama` can run at a time: after a second one has started, the first one raises when it continues.
+  `draft_model` is refused.
 """
 
 from __future__ import annotations
@@ -50,12 +48,11 @@ __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
 
 class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
-    """The hook that llama-cpp-python calls; `logits_processor` returns a list of one.
+    """The hook that llama-cpp-python calls; `logits_processor` returns a list with one.
 
     Args:
         processor: The processor that it applies.
-        state: The state of the last call, or None before the first. Ask the processor about it, as in
-            `processor.is_dead(hook.state)`.
+        state: The state after the last call, or None before the first, for questions such as `processor.is_dead(hook.state)`.
     """
 
     engine, module, argument = "llama.cpp", "logitkit_adapters.llama_cpp", "logits_processor"
@@ -66,7 +63,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
         self.processor = processor
         self._process = EngineLogits(processor)
         self._prompt, self._padding, self._max_new_tokens = prompt, padding, max_new_tokens
-        # That of the generation that was called last.
+        # The tracker of the generation that called last.
         self.tracker: Tracker[Any] | None = None
 
     @cached_property
@@ -83,19 +80,19 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
         )
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Change the scores in place, where they can be written to, and return them.
+        """Process the scores in place if they are writable, and return them.
 
         Args:
             input_ids: [L] integers, all tokens so far, prompt included.
             scores: [V] floating point, with any strides.
 
         Returns:
-            The processed scores: those given, or a new array.
+            The processed scores: the given array or a new one.
 
         Raises:
-            BatchMismatch: There are not as many rows of ids as of scores.
-            ConfigurationError: The shapes or dtypes are others, or the ids do not begin with `prompt`.
-            Exception: What the processor raises.
+            BatchMismatch: The numbers of rows of ids and scores differ.
+            ConfigurationError: A shape or dtype is not as above, or the ids do not begin with `prompt`.
+            Exception: Any error of the processor.
         """
         try:
             self.check_caller(scores)
@@ -113,11 +110,11 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
             raise
 
     def new_generation(self) -> None:
-        """Take the next call outside of `generate` for the first of a new generation, whatever its tokens are."""
+        """Treat the next call outside of `generate` as the first of a new generation, whatever its tokens are."""
         self._outside_of_generate.new_generation()
 
     def for_generation(self, room: Room, eos_ids: Sequence[int]) -> Call:
-        """Return the hook for one generation, which begins with the next call, may have so many tokens, and ends with these."""
+        """Return the hook for one generation, which starts with the next call, with its token limit and EOS ids."""
         tracker: Tracker[Any] | None = None
 
         def call(input_ids: NDArray[Any], scores: NDArray[Any]) -> NDArray[Any]:
@@ -132,7 +129,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
                 shown, logits = torch.from_numpy(input_ids)[None], torch.from_numpy(scores)[None]
                 if self._padding.given:
                     self._padding.check(shown)
-                # Of what `arrays` guards against, the engine's own candidates have nothing.
+                # The engine's own candidates need none of the checks and copies of `arrays`.
                 state, context = tracker.resolve(shown, vocabulary_size=len(scores))
                 processed = self._process(state, logits, context, eos_ids)
                 tracker.answer(state)
@@ -185,10 +182,10 @@ def logits_processor(
     """
     check_is_processor(processor)
     padding = Padding(processor, attention_mask, pad_id)
-    told = None if prompt is None else padding.without(_rows(prompt))
-    # No warning: `generate` tells how many there may be.
+    ids = None if prompt is None else padding.without(_rows(prompt))
+    # Without a warning if it is missing, because `generate` knows the limit.
     most = None if max_new_tokens is None else checked_max_new_tokens(processor, max_new_tokens)
-    return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, told, padding, most)])
+    return llama_cpp.LogitsProcessorList([LlamaCppLogitsProcessor(processor, ids, padding, most)])
 
 
 def _bias(bias: Mapping[int, float]) -> LlamaCppLogitsProcessor:
@@ -197,11 +194,11 @@ def _bias(bias: Mapping[int, float]) -> LlamaCppLogitsProcessor:
 
 
 def _rows(prompt: Sequence[int] | Sequence[Sequence[int]] | Tensor) -> Any:
-    """Return one row of ids as a batch of one."""
+    """Return the ids as a batch of one row."""
     if isinstance(prompt, Tensor):
         return prompt[None] if prompt.dim() == 1 else prompt
     return [prompt] if all(isinstance(i, int) for i in prompt) else prompt
 
 
-# Not in `logits_processor`, whose call stands in that of `generate`: Python has looked that up by then.
+# At import, because Python looks up `llama.generate` before it evaluates `logits_processor(...)` among the arguments.
 install(_bias)

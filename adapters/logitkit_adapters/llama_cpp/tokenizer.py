@@ -55,27 +55,25 @@ class LlamaTokenizer:
         """
         if self.chat_template is None:
             raise ValueError("the model's file has no chat template")
-        formatter = Jinja2ChatFormatter(
-            self.chat_template,
-            eos_token=self._name(self.eos_token_id),
-            bos_token=self._name(self.bos_token_id),
-            add_generation_prompt=add_generation_prompt,
-        )
+        eos, bos = self._name(self.eos_token_id), self._name(self.bos_token_id)
+        formatter = Jinja2ChatFormatter(self.chat_template, eos, bos, add_generation_prompt)
         text = formatter(messages=messages).prompt
         return self.encode(text, add_special_tokens=False) if tokenize else text
 
     @property
     def bos_token_id(self) -> int | None:
         """The id of BOS, if any."""
-        found = int(self._llama.token_bos())
-        return found if found >= 0 else None
+        return _id(self._llama.token_bos())
 
     @property
     def eos_token_id(self) -> int | None:
         """The id of EOS, if any."""
-        found = int(self._llama.token_eos())
-        return found if found >= 0 else None
+        return _id(self._llama.token_eos())
 
     def _name(self, token: int | None) -> str:
         vocab = llama_cpp.llama_model_get_vocab(self._llama.model)
         return "" if token is None else llama_cpp.llama_vocab_get_text(vocab, token).decode("utf-8", "replace")
+
+
+def _id(token: int) -> int | None:
+    return token if token >= 0 else None

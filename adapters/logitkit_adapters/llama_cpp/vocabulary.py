@@ -48,10 +48,10 @@ def vocabulary(
         Vocabulary(1277 tokens with text of 1280, eos_ids=[2], pad_id=0)
     """
     if not isinstance(llama, llama_cpp.Llama):
-        raise VocabularyError(f"there are no tokens in {llama!r}; give the llama_cpp.Llama that generates")
+        raise VocabularyError(f"llama is {llama!r}, which has no tokens; pass the llama_cpp.Llama that generates")
     if model is not None and model is not llama:
         raise VocabularyError(
-            f"model is {model!r}, another one than the llama_cpp.Llama given; give that one, or leave it out"
+            f"model is {model!r}, but must be the llama_cpp.Llama passed as llama; pass that, or leave it out"
         )
     vocab = llama_cpp.llama_model_get_vocab(llama.model)
     ids = range(llama_cpp.llama_vocab_n_tokens(vocab))

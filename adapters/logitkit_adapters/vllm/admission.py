@@ -1,7 +1,7 @@
-"""What the plugin changes in vLLM's front end, whose hook for plugins can neither wait nor see all requests.
+"""Changes to vLLM's front end, whose hook for plugins can neither wait nor see all requests.
 
-A request waits until another process has compiled its configuration: the event loop, through which all tokens go, never waits.
-A request for beams is refused, because vLLM drops its configuration.
+A request waits until another process has compiled its configuration, so the event loop, which handles all tokens, never waits.
+A request for beam search is refused, because vLLM drops its configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from logitkit.configuration import RegisteredKind, installed_kinds
 from logitkit.errors import ConfigurationError
+from logitkit.protocol.kind import Kind
 from logitkit.runtime.shared import shared_by
 from logitkit_adapters.vllm.compiler import CompileFailed, Compiler, Unavailable
 from logitkit_adapters.vllm.configurations import Configurations, configurations_of
@@ -28,32 +30,10 @@ __all__ = ["install"]
 
 _logger = logging.getLogger(__name__)
 
-# A configuration of up to this many characters, all of these kinds, takes less than to give it to another process.
+# A configuration of up to this many characters that compiles nothing is read faster than another process could be asked.
 SHORT = 1024
-CHEAP = frozenset(
-    {
-        "logit_bias",
-        "repetition_penalty",
-        "frequency_penalty",
-        "presence_penalty",
-        "allow_tokens",
-        "ban_tokens",
-        "min_new_tokens",
-        "forced_tokens",
-        "forced_eos",
-        "no_repeat_ngram",
-        "temperature",
-        "top_k",
-        "top_a",
-        "top_n_sigma",
-        "typical_p",
-        "top_p",
-        "min_p",
-        "xtc",
-    }
-)
 
-# The classes of requests over HTTP that may ask for beams.
+# The classes of HTTP requests that may ask for beam search.
 REQUESTS = (
     "openai.completion.protocol:CompletionRequest",
     "openai.chat_completion.protocol:ChatCompletionRequest",
@@ -66,14 +46,14 @@ _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary
 
 @functools.cache
 def install() -> None:
-    """Change vLLM's front end, once in a process.
+    """Change vLLM's front end, once per process.
 
-    vLLM calls this when it starts, as one of its general plugins; where these are off, it is called with the first request. An
-    engine that is not as expected stays as it is, and compiles in place.
+    vLLM calls this when it starts, as one of its general plugins; if these are off, the import of the plugin calls it. An unknown
+    release of vLLM is not changed, and compiles in place.
     """
     if not _install_waiting():
         _logger.warning(
-            "logitkit does not know this release of vLLM: its server will wait while configurations compile"
+            "logitkit does not know this release of vLLM, so its server will wait while configurations compile"
         )
     for name in REQUESTS:
         module, _, kind = name.partition(":")
@@ -81,7 +61,7 @@ def install() -> None:
             request = getattr(importlib.import_module(f"vllm.entrypoints.{module}"), kind)
             request.to_beam_search_params = _without_beams(request.to_beam_search_params)
         except (ImportError, AttributeError):
-            _logger.debug("this release of vLLM has no beams in %s", name)
+            _logger.debug("this release of vLLM has no beam search in %s", name)
 
 
 def _install_waiting() -> bool:
@@ -115,7 +95,7 @@ def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
             from vllm.exceptions import VLLMValidationError
 
             raise VLLMValidationError(
-                f"use_beam_search is given together with {KEY}, which vLLM's beam search drops; leave one of them out, or use "
+                f"use_beam_search and {KEY} are given, but vLLM's beam search would drop {KEY}; leave one of them out, or use "
                 "logitkit_adapters.vllm.beam_search offline",
                 parameter="use_beam_search",
             )
@@ -125,11 +105,11 @@ def _without_beams(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def _admit(engine: Any, params: Any) -> None:
-    """Wait until there is a verdict on what a request asks for, which `validate_params` then finds."""
+    """Wait for the verdict on a request's configuration, which `validate_params` then finds."""
     try:
         what = asked(params)
     except ConfigurationError:
-        return  # and again in `validate_params`, where vLLM expects it
+        return  # `validate_params` raises it again, where vLLM expects it
     if what is None or what.text is None:
         return
     compiler = await _compiler_of(engine)
@@ -145,14 +125,14 @@ async def _admit(engine: Any, params: Any) -> None:
 def _http_error(message: str, status: HTTPStatus) -> Exception:
     try:
         from vllm.exceptions import GracefulHTTPError
-    except ImportError:  # a release before it, which answers with status 500
+    except ImportError:  # an older release, which answers with status 500
         return RuntimeError(message)
     found: Exception = GracefulHTTPError(message, status)
     return found
 
 
 def _is_ready(configurations: Configurations, what: Asked, compiler: Compiler) -> bool:
-    """Whether there is a verdict, and its automata are where the workers of this engine look."""
+    """Whether there is a verdict, and its automata are in the files that the workers of this engine read."""
     found = configurations.verdict(what)
     if found is None:
         return False
@@ -165,12 +145,19 @@ def _is_cheap(text: str) -> bool:
     try:
         config = json.loads(text)
     except (ValueError, RecursionError):
-        return True  # to refuse it takes no time
-    return not isinstance(config, Mapping) or CHEAP.issuperset(config)
+        return True  # refusing it takes no time
+    return not isinstance(config, Mapping) or not any(_compiles(installed_kinds().get(name)) for name in config)
+
+
+def _compiles(kind: Kind | None) -> bool:
+    """Whether a processor of a kind may compile something: a shipped class needs a vocabulary for that."""
+    if kind is None or kind.made is None or isinstance(kind, RegisteredKind):
+        return True
+    return not inspect.signature(kind.made).parameters.keys().isdisjoint({"vocabulary", "limits"})
 
 
 async def _compiler_of(engine: Any) -> Compiler:
-    """Return the compiler of an engine, made for the first request that needs it."""
+    """Return the compiler of an engine, which is created for the first request that needs it."""
     if engine not in _compilers:
         # This reads the vocabulary, which may take a second.
         await asyncio.to_thread(configurations_of, engine.vllm_config)

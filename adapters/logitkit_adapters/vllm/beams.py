@@ -1,10 +1,10 @@
-"""Beam search over `LLM.generate`: vLLM's own drops what requests ask for, and ranks by what the model says without it."""
+"""Beam search over `LLM.generate`. vLLM's own beam search drops configurations, and ranks beams without them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,10 +22,10 @@ class Beam:
     """A continuation of a prompt.
 
     Args:
-        token_ids: What it says, up to EOS and with it.
-        logprob: Sum of the logarithms of its tokens' probabilities, after all processors.
-        finished: Whether it has come to EOS.
-        text: What its tokens spell, special ones left out.
+        token_ids: Its tokens, up to and including EOS.
+        logprob: The sum of its tokens' log probabilities, after all processors.
+        finished: Whether it ends with EOS.
+        text: Its text, without special tokens.
     """
 
     token_ids: tuple[int, ...]
@@ -34,7 +34,7 @@ class Beam:
     text: str = field(default="", compare=False)
 
     def score(self, length_penalty: float) -> float:
-        """Return what beams are ranked by: `logprob`, divided by a power of the number of tokens."""
+        """Return the score that ranks beams: `logprob`, divided by a power of the number of tokens."""
         return self.logprob / float(max(len(self.token_ids), 1) ** length_penalty)
 
 
@@ -47,30 +47,30 @@ def beam_search(
     config: Mapping[str, Any] | str | None = None,
     length_penalty: float = 1.0,
 ) -> list[list[Beam]]:
-    """Return the best continuations of each prompt under what the configuration asks for, best first.
+    """Return the best continuations of each prompt under a configuration, best first.
 
-    Each step asks the engine for one more token of every beam of every prompt, all at once. What beams share comes from the
-    engine's cache of prefixes, where that is on.
+    Each step asks the engine for one more token of every beam of every prompt, all at once. The engine's prefix cache, if it is
+    on, saves the computation of what beams share.
 
     Args:
-        llm: vLLM's `LLM`, made with `logprobs_mode="processed_logprobs"`: else beams are ranked as if nothing were asked for.
-        prompts: Texts or token ids.
-        beam_width: How many beams are followed, and returned, from 1. The engine's `max_logprobs` must be twice that.
-        max_tokens: Most tokens of a continuation, from 1.
-        config: What requests ask for, as in `extra_args["logitkit"]`.
-        length_penalty: 0 ranks beams by their logprob, 1 by its mean; more favours longer ones.
+        llm: vLLM's `LLM`, created with `logprobs_mode="processed_logprobs"`; otherwise it would rank beams without processors.
+        prompts: Texts or lists of token ids.
+        beam_width: The number of beams to follow and return, from 1. The engine's `max_logprobs` must be at least twice that.
+        max_tokens: The maximum number of new tokens, from 1.
+        config: The configuration of the requests, as in `extra_args["logitkit"]`.
+        length_penalty: 0 ranks beams by their logprob, 1 by the mean logprob of a token; higher values favour longer beams.
 
     Returns:
-        For each prompt up to `beam_width` beams; unfinished ones have `max_tokens` tokens.
+        Up to `beam_width` beams for each prompt; unfinished ones have `max_tokens` tokens.
 
     Raises:
-        ConfigurationError: An argument is not of its range or form, or the engine is configured otherwise.
+        ConfigurationError: An argument is out of range or malformed, or the engine is not configured as above.
     """
     width = checked_integer("beam_width", beam_width, 1, 10_000)
     steps = checked_integer("max_tokens", max_tokens, 1, 2**31 - 1)
     power = checked_real("length_penalty", length_penalty, -100, 100, "0 ranks by logprob")
     _check_engine(llm, width)
-    # To the engine, the most new tokens are one.
+    # Read here, because the requests to the engine have `max_tokens=1`.
     what = asked(SimpleNamespace(extra_args={KEY: config}, max_tokens=steps))
     whole = None if what is None else configuration(what)
     tokenizer = llm.get_tokenizer()
@@ -84,16 +84,20 @@ def beam_search(
             break
         followed: list[list[Beam]] = [[] for _ in begins]
         for (number, beam), likely in zip(going_on, _next(llm, begins, going_on, width, whole), strict=True):
-            followed[number] += [_longer(beam, token, logprob, ends) for token, logprob in likely.items()]
+            followed[number] += [
+                Beam((*beam.token_ids, token), beam.logprob + logprob, token in ends)
+                for token, logprob in likely.items()
+            ]
         for number, beams in enumerate(followed):
-            # As many as might end, and as many again.
+            # If half of them end, there are still enough to go on.
             best = sorted(beams, key=lambda beam: -beam.logprob)[: 2 * width]
             done[number] += [beam for beam in best if beam.finished]
             live[number] = [beam for beam in best if not beam.finished][:width]
     found = []
     for finished, unfinished in zip(done, live, strict=True):
         ranked = sorted([*finished, *unfinished], key=lambda beam: -beam.score(power))[:width]
-        found.append([_spelled(beam, tokenizer) for beam in ranked])
+        texts = [tokenizer.decode(list(beam.token_ids), skip_special_tokens=True) for beam in ranked]
+        found.append([replace(beam, text=text) for beam, text in zip(ranked, texts, strict=True)])
     return found
 
 
@@ -101,26 +105,26 @@ def _check_engine(llm: Any, width: int) -> None:
     model = llm.llm_engine.vllm_config.model_config
     if model.logprobs_mode != "processed_logprobs":
         raise ConfigurationError(
-            f"the engine has logprobs_mode={model.logprobs_mode!r}, by which beams would be ranked as if nothing were asked for; "
-            'make it with LLM(..., logprobs_mode="processed_logprobs")'
+            f"the engine has logprobs_mode={model.logprobs_mode!r}, which would rank beams without the configuration; create it "
+            'with LLM(..., logprobs_mode="processed_logprobs")'
         )
     if 0 <= model.max_logprobs < 2 * width:
         raise ConfigurationError(
-            f"beam_width is {width}, and the engine gives {model.max_logprobs} logprobs of a token; make it with LLM(..., "
-            f"max_logprobs={2 * width})"
+            f"beam_width is {width}, but the engine returns at most {model.max_logprobs} logprobs per token; create it with "
+            f"LLM(..., max_logprobs={2 * width})"
         )
 
 
 def _next(
     llm: Any, begins: Sequence[list[int]], going_on: Sequence[tuple[int, Beam]], width: int, config: Any
 ) -> list[dict[int, float]]:
-    """Return the likeliest next tokens of each beam, and the logarithms of their probabilities."""
+    """Return the most likely next tokens of each beam, with their log probabilities."""
     from vllm import SamplingParams
 
     prompts, params = [], []
     for number, beam in going_on:
         prompts.append({"prompt_token_ids": [*begins[number], *beam.token_ids]})
-        # What a beam has said is its output, although vLLM takes it for a prompt.
+        # The tokens of a beam are output, although vLLM takes them for a part of the prompt.
         ours = {} if config is None else {KEY: config, PROMPT_LENGTH: len(begins[number])}
         params.append(
             SamplingParams(max_tokens=1, temperature=0.0, logprobs=2 * width, detokenize=False, extra_args=ours or None)
@@ -130,12 +134,3 @@ def _next(
         {token: found.logprob for token, found in output.outputs[0].logprobs[0].items() if math.isfinite(found.logprob)}
         for output in outputs
     ]
-
-
-def _longer(beam: Beam, token: int, logprob: float, ends: frozenset[int]) -> Beam:
-    return Beam((*beam.token_ids, token), beam.logprob + logprob, token in ends)
-
-
-def _spelled(beam: Beam, tokenizer: Any) -> Beam:
-    text = tokenizer.decode(list(beam.token_ids), skip_special_tokens=True)
-    return Beam(beam.token_ids, beam.logprob, beam.finished, text)

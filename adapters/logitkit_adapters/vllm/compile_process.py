@@ -15,7 +15,6 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
@@ -38,22 +37,12 @@ class NotedFiles(AutomatonFiles):
         super().__init__(folder, vocabulary_key, limit)
         self.used: set[Path] = set()
 
-    def read(self, key: Hashable) -> TokenAutomaton | None:
-        """Return the automaton that was written for a key, or None."""
-        found = super().read(key)
+    def path(self, key: Hashable) -> Path | None:
+        """Return the path of the file for a key, and note that it is read or written."""
+        found = super().path(key)
         if found is not None:
-            self._note(key)
+            self.used.add(found)
         return found
-
-    def write(self, key: Hashable, automaton: TokenAutomaton) -> None:
-        """Write an automaton."""
-        super().write(key, automaton)
-        self._note(key)
-
-    def _note(self, key: Hashable) -> None:
-        path = self.path(key)
-        if path is not None and path.exists():
-            self.used.add(path)
 
 
 class Judge:
@@ -82,7 +71,8 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - one configuration must not end the compiling of others
             traceback.print_exc()
             return f"{type(error).__name__}: {error}"[:500]
-        return verdict if self._files is None else verdict._replace(files=tuple(sorted(self._files.used)))
+        used = () if self._files is None else self._files.used
+        return verdict._replace(files=tuple(sorted(path for path in used if path.exists())))
 
 
 def serve(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""What the front end of vLLM has compiled, for its workers, which are other processes."""
+"""Files of automata that vLLM's front end has compiled, for its workers, which are other processes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from logitkit.vocabulary import Vocabulary
 
 __all__ = ["files_of"]
 
-# The folders of this process, and who made them: a fork must not remove what its parent still needs.
+# The folders that this process removes at its end, and its id: a forked process must not remove its parent's folders.
 _folders: dict[Path, int] = {}
 
 
 def files_of(vocabulary: Vocabulary, vllm_config: Any) -> AutomatonFiles | None:
-    """Return the files for automata of a vocabulary that all processes of an engine know, so that each is compiled once.
+    """Return the files in which all processes of an engine find automata, so that each is compiled once.
 
-    A worker on another machine compiles for itself.
+    A worker on another machine compiles its own.
 
     Args:
-        vocabulary: The engine's.
-        vllm_config: Its `VllmConfig`, whose `instance_id` is the same in all its processes.
+        vocabulary: The engine's vocabulary.
+        vllm_config: The engine's `VllmConfig`, whose `instance_id` is the same in all its processes.
     """
     engine = getattr(vllm_config, "instance_id", "")
     if not engine or not hasattr(os, "getuid"):

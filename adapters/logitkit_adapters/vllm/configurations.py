@@ -1,4 +1,4 @@
-"""The configurations that requests of an engine came with lately: their processors, and which of them are refused."""
+"""The recent configurations of an engine's requests: their processors, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from logitkit_adapters.vllm.settings import settings
 
 __all__ = ["Configurations", "Verdict", "any_vocabulary", "configurations_of"]
 
-# Bytes of processors, of automata that no processor uses, and of texts with their verdicts, that a process keeps for requests to
-# come. With 131,072 tokens an automaton takes from 0.6 MB.
+# The maximum sizes of what a process keeps for later requests: processors, automata that no processor uses, and texts with
+# their verdicts. With 131,072 tokens, an automaton takes 0.6 MB or more.
 PROCESSOR_BYTES = 64 * 2**20
 AUTOMATON_BYTES = 64 * 2**20
 VERDICT_BYTES = 32 * 2**20
 
-# What a processor takes at least; so no more than 1,024 are kept.
+# The minimum size of a processor, which limits their number to 1,024.
 LEAST_BYTES = 2**16
 
-# Kinds of processors that say what a text is.
+# Kinds of processors that define the language of a text.
 LANGUAGES = frozenset({"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "forced_tokens"})
 
-# More than any tokenizer has.
+# More ids than any tokenizer has.
 MANY_IDS = 2**19
 
 
@@ -48,9 +48,9 @@ class Verdict(NamedTuple):
     """Whether a configuration is allowed.
 
     Args:
-        refusal: Why not, or None if it is.
-        is_language: Whether it says what the text is, as a grammar does.
-        files: Those in which its automata were found or written.
+        refusal: The reason why it is not, or None if it is.
+        is_language: Whether it defines the language of the text, as a grammar does.
+        files: The files from which its automata were read, or to which they were written.
     """
 
     refusal: str | None = None
@@ -59,13 +59,13 @@ class Verdict(NamedTuple):
 
 
 class Configurations:
-    """What requests of an engine may ask for; configurations are read and compiled once, as long as they are remembered.
+    """Reads, checks and compiles the configurations of an engine's requests; recent ones only once.
 
     Args:
-        vocabulary: The engine's.
-        processor_bytes: Most bytes of processors that are kept.
-        verdict_bytes: Most bytes of verdicts that are kept, with their texts.
-        device: The type of the engine's device, or None if it is not known.
+        vocabulary: The engine's vocabulary.
+        processor_bytes: The maximum size of cached processors.
+        verdict_bytes: The maximum size of cached verdicts, with their texts.
+        device: The type of the engine's device, or None if unknown.
     """
 
     def __init__(
@@ -81,43 +81,41 @@ class Configurations:
         self.verdicts: Recent[tuple[str, int | None], Verdict] = Recent(verdict_bytes)
 
     def verdict(self, what: Asked) -> Verdict | None:
-        """Return whether a configuration is allowed, or None if that is not known."""
+        """Return the cached verdict on a configuration, or None."""
         return None if what.text is None else self.verdicts.get((what.text, what.tokens))
 
     def remember(self, what: Asked, verdict: Verdict) -> None:
-        """Keep a verdict; of a mapping only that it is allowed, as its JSON may be that of something else."""
+        """Cache a verdict; not the refusal of a mapping, because the JSON of an allowed mapping may be the same."""
         if what.text is not None and (verdict.refusal is None or isinstance(what.given, str)):
             size = 4 * (len(what.text) + len(verdict.refusal or "")) + 500 * len(verdict.files)
             self.verdicts.put((what.text, what.tokens), verdict, size)
 
     def check(self, what: Asked, beside_grammar: bool = False) -> None:
-        """Return where a configuration is allowed; one that nobody has looked at is compiled here.
+        """Refuse a configuration that is not allowed; without a cached verdict, it is compiled here.
 
         Args:
             what: The configuration.
-            beside_grammar: Whether the request has a grammar of vLLM's own too.
+            beside_grammar: Whether the request also has a grammar of vLLM's own.
 
         Raises:
             ConfigurationError: It is not allowed.
         """
-        found = self.verdict(what)
-        if found is None:
-            found = self.judge(what)
+        found = self.verdict(what) or self.judge(what)
         if found.refusal is not None:
             raise ConfigurationError(found.refusal)
         if found.is_language and beside_grammar:
             raise ConfigurationError(
-                f"the request has a grammar of vLLM's own (response_format or structured_outputs), and {KEY} gives a constraint "
-                "too; if the two contradict each other, vLLM fails in the middle of the text. Give one of them: constraints of "
-                f"{KEY} compose with one another"
+                f"the request has a grammar of vLLM's own (response_format or structured_outputs) and a constraint in {KEY}; if "
+                "they contradict each other, vLLM fails in the middle of the text. Give one of them: several constraints in "
+                f"{KEY} are intersected"
             )
 
     def judge(self, what: Asked) -> Verdict:
-        """Compile a configuration, and return and remember whether it is allowed."""
+        """Compile a configuration, and return and cache the verdict."""
         try:
             self.processor(what)
             found = Verdict(is_language=_is_language(configuration(what)))
-        except BankFull as error:  # which passes
+        except BankFull as error:  # not cached, because it passes
             raise ConfigurationError(str(error)) from None
         except LogitkitError as error:
             found = Verdict(str(error))
@@ -125,7 +123,7 @@ class Configurations:
         return found
 
     def processor(self, what: Asked) -> Processor[Any]:
-        """Return the processor that a configuration stands for.
+        """Return the processor of a configuration.
 
         Raises:
             LogitkitError: It is not allowed, or not in the canonical order.
@@ -134,7 +132,7 @@ class Configurations:
         if found is None:
             found = from_config(configuration(what), self.vocabulary, limits=settings().limits)
             if self.vocabulary is not any_vocabulary():
-                # `min_new_tokens` may be given some of the engine's only.
+                # `min_new_tokens` may name only some of the engine's EOS ids.
                 check_ends(found, self.vocabulary.eos_ids)
             self._check_device(found)
             size = _size(found)
@@ -147,14 +145,14 @@ class Configurations:
             if isinstance(step, Registered) and not _runs_on(step.kind, self.device):
                 devices = ", ".join(step.kind.devices or ())
                 raise ConfigurationError(
-                    f"{step.kind.name!r} runs on {devices}, and this engine on {self.device}; leave it out"
+                    f"{step.kind.name!r} runs on {devices}, but this engine runs on {self.device}; leave it out"
                 )
 
     def check_registered(self) -> None:
-        """Try all registered processors that run on the engine's device.
+        """Check all registered processors that run on the engine's device.
 
         Raises:
-            LogitkitError: One breaks the protocol, or an installed one cannot be loaded.
+            LogitkitError: One of them breaks the protocol, or an installed one cannot be loaded.
         """
         check_installed()
         for kind in [*installed_kinds().values()]:
@@ -170,13 +168,13 @@ def _is_language(config: Mapping[str, Any]) -> bool:
     links = config.get(CHAIN)
     if isinstance(links, list | tuple):
         return any(_is_language(link) for link in links)
-    # What a registered constraint allows is not known.
+    # A registered constraint may define a language.
     own = (kind for name in config if isinstance(kind := installed_kinds().get(name), RegisteredKind))
     return not LANGUAGES.isdisjoint(config) or any(kind.role is Role.CONSTRAINT for kind in own)
 
 
 def _size(processor: Processor[Any]) -> int:
-    """Return about how many bytes go when a processor does.
+    """Estimate the memory that a processor holds, in bytes.
 
     Raises:
         ConfigurationError: It is not in the canonical order.
@@ -188,26 +186,26 @@ def _size(processor: Processor[Any]) -> int:
 
 @cache
 def any_vocabulary() -> Vocabulary:
-    """Return a vocabulary in which every text can be said: to look at configurations where no engine is known."""
+    """Return a vocabulary that can spell every text, to check configurations without an engine."""
     return Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256], size=MANY_IDS)
 
 
-# By the vocabulary's content: what was compiled when requests were admitted is found when they run.
+# By the content of the vocabulary, so that a running request finds what was compiled when it was admitted.
 _by_vocabulary: dict[str, Configurations] = {}
 
-# By the address of an engine's configuration, which the entry names too, so that none that comes after it is taken for it.
+# By the address of an engine's `VllmConfig`. The entry refers to it, because a later one may have the same address.
 _by_engine: dict[int, tuple[weakref.ref[Any], Configurations, AutomatonFiles | None]] = {}
 _lock = threading.Lock()
 
 
 def configurations_of(vllm_config: Any | None) -> Configurations:
-    """Return the configurations of an engine, or of no known one. The first call for an engine reads its vocabulary.
+    """Return the configurations of an engine, or those without an engine. The first call for an engine reads its vocabulary.
 
     Args:
         vllm_config: The engine's `VllmConfig`, or None.
 
     Raises:
-        VocabularyError: The bytes of the engine's tokens are not known.
+        VocabularyError: The bytes of the engine's tokens are unknown.
     """
     if vllm_config is None:
         vocabulary = any_vocabulary()
@@ -218,13 +216,13 @@ def configurations_of(vllm_config: Any | None) -> Configurations:
             vocabulary = engine_vocabulary(vllm_config)
             found = _by_vocabulary.setdefault(vocabulary.content_key, Configurations(vocabulary))
             found.device = getattr(getattr(vllm_config, "device_config", None), "device_type", None)
-            # Here, and not in the step of the first request that asks for one.
+            # Loads installed packages now, not in the first step that needs one.
             installed_kinds()
             shared_by(vocabulary).cached_bytes = AUTOMATON_BYTES
             entry = weakref.ref(vllm_config), found, files_of(vocabulary, vllm_config)
             _by_engine[id(vllm_config)] = entry
     _, found, files = entry
     if files is not None:
-        # Requests are admitted in one process, and run in another.
+        # Requests are admitted in one process and run in another.
         shared_by(found.vocabulary).files = files
     return found

@@ -1,4 +1,4 @@
-"""What an engine of vLLM is configured with: its tokens, and what hides them."""
+"""Data from the configuration of a vLLM engine: its vocabulary, and whether it hides tokens from plugins."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
 
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
-    """Read the bytes of every token out of a tokenizer of vLLM, such as `llm.get_tokenizer()` returns.
+    """Read the bytes of every token from a tokenizer of vLLM, such as `llm.get_tokenizer()`.
 
     Args:
         tokenizer: The tokenizer.
-        model: The `vllm.LLM` that generates, or the `ModelConfig` of its engine. None: the tokenizer alone says what is EOS.
-        eos_ids: Ids that end a sequence, in place of the tokenizer's one and of those of the model's `generation_config`.
-        size: Number of logits columns, where the model pads its vocabulary and is not given.
+        model: The `vllm.LLM` that generates, or the `ModelConfig` of its engine. None: only the tokenizer's own EOS is known.
+        eos_ids: Ids that end a sequence, instead of the tokenizer's EOS and those in the model's `generation_config`.
+        size: The number of logits columns, if no model is given and it pads its vocabulary.
 
     Returns:
         The vocabulary, with the names of its special tokens.
@@ -40,15 +40,15 @@ def _ends_and_columns(model: Any) -> tuple[list[int], int]:
     config = getattr(model, "model_config", model)
     if not hasattr(config, "try_get_generation_config"):
         raise VocabularyError(
-            f"model is a {type(model).__name__}; give the vllm.LLM that generates, the ModelConfig of its engine, or None"
+            f"model is a {type(model).__name__}; pass the vllm.LLM that generates, the ModelConfig of its engine, or None"
         )
-    # vLLM ends a request at these, and at the tokenizer's own EOS.
+    # vLLM ends a request at these and at the tokenizer's own EOS.
     ends = ids_of((config.try_get_generation_config() or {}).get("eos_token_id"))
     return ends, int(config.get_vocab_size())
 
 
 def engine_vocabulary(vllm_config: Any) -> Vocabulary:
-    """Return the vocabulary of an engine, read once in a process.
+    """Return the vocabulary of an engine, which is read once per process.
 
     Args:
         vllm_config: The engine's `VllmConfig`.
@@ -59,7 +59,7 @@ def engine_vocabulary(vllm_config: Any) -> Vocabulary:
     model = vllm_config.model_config
     size = model.get_vocab_size()
     which = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.skip_tokenizer_init)
-    # Where its generation configuration is read, which says what is EOS.
+    # The source of its generation configuration, which has EOS ids.
     where = (model.model, model.revision, model.hf_config_path, model.generation_config)
     key = (*which, *where, model.trust_remote_code, size)
     found = _vocabularies.get(key)
@@ -74,8 +74,8 @@ def _read(model: Any) -> Vocabulary:
     tokenizer = cached_tokenizer_from_config(model)
     if tokenizer is None:
         raise VocabularyError(
-            "the engine has no tokenizer (skip_tokenizer_init), so the bytes of its tokens are not known, which logitkit needs; "
-            "leave that option out, or do not install logitkit's plugin into this environment"
+            "the engine has no tokenizer (skip_tokenizer_init), so the bytes of its tokens are unknown; leave that option out, "
+            "or uninstall logitkit from this environment"
         )
     try:
         return vocabulary(tokenizer, model)
@@ -89,8 +89,8 @@ def _read(model: Any) -> Vocabulary:
 def engine_of_caller() -> Any | None:
     """Return the `VllmConfig` of the engine that admits a request, or None.
 
-    vLLM tells a plugin that looks at parameters nothing but the parameters. Several engines of one process may have different
-    tokenizers, so it is asked who calls.
+    vLLM passes nothing but the parameters to a plugin that checks them. The engines of one process may have different
+    tokenizers, so this looks for the engine on the call stack.
     """
     frame = sys._getframe(1)  # noqa: SLF001 - there is no public name
     while frame is not None:
@@ -102,17 +102,17 @@ def engine_of_caller() -> Any | None:
 
 
 def check_tokens_are_shown(vllm_config: Any) -> None:
-    """Raise `ConfigurationError` where the engine would never show a plugin the newest token of a request."""
+    """Raise `ConfigurationError` if the engine would hide the newest token of a request from the plugin."""
     if vllm_config.scheduler_config.async_scheduling and not vllm_config.model_config.logits_processors:
         raise ConfigurationError(
-            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from plugins that it only finds "
-            "installed; name the plugin (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
+            "with asynchronous scheduling, vLLM's V1 model runner hides the newest token from a plugin that is installed but not "
+            "named; name it (--logits-processors logitkit_adapters.vllm:LogitsProcessor, or "
             'logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]), or switch it off (--no-async-scheduling, or '
             "async_scheduling=False)"
         )
 
 
 def drafts_of(vllm_config: Any) -> int:
-    """Return how many tokens of a request are drafted at most in a step: 0 without speculation."""
+    """Return the maximum number of draft tokens of a request in a step: 0 without speculation."""
     speculation = vllm_config.speculative_config
     return 0 if speculation is None else int(speculation.num_speculative_tokens)

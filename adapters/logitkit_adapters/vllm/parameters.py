@@ -1,4 +1,4 @@
-"""What a request asks for, in vLLM's `extra_args`."""
+"""The configuration of a request, in vLLM's `extra_args`."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from logitkit_adapters.vllm.settings import settings
 
 __all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "configuration", "prompt_length"]
 
-# The keys of `extra_args` (online: `vllm_xargs`) that are ours.
+# Our keys of `extra_args` (online: `vllm_xargs`).
 KEY = "logitkit"
 PROMPT_LENGTH = "logitkit_prompt_length"
 
-# Only a text with one of these may depend on the most new tokens of its request; an escape may hide either name.
+# Only a text with one of these may depend on the `max_tokens` of its request; an escape may hide either name.
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
 
-# A text of up to this many characters is searched anew each time, which takes a microsecond.
+# A text of up to this many characters is searched each time, which takes some microseconds.
 SHORT = 4096
 _long_texts: Recent[str, bool] = Recent(limit=16 * 2**20)
 
 
 class Asked(NamedTuple):
-    """A configuration as a request gives it, and all that its processor depends on besides.
+    """The configuration of a request, and everything else that its processor depends on.
 
     Args:
-        given: JSON, as servers get it, or a mapping.
-        text: Its JSON, by which it is remembered, or None where it has none.
-        tokens: Most new tokens of the request if the configuration may depend on it, or None.
+        given: JSON, as servers receive it, or a mapping.
+        text: Its JSON, the key of caches, or None if it has none.
+        tokens: The `max_tokens` of the request if the configuration may depend on it, or None.
     """
 
     given: str | Mapping[str, Any]
@@ -41,13 +41,13 @@ class Asked(NamedTuple):
 
 
 def asked(sampling_params: Any) -> Asked | None:
-    """Return what the parameters of a request ask for, or None; the configuration itself is not read.
+    """Return the configuration of a request, or None; it is not read yet.
 
     Args:
-        sampling_params: vLLM's `SamplingParams`.
+        sampling_params: The request's `SamplingParams`.
 
     Raises:
-        ConfigurationError: It is neither a mapping nor a text, or too long, or the plugin is off.
+        ConfigurationError: It is not a mapping or a text, or it is too long, or the plugin is off.
     """
     given = (getattr(sampling_params, "extra_args", None) or {}).get(KEY)
     if given is None:
@@ -56,7 +56,7 @@ def asked(sampling_params: Any) -> Asked | None:
     set_by_operator.check_enabled()
     tokens = getattr(sampling_params, "max_tokens", None)
     if isinstance(given, str):
-        # Checked before anything reads the text.
+        # Checked before any code reads the text.
         if len(given) > set_by_operator.characters:
             raise ConfigurationError(
                 f"{KEY} has {len(given)} characters; allowed are up to {set_by_operator.characters}"
@@ -65,7 +65,7 @@ def asked(sampling_params: Any) -> Asked | None:
     elif isinstance(given, Mapping):
         text = _text(given)
     else:
-        raise _no_object(given)
+        raise _not_an_object(given)
     return Asked(given, text, tokens if text is None or _may_depend_on_length(text) else None)
 
 
@@ -73,11 +73,11 @@ def _text(config: Mapping[str, Any]) -> str | None:
     try:
         return json.dumps(config)
     except (TypeError, ValueError, RecursionError):
-        return None  # what is wrong is said by its place, when it is read
+        return None  # reading it raises an error that names the place
 
 
 def _may_depend_on_length(text: str) -> bool:
-    """Whether JSON may have a key whose meaning depends on it, which is spelled like this or with an escape."""
+    """Whether a JSON text may have a key whose meaning depends on `max_tokens`."""
     if len(text) <= SHORT:
         return any(sign in text for sign in LENGTH_SIGNS)
     found = _long_texts.get(text)
@@ -88,44 +88,44 @@ def _may_depend_on_length(text: str) -> bool:
 
 
 def configuration(what: Asked) -> Mapping[str, Any]:
-    """Read what a request asks for; what shall end in time (`"closing": true`, `forced_eos`) does so within its tokens.
+    """Read the configuration of a request, and fill in its `max_tokens` (for `"closing": true` and `forced_eos`).
 
     Raises:
-        ConfigurationError: It is not JSON, or not that of an object.
+        ConfigurationError: It is not JSON, or not an object.
     """
     config = _parsed(what.given) if isinstance(what.given, str) else what.given
     if not isinstance(config, Mapping):
-        raise _no_object(config)
+        raise _not_an_object(config)
     if what.tokens is None:
         return config
     try:
         found: Mapping[str, Any] = _within(config, what.tokens)
     except RecursionError:
-        return config  # which `from_config` refuses
+        return config  # `from_config` refuses it
     return found
 
 
-def _no_object(given: object) -> ConfigurationError:
+def _not_an_object(given: object) -> ConfigurationError:
     if is_processor(given):
         return ConfigurationError(
-            f"{KEY} is the processor {type(given).__name__} itself, which a request cannot carry; give its configuration, "
+            f"{KEY} is the processor {type(given).__name__} itself, which a request cannot carry; pass its configuration, "
             "logitkit.to_config(processor)"
         )
     return ConfigurationError(
-        f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or online a string that is "
-        'its JSON, such as {"choice": ["yes", "no"]}'
+        f"{KEY} is a {type(given).__name__}; give an object whose keys are kinds of processors, or its JSON as a string, such as "
+        '{"choice": ["yes", "no"]}'
     )
 
 
 def _within(config: Any, tokens: int) -> Any:
-    """Return a configuration in which the most new tokens stand where it asks for those of the request."""
+    """Return a configuration with the `max_tokens` of its request filled in."""
     if isinstance(config, list):
         return [_within(part, tokens) for part in config]
     if not isinstance(config, Mapping):
         return config
     found = {}
     for name, given in config.items():
-        if name == "json_schema":  # within it are names of others
+        if name == "json_schema":  # a schema may have members with these names
             bare = not isinstance(given, Mapping) or given.get("closing") is not True or "schema" not in given
             found[name] = given if bare else {**given, "closing": tokens}
         elif name == "forced_eos":
@@ -138,13 +138,13 @@ def _within(config: Any, tokens: int) -> Any:
 
 
 def prompt_length(sampling_params: Any) -> int | None:
-    """Return how many tokens of the prompt are one, or None for all: those after them count as output.
+    """Return how many tokens of a request's prompt are its true prompt, or None for all; those after them count as output.
 
     Args:
-        sampling_params: vLLM's `SamplingParams`.
+        sampling_params: The request's `SamplingParams`.
 
     Raises:
-        ConfigurationError: It is not an integer from 0.
+        ConfigurationError: The number is not an integer from 0.
     """
     given = (getattr(sampling_params, "extra_args", None) or {}).get(PROMPT_LENGTH)
     if given is None:
@@ -160,7 +160,7 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigurationError(
-            f"{KEY} is no JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            f"{KEY} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{KEY} is JSON that cannot be read: {error}") from None

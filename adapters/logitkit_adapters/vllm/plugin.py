@@ -1,9 +1,9 @@
 """logitkit in vLLM: one plugin, `logitkit_adapters.vllm:LogitsProcessor`, for offline use and for servers.
 
-It is found by itself where logitkit is installed, and may also be named:
-`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request says what it wants, in
-`SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`, or of a server, whose extra arguments are flat, in JSON:
-`extra_body={"vllm_xargs": {"logitkit": '{"regex": "[0-9]+"}'}}`. The format is that of `logitkit.from_config`.
+vLLM discovers it automatically when logitkit is installed; you can also name it:
+`LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])`. Each request has its own configuration, in the format
+of `logitkit.from_config`: `SamplingParams(extra_args={"logitkit": {"regex": "[0-9]+"}})`. The extra arguments of a server are
+flat, so there it is JSON: `extra_body={"vllm_xargs": {"logitkit": '{"regex": "[0-9]+"}'}}`.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ try:
 except ImportError:
     # Releases before the V2 model runner.
     class V2LogitsProcessor:  # type: ignore[no-redef]
-        """Stands for what is not there."""
+        """An empty stand-in for its base class."""
 
 
 __all__ = ["LogitsProcessor", "Session", "beam_search", "vocabulary"]
 
 install()
 
-# A plugin that is installed and named is made twice for each engine.
+# The plugin that works for each engine: vLLM creates two if the plugin is installed and also named.
 _at_work: weakref.WeakValueDictionary[int, LogitsProcessor] = weakref.WeakValueDictionary()
 
 
 class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[misc]
-    """The plugin; vLLM makes it.
+    """The plugin, which vLLM creates.
 
     Args:
         vllm_config: The engine's configuration.
         device_or_req_states: V1: the device of the logits. V2: the tokens of all slots.
-        is_pin_memory: Nothing that matters here.
+        is_pin_memory: Not used.
 
     Raises:
-        VocabularyError: The bytes of the engine's tokens are not known.
+        VocabularyError: The bytes of the engine's tokens are unknown.
         ConfigurationError: The engine hides tokens from plugins, a setting has a value that is not allowed, or a registered
             processor cannot be loaded.
         ProcessorError: A registered processor breaks the protocol.
     """
 
     def __init__(self, vllm_config: Any, device_or_req_states: Any, is_pin_memory: bool | None = None) -> None:
-        # With the configuration, so that none at its address is taken for it.
+        # Keeps the configuration alive, so that no other has the same address.
         self._vllm_config = vllm_config
         self._rows: V1Rows | None = None
         self._slots: V2Slots | None = None
@@ -83,13 +83,13 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Look at what a request asks for, and compile it where that has not been done.
+        """Check the configuration of a request, and compile it if that has not been done.
 
         Args:
-            sampling_params: vLLM's `SamplingParams`.
+            sampling_params: The request's `SamplingParams`.
 
         Raises:
-            LogitkitError: It is not allowed: always a ValueError, which a server answers with status 400.
+            LogitkitError: It is not allowed. The error is always a ValueError too, which a server answers with status 400.
         """
         what = asked(sampling_params)
         prompt_length(sampling_params)
@@ -98,16 +98,16 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             configurations_of(engine_of_caller()).check(what, beside_grammar)
 
     def is_argmax_invariant(self) -> bool:
-        """Return False: it may change which token is the likeliest."""
+        """Return False: a processor may change which token is the most likely."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """Take the changes of the batch; V1 calls it before every step."""
+        """Apply the changes of the batch; V1 calls this before every step."""
         if self._rows is not None and batch_update is not None:
             self._rows.update(batch_update)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Take a request into a slot of V2; return whether it asks for anything."""
+        """Put a request into a slot of V2; return whether it has a configuration."""
         return self._slots is not None and self._slots.add(req_idx, sampling_params)
 
     def apply_staged_writes(self) -> None:
@@ -116,7 +116,7 @@ class LogitsProcessor(V1LogitsProcessor, V2LogitsProcessor):  # type: ignore[mis
             self._slots.begin_step()
 
     def apply(self, logits: Tensor, ctx: Any = None) -> Tensor:
-        """Process the logits of all requests, [N, V] float32, in place; only V2 tells whose they are."""
+        """Process the logits, [N, V] float32, in place; only V2 passes `ctx`, which says whose they are."""
         if ctx is not None:
             return logits if self._slots is None else self._slots.process(logits, ctx)
         return logits if self._rows is None else self._rows.process(logits)

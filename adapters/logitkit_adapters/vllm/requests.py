@@ -1,4 +1,4 @@
-"""What requests of vLLM ask for, and the random numbers that they draw."""
+"""The requests of vLLM in a batch: their processors, and their streams of random numbers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Requests:
-    """Makes the requests of a batch out of what vLLM tells of them.
+    """Converts the requests of vLLM to those of a batch.
 
     Args:
-        configurations: Those of the engine.
-        longest: Most tokens that a sequence of the engine has.
-        on_cpu: Whether states may ask for their own lengths, so that they need no room for the longest.
-        drafts: Most tokens that a state may be ahead of its sequence.
+        configurations: The engine's configurations.
+        longest: The maximum length of a sequence of the engine.
+        on_cpu: Whether states may read their own lengths, so that they can grow.
+        drafts: The maximum number of draft tokens in a step.
     """
 
     def __init__(self, configurations: Configurations, longest: int, on_cpu: bool, drafts: int = 0) -> None:
@@ -39,7 +39,7 @@ class Requests:
         self._drawn = 0
 
     def processor(self, params: Any) -> Processor[Any] | None:
-        """Return what a request asks for, or None; what cannot be done ends the request.
+        """Return the processor of a request, or None; if it cannot be made, one that ends the request.
 
         Args:
             params: The request's `SamplingParams`.
@@ -51,13 +51,13 @@ class Requests:
                 return None
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():
-                # A bank that is full shows here.
+                # Raises if the bank is full.
                 lease: Callable[[], object] | None = getattr(step, "lease", None)
                 if lease is not None:
                     lease()
         except LogitkitError:
-            # Checked at admission, so hardly ever. One request that ends at once is better than an engine that does.
-            _logger.exception("a request asks for what logitkit cannot do, and is ended")
+            # Rare, because admission checks requests. It is better to end one request than the engine.
+            _logger.exception("the processor of a request cannot be made, and the request is ended")
             return AllowTokens(self._configurations.vocabulary.eos_ids)
         return processor
 
@@ -67,18 +67,16 @@ class Requests:
         """Return a request that enters the batch.
 
         Args:
-            processor: What it asks for.
-            params: The request's `SamplingParams`.
-            prompt: Its prompt, if that is tokens.
-            output: What it has generated already.
+            processor: Its processor.
+            params: Its `SamplingParams`.
+            prompt: The tokens of its prompt, or None for embeddings.
+            output: The tokens that it has generated so far.
         """
         if prompt is None and any(isinstance(step, OwnStep) for step in steps_of(processor)):
-            _logger.error(
-                "a request has embeddings for its prompt, which a registered processor cannot see, and is ended"
-            )
+            _logger.error("a request has a prompt of embeddings, which a registered processor cannot see, and is ended")
             processor = AllowTokens(self._configurations.vocabulary.eos_ids)
         given, begin, size = prompt or (), prompt_length(params), self._configurations.vocabulary.size
-        # Ids that stand for images are no tokens.
+        # Ids that stand for images are not tokens.
         known = [token for token in given[:begin] if 0 <= token < size]
         said = output if begin is None else [*(token for token in given[begin:] if 0 <= token < size), *output]
         limit = min(self._longest, len(given) + (getattr(params, "max_tokens", None) or self._longest))
@@ -86,10 +84,10 @@ class Requests:
         return NewRequest(processor, known, said, self._stream(known, params), room, limit)
 
     def _stream(self, prompt: Sequence[int], params: Any) -> int:
-        """Return the stream of random numbers: the same whenever a request is run, but for one that draws tokens without a seed.
+        """Return the stream of random numbers of a request: the same in every run, unless it samples without a seed.
 
-        Of such ones, many may have one prompt: the samples of `n`, which vLLM tells apart by their seeds only. Every process
-        of an engine counts them alike.
+        Several such requests may have the same prompt, as the samples of `n` do. They are numbered; every process of an engine
+        counts the same requests.
         """
         seed, number = getattr(params, "seed", None), 0
         if seed is None and getattr(params, "temperature", 1.0) > 0:

@@ -1,4 +1,4 @@
-"""Sessions in vLLM, whose cache of prefixes is its own: each call sends the whole prompt."""
+"""Sessions in vLLM, which has its own prefix cache: each call sends the whole prompt."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ __all__ = ["Session"]
 
 
 class Session:
-    r"""Calls of `generate` that are each as if they were alone; what they share, vLLM finds in its own cache.
+    r"""Independent calls of `generate`; vLLM finds what they share in its own prefix cache.
 
-    It is used like the `Session` of the other engines. vLLM keeps whole blocks of tokens (`block_size`), those of every caller,
-    and lets them go as it needs to; `enable_prefix_caching=False` switches that off. A row's `cached_tokens` are what it says
-    that it found. Several threads may use it: a call waits until the one before it is done, of any session of the same `LLM`.
+    Use it like the `Session` of the other engines. vLLM caches whole blocks of tokens (`block_size`) of all callers, and evicts
+    them as it needs to; `enable_prefix_caching=False` turns that off. A row's `cached_tokens` are those that vLLM reports.
+    Several threads may use it: a call waits for the one before, in any session of the same `LLM`.
 
     Args:
         llm: vLLM's `LLM`.
-        tokenizer: Nothing that matters here: the engine has its own.
-        processor: What is applied to the logits of every call that names none of its own: a processor, or its configuration.
-        max_length: Most tokens of a prompt and its output; None: as many as the engine allows (`max_model_len`).
-        max_cached_tokens: None: how much is kept is the engine's matter.
-        rolling: False: vLLM shifts no positions.
-        make_cache: None: vLLM makes its cache by itself.
+        tokenizer: Not used, because the engine has its own.
+        processor: The processor for the logits of every call that is not given another: a processor, or its configuration.
+        max_length: The maximum number of tokens of a prompt and its output; None: the engine's limit (`max_model_len`).
+        max_cached_tokens: None, because the engine limits its cache.
+        rolling: False, because vLLM cannot shift positions.
+        make_cache: None, because vLLM creates its cache itself.
 
     Raises:
         ConfigurationError: An argument is not allowed, or the processor has no configuration.
@@ -74,9 +74,9 @@ class Session:
         self._ours = _extra_args(processor)
         longest = int(self._config.model_config.max_model_len)
         self.max_length = longest if max_length is None else checked_integer("max_length", max_length, 1, longest)
-        # What the last call sent and got, a row each.
+        # The prompt and output of each row of the last call.
         self._rows: list[list[int]] = []
-        self._position = self._cached_tokens = 0
+        self._cached_tokens = 0
         self._closed = False
 
     def __enter__(self) -> Self:
@@ -88,36 +88,38 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """End the session; the engine keeps what it has cached, and a closed session generates no more."""
+        """Close the session, which can no longer generate; the engine keeps its cache."""
         with self._lock:
             self._forget()
             self._closed = True
 
     @property
     def cached_tokens(self) -> int:
-        """Tokens of the last call's prompts that vLLM found in its cache; what that holds altogether, it does not say."""
+        """The tokens of the last call's prompts that vLLM found in its cache; it does not report the size of the cache."""
         return self._cached_tokens
 
     @property
     def position(self) -> int:
-        """Tokens of the sequence that was generated last which have been computed: all but its last one.
+        """The number of computed tokens of the last generated sequence: all but its last token.
 
-        Set it to a lower number to let go of those behind. vLLM's cache cannot be cut, so all go, those of other callers too.
+        Set it to a lower number to drop the later ones. vLLM's cache cannot be cut, so all are dropped, also those of other
+        callers.
 
         Raises:
-            ConfigurationError: It is set to a higher number, or while the engine has requests of others.
+            ConfigurationError: It is set to a higher number, or while the engine runs requests of other callers.
         """
-        return self._position
+        return len(self._rows[-1]) - 1 if self._rows else 0
 
     @position.setter
     def position(self, position: int) -> None:
         with self._lock:
-            here = self._position
+            here = self.position
             if checked_position(position, here) == here:
                 return
             if not self._llm.reset_prefix_cache():
                 raise ConfigurationError(
-                    "the engine has requests that run, and keeps what it has cached; set it when they are done"
+                    f"position cannot be set to {position} while the engine runs requests, because they use its cache; set it "
+                    "when they are done"
                 )
             self._forget()
 
@@ -136,21 +138,22 @@ class Session:
             prompt: A text, a list of token ids, a tensor or array of them [P] or [B, P], what a tokenizer returns for texts, or a
                 chat: a list of `{"role": ..., "content": ...}`, to which the tokenizer's chat template is applied. Or a list of
                 texts, of lists of token ids, or of chats.
-            attention_mask: 1 at a token and 0 at a pad, in the shape of the token ids. None: that of the prompt, or no pads.
-            max_new_tokens: Most new tokens of each row; it ends before if EOS comes. None: up to `max_length`.
-            processor: What is applied to the logits, with the whole prompt as its history, whatever was cached of that: a
-                processor, or its configuration. None: the session's.
-            seed: Draw each token by its probability, from a stream of random numbers of this seed and the row's number; None:
-                take the likeliest. To draw as with temperature 0.7, put `logitkit.Temperature(0.7)` into the processor.
+            attention_mask: 1 for a token and 0 for padding, in the shape of the token ids. None: the mask of the prompt, or no
+                padding.
+            max_new_tokens: The maximum number of new tokens of each row, which EOS ends earlier. None: up to `max_length`.
+            processor: The processor for the logits, or its configuration; its history is the whole prompt, cached or not. None:
+                the session's processor.
+            seed: Sample from the probabilities, with this seed and the row's number. None: greedy decoding. To sample with a
+                temperature of 0.7, put `logitkit.Temperature(0.7)` into the processor.
 
         Returns:
-            A row for each prompt. Its `positions_fed` and `forward_passes` are reckoned from the cached tokens that vLLM reports,
-            for a prompt in one pass.
+            A row for each prompt. Its `positions_fed` and `forward_passes` are computed from the cached tokens that vLLM reports,
+            as if a prompt took one pass.
 
         Raises:
-            ConfigurationError: A prompt is something else or has no tokens, it and its new tokens are more than `max_length`, or
-                another argument is not allowed. Nothing was sent then.
-            Exception: What vLLM raises, such as its VLLMValidationError. The session can be used on, if the engine can.
+            ConfigurationError: A prompt is something else or has no tokens, a prompt and its new tokens exceed `max_length`, or
+                another argument is not allowed. Nothing has been sent then.
+            Exception: Any error of vLLM, such as VLLMValidationError. The session remains usable if the engine does.
         """
         seed = checked_seed(seed)
         ours = self._ours if processor is None else _extra_args(processor)
@@ -164,14 +167,12 @@ class Session:
             outputs = self._run(prompts, counts, ours, seed)
             rows = tuple(_row(tokens, output) for tokens, output in zip(prompts, outputs, strict=True))
             self._rows = [[*tokens, *row.token_ids] for tokens, row in zip(prompts, rows, strict=True)]
-            self._position = len(self._rows[-1]) - 1
             found = Generated(rows)
             self._cached_tokens = found.cached_tokens
             return found
 
     def _forget(self) -> None:
-        self._rows = []
-        self._position = self._cached_tokens = 0
+        self._rows, self._cached_tokens = [], 0
 
     def _run(
         self, prompts: list[list[int]], counts: list[int], ours: dict[str, Any] | None, seed: int | None
@@ -189,7 +190,7 @@ class Session:
         ]
         engine = self._llm.llm_engine
         others = set(engine.output_processor.request_states)
-        # One after the other where each must fit into a step: see `_check_seeds`.
+        # One by one if each must fit into a step: see `_check_seeds`.
         apart = seed is not None and self._is_cpu()
         try:
             given = [{"prompt_token_ids": tokens} for tokens in prompts]
@@ -197,7 +198,7 @@ class Session:
                 return list(self._llm.generate(given, params, use_tqdm=False))
             return [self._llm.generate([one], [how], use_tqdm=False)[0] for one, how in zip(given, params, strict=True)]
         except BaseException:
-            # Else they would go on, and be found among the outputs of the next call.
+            # Otherwise they would go on, and appear among the outputs of the next call.
             engine.abort_request(
                 [one for one in engine.output_processor.request_states if one not in others], internal=True
             )
@@ -211,18 +212,18 @@ class Session:
         return str(self._config.device_config.device_type) == "cpu"
 
     def _check_seeds(self, prompts: list[list[int]]) -> None:
-        """Raise where vLLM would end: on a CPU it cannot prefill a prompt with a seed in chunks."""
+        """Refuse prompts at which vLLM would crash: on a CPU it cannot prefill a prompt with a seed in chunks."""
         most = self._config.scheduler_config.max_num_batched_tokens
         longest = max(map(len, prompts))
         if self._is_cpu() and longest > most:
             raise ConfigurationError(
-                f"a prompt has {longest} tokens, and on a CPU vLLM takes a seed with prompts of one step only, here {most} "
-                f"tokens; make it with LLM(..., max_num_batched_tokens={longest}), or leave the seed out"
+                f"a prompt has {longest} tokens, but on a CPU vLLM takes a seed only with prompts that fit into one step, here "
+                f"{most} tokens; create it with LLM(..., max_num_batched_tokens={longest}), or leave the seed out"
             )
 
 
 def _check_own_cache(max_cached_tokens: object, rolling: object, make_cache: object) -> None:
-    """Raise where something is asked for that is vLLM's to decide."""
+    """Refuse arguments that vLLM decides itself."""
     if max_cached_tokens is not None:
         raise ConfigurationError(
             f"max_cached_tokens is {max_cached_tokens!r}, but vLLM bounds its cache by itself; give LLM(..., "
@@ -230,8 +231,8 @@ def _check_own_cache(max_cached_tokens: object, rolling: object, make_cache: obj
         )
     if rolling:
         raise ConfigurationError(
-            "rolling=True is not possible: vLLM's cache is of whole blocks behind their whole prefix, and shifts no positions; "
-            "leave rolling=False"
+            "rolling=True is not possible: vLLM's cached blocks depend on their whole prefix, so they cannot be "
+            "shifted; leave rolling=False"
         )
     if make_cache is not None:
         raise ConfigurationError(

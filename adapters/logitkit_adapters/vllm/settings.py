@@ -1,13 +1,13 @@
-"""What the operator of a vLLM server can set, in environment variables: vLLM finds the plugin wherever logitkit is installed.
+"""The settings of the operator of a vLLM server, in environment variables, because vLLM finds an installed plugin by itself.
 
 | variable | default | meaning |
 |---|---|---|
-| `LOGITKIT_VLLM_PLUGIN` | `on` | `off`: nothing is read or compiled, and requests that ask for something are refused |
-| `LOGITKIT_VLLM_MAX_STATES` | 50000 | most states of an automaton: `Limits.states` |
-| `LOGITKIT_VLLM_MAX_WORK` | 7000000 | most steps of compiling one request: `Limits.work` |
-| `LOGITKIT_VLLM_MAX_CHARACTERS` | 1048576 | most characters of a request's configuration |
-| `LOGITKIT_VLLM_MAX_WAITING` | 64 | most configurations that wait to be compiled |
-| `LOGITKIT_VLLM_MAX_SECONDS` | 60 | most seconds that compiling one configuration may take |
+| `LOGITKIT_VLLM_PLUGIN` | `on` | `off`: nothing is read or compiled, and requests with a configuration are refused |
+| `LOGITKIT_VLLM_MAX_STATES` | 50000 | the maximum number of states of an automaton: `Limits.states` |
+| `LOGITKIT_VLLM_MAX_WORK` | 7000000 | the maximum number of steps to compile one request: `Limits.work` |
+| `LOGITKIT_VLLM_MAX_CHARACTERS` | 1048576 | the maximum length of a configuration in characters |
+| `LOGITKIT_VLLM_MAX_WAITING` | 64 | the maximum number of configurations that wait to be compiled |
+| `LOGITKIT_VLLM_MAX_SECONDS` | 60 | the maximum time to compile one configuration, in seconds |
 """
 
 from __future__ import annotations
@@ -22,19 +22,13 @@ from logitkit.limits import DEFAULT_LIMITS, Limits
 __all__ = ["Settings", "settings"]
 
 PLUGIN = "LOGITKIT_VLLM_PLUGIN"
-STATES = "LOGITKIT_VLLM_MAX_STATES"
-WORK = "LOGITKIT_VLLM_MAX_WORK"
-CHARACTERS = "LOGITKIT_VLLM_MAX_CHARACTERS"
-WAITING = "LOGITKIT_VLLM_MAX_WAITING"
-SECONDS = "LOGITKIT_VLLM_MAX_SECONDS"
-
 DEFAULTS = {
     PLUGIN: "on",
-    STATES: str(DEFAULT_LIMITS.states),
-    WORK: str(DEFAULT_LIMITS.work),
-    CHARACTERS: str(2**20),
-    WAITING: "64",
-    SECONDS: "60",
+    "LOGITKIT_VLLM_MAX_STATES": str(DEFAULT_LIMITS.states),
+    "LOGITKIT_VLLM_MAX_WORK": str(DEFAULT_LIMITS.work),
+    "LOGITKIT_VLLM_MAX_CHARACTERS": str(2**20),
+    "LOGITKIT_VLLM_MAX_WAITING": "64",
+    "LOGITKIT_VLLM_MAX_SECONDS": "60",
 }
 
 
@@ -43,11 +37,11 @@ class Settings:
     """The operator's settings.
 
     Args:
-        enabled: Whether requests may ask for anything.
-        limits: Bounds on what compiling one request may cost.
-        characters: Most characters of a configuration as JSON.
-        waiting: Most configurations that wait to be compiled.
-        seconds: Most seconds that compiling one configuration may take.
+        enabled: Whether requests may have configurations.
+        limits: The limits on the cost of compiling one request.
+        characters: The maximum length of a configuration as JSON.
+        waiting: The maximum number of configurations that wait to be compiled.
+        seconds: The maximum time to compile one configuration.
     """
 
     enabled: bool
@@ -57,15 +51,15 @@ class Settings:
     seconds: int
 
     def check_enabled(self) -> None:
-        """Refuse a request that asks for something, if the plugin is off.
+        """Refuse a configuration if the plugin is off.
 
         Raises:
             ConfigurationError: It is off.
         """
         if not self.enabled:
             raise ConfigurationError(
-                f"this server does not take `logitkit` in requests: its operator has set {PLUGIN}=off. Leave `logitkit` out, or "
-                "ask the operator to turn it on"
+                f"the request has `logitkit`, but this server does not take it: its operator has set {PLUGIN}=off. Leave "
+                "`logitkit` out, or ask the operator to turn it on"
             )
 
 
@@ -75,20 +69,19 @@ def settings() -> Settings:
     Raises:
         ConfigurationError: A variable has a value that is not allowed.
     """
-    return _read(*(os.environ.get(name, default) for name, default in DEFAULTS.items()))
+    return _read(tuple(os.environ.get(name, default) for name, default in DEFAULTS.items()))
 
 
 @lru_cache(maxsize=1)
-def _read(plugin: str, states: str, work: str, characters: str, waiting: str, seconds: str) -> Settings:
+def _read(texts: tuple[str, ...]) -> Settings:
+    given = dict(zip(DEFAULTS, texts, strict=True))
+    plugin = given.pop(PLUGIN)
     if plugin not in ("on", "off"):
         raise ConfigurationError(f"the environment variable {PLUGIN} is {plugin!r}; allowed are 'on' and 'off'")
-    limits = Limits(states=_number(STATES, states), work=_number(WORK, work))
-    if limits == DEFAULT_LIMITS:
-        # The very object: kinds whose own limits are others go by it.
-        limits = DEFAULT_LIMITS
-    return Settings(
-        plugin == "on", limits, _number(CHARACTERS, characters), _number(WAITING, waiting), _number(SECONDS, seconds)
-    )
+    states, work, *others = (_number(name, text) for name, text in given.items())
+    limits = Limits(states=states, work=work)
+    # With this very object, kinds use their own default limits.
+    return Settings(plugin == "on", DEFAULT_LIMITS if limits == DEFAULT_LIMITS else limits, *others)
 
 
 def _number(name: str, text: str) -> int:

@@ -21,14 +21,14 @@ __all__ = ["V1Rows"]
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """A request that asks for something.
+    """A request with a configuration.
 
     Args:
-        request: As it entered.
+        request: The request as it entered.
         output: vLLM's own list of its output, which grows.
-        begun: Tokens of the request that count as output and stand before that list.
-        seen: Tokens of it that are in the state.
-        place: Where it was in the batch, or None if it is new there.
+        begun: The tokens of its prompt that count as output.
+        seen: The number of tokens of `output` that are in the state.
+        place: Its row in the batch, or None if it is new there.
     """
 
     request: NewRequest
@@ -39,15 +39,14 @@ class _Row:
 
 
 class V1Rows:
-    """Follows the batch of the model runner; only requests that ask for something have rows of it.
+    """Follows the batch of the model runner; only requests with a configuration have rows here.
 
-    A state is a function of prompt and output: what vLLM does with a request in between (chunks of a prompt, preemption, steps in
-    which it waits) is seen in these only.
+    A state is a function of prompt and output. Chunked prefill, preemption and steps in which a request waits do not change it.
 
     Args:
-        configurations: What requests may ask for.
-        device: Where the logits are.
-        longest: Most tokens that a sequence of the engine has.
+        configurations: The engine's configurations.
+        device: The device of the logits.
+        longest: The maximum length of a sequence of the engine.
     """
 
     def __init__(self, configurations: Configurations, device: torch.device, longest: int) -> None:
@@ -57,10 +56,10 @@ class V1Rows:
         self._rows: dict[int, _Row] = {}
 
     def update(self, update: Any) -> None:
-        """Take the changes of the batch.
+        """Apply the changes of the batch.
 
         Args:
-            update: vLLM's `BatchUpdate`: removed requests, then added, then moved ones; those added or moved may replace others.
+            update: vLLM's `BatchUpdate`: removed requests, then added ones, then moved ones; the latter two may replace others.
         """
         rows = dict(self._rows)
         for index in update.removed:
@@ -91,9 +90,9 @@ class V1Rows:
         processor = self._requests.processor(params)
         if processor is None:
             return None
-        said = _known(output)
-        request = self._requests.enter(processor, params, prompt, said)
-        return _Row(request, output, request.output[: len(request.output) - len(said)], len(said))
+        known = _known(output)
+        request = self._requests.enter(processor, params, prompt, known)
+        return _Row(request, output, request.output[: len(request.output) - len(known)], len(known))
 
     def process(self, logits: Tensor) -> Tensor:
         """Process the logits of all rows, in place.
@@ -111,12 +110,12 @@ class V1Rows:
         return self._batch.process_logits(logits)
 
     def _replay(self) -> None:
-        """Begin requests again of which vLLM took back output."""
+        """Start requests again if vLLM has removed tokens from their outputs."""
         for row in self._rows.values():
             if len(row.output) < row.seen:
-                said = _known(row.output)
-                row.request = replace(row.request, output=[*row.begun, *said])
-                row.seen, row.place = len(said), None
+                known = _known(row.output)
+                row.request = replace(row.request, output=[*row.begun, *known])
+                row.seen, row.place = len(known), None
         self._arrange(dict(self._rows), len(self._batch))
 
     def _advance(self, pending: dict[int, list[int]]) -> None:
@@ -125,7 +124,7 @@ class V1Rows:
         for index, new in pending.items():
             if min(new) < 0:
                 raise ProcessorError(
-                    "vLLM hides the newest token of a request from logitkit; switch asynchronous scheduling off "
+                    "vLLM hides the newest token of a request from logitkit; turn asynchronous scheduling off "
                     "(--no-async-scheduling, or async_scheduling=False)"
                 )
             tokens[index, : len(new)] = new
@@ -135,7 +134,7 @@ class V1Rows:
 
 
 def _known(output: Sequence[int]) -> list[int]:
-    """Return the output without placeholders at its end, for tokens that are still being sampled."""
+    """Return the output without the placeholders at its end for tokens that are being sampled."""
     count = len(output)
     while count and output[count - 1] < 0:
         count -= 1

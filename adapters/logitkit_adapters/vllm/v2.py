@@ -20,18 +20,18 @@ __all__ = ["V2Slots"]
 
 
 class V2Slots:
-    """Follows the slots of the model runner; only requests that ask for something have rows here.
+    """Follows the slots of the model runner; only requests with a configuration have rows here.
 
-    A row of logits is told by its slot and its place in the text, and under speculation a request has several: each has the state
-    of its own text, drafts before it included. To call `process` twice changes nothing.
+    A row of logits is identified by its slot and its position in the text. With speculation, a request has several rows: each has
+    the state after its own text, including the drafts before it. A second call of `process` changes nothing.
 
-    The host knows which requests a step has, and none of the tokens that were sampled: `process` leaves these on the device, and
-    waits for nothing there.
+    The host knows which requests a step has, but not the sampled tokens: `process` leaves these on the device and never waits for
+    it.
 
     Args:
-        configurations: What requests may ask for.
+        configurations: The engine's configurations.
         req_states: vLLM's `LogitsProcRequestState`, the tokens of all slots.
-        drafts: Most tokens that a step verifies of a request.
+        drafts: The maximum number of draft tokens of a request in a step.
     """
 
     def __init__(self, configurations: Configurations, req_states: Any, drafts: int) -> None:
@@ -41,20 +41,20 @@ class V2Slots:
         self._requests = Requests(configurations, longest, self._device.type == "cpu", drafts)
         self._batch = BatchedRequests(self._device, configurations.vocabulary.eos_ids, configurations.vocabulary.size)
         self._row_of: dict[int, int] = {}
-        # Slots whose requests change before the next step: what the new one asks for, or None.
+        # The slots whose requests change before the next step: processor, parameters and tokens of the new one, or None.
         self._changes: dict[int, tuple[Processor[Any], Any, list[int] | None] | None] = {}
-        # Slots whose newest tokens are in the states.
+        # The slots whose newest tokens are in the states.
         self._done: set[int] = set()
-        # Of each slot on the device: tokens that it begins with, tokens that its state has seen, and its row.
+        # On the device, for each slot: the number of tokens that it begins with, the number of those in its state, and its row.
         self._begin = torch.zeros(req_states.max_num_reqs, dtype=torch.int64, device=self._device)
         self._seen, self._row = self._begin.clone(), self._begin.clone()
-        # Of each row on the device: its slot.
+        # On the device, for each row: its slot.
         self._slot = self._begin[:1].clone()
-        # Tokens that a step may add, counted from 0.
+        # The indices of the tokens that a step may add.
         self._ahead = torch.arange(drafts + 1, device=self._device)[None]
 
     def add(self, slot: int, params: Any) -> bool:
-        """Take a request into a slot, in place of the one before; return whether it asks for anything."""
+        """Replace the request in a slot; return whether the new one has a configuration."""
         processor = self._requests.processor(params)
         if processor is not None:
             length = int(self._states.prefill_len.np[slot])
@@ -72,7 +72,7 @@ class V2Slots:
             kept = {slot: row for slot, row in self._row_of.items() if slot not in self._changes}
             new = {slot: self._request(slot, *given) for slot, given in self._changes.items() if given is not None}
             self._changes.clear()
-            # The last row is that of all slots that ask for nothing.
+            # All slots without a configuration share the last row.
             self._batch.arrange([*kept.values(), *new.values(), None])
             self._row_of = {slot: row for row, slot in enumerate([*kept, *new])}
             self._place([*new])
@@ -85,7 +85,7 @@ class V2Slots:
         return self._requests.enter(processor, params, tokens[:begin], tokens[begin:])
 
     def _place(self, new: list[int]) -> None:
-        """Tell the device which slots have which rows, and where new requests begin."""
+        """Copy the rows of slots, and the lengths with which new requests begin, to the device."""
         last = len(self._row_of)
         rows = [self._row_of.get(slot, last) for slot in range(self._states.max_num_reqs)]
         self._row, self._slot, slots, begin = (
@@ -96,18 +96,18 @@ class V2Slots:
         self._seen.index_copy_(0, slots, begin)
 
     def process(self, logits: Tensor, ctx: Any) -> Tensor:
-        """Process the logits, in place where that is quicker.
+        """Process the logits, in place if that is faster.
 
         Args:
-            logits: [R, V] float32, one row for each token that is to be sampled or verified.
-            ctx: vLLM's `LogitsContext`: whose rows these are.
+            logits: [R, V] float32, one row for each token that is sampled or verified.
+            ctx: vLLM's `LogitsContext`, which says whose rows these are.
         """
         here = [slot for slot in ctx.idx_mapping_np.tolist() if slot in self._row_of]
         if not here:
             return logits
         slots, drafted = ctx.expanded_idx_mapping.to(torch.int64), ctx.expanded_local_pos.to(torch.int64)
         committed = ctx.pos.to(torch.int64) + 1 - drafted
-        # A row amid a prompt is of no use to vLLM either.
+        # vLLM does not use a row in the middle of a prompt either.
         begun = committed >= self._begin.index_select(0, slots)
         if not self._done.issuperset(here):
             self._commit(slots, torch.where(begun, committed, 0))
@@ -123,9 +123,9 @@ class V2Slots:
     def _places(
         self, here: dict[int, int], slots: Tensor, drafted: Tensor, rows: Sequence[int]
     ) -> tuple[list[int], Tensor]:
-        """Return which of some rows of the batch are in this step, and all rows of logits of each, [K, drafts + 1].
+        """Return which of some rows of the batch are in this step, and the rows of logits of each, [K, drafts + 1].
 
-        A request with fewer rows has its first one several times, so that the host need not know how many.
+        A request with fewer rows of logits repeats its first one, because the host does not know their number.
         """
         which = [place for place, row in enumerate(rows) if row in here]
         numbers = torch.arange(len(slots), device=self._device)
@@ -136,7 +136,7 @@ class V2Slots:
         return which, torch.where(found >= 0, found, found[:, :1])
 
     def _commit(self, slots: Tensor, committed: Tensor) -> None:
-        """Take note of tokens that are certain."""
+        """Advance the states by the committed tokens."""
         known = self._seen.scatter_reduce(0, slots, committed, "amax")
         seen = self._seen.index_select(0, self._slot)[:, None]
         places = seen + self._ahead
@@ -150,17 +150,17 @@ class V2Slots:
     def _drafted(self, states: StepStates, slots: Tensor, drafted: Tensor, tokens: Tensor) -> StepStates:
         """Return the states after the drafts before each row."""
         width = self._ahead.shape[1]
-        said = torch.full((len(self._row), width), -1, dtype=torch.int64, device=self._device)
-        said[slots, drafted.clamp(max=width - 1)] = tokens.to(torch.int64)
-        before = torch.where(self._ahead <= drafted[:, None], said.index_select(0, slots), -1)
-        # What is at place 0 is no draft.
+        drafts = torch.full((len(self._row), width), -1, dtype=torch.int64, device=self._device)
+        drafts[slots, drafted.clamp(max=width - 1)] = tokens.to(torch.int64)
+        before = torch.where(self._ahead <= drafted[:, None], drafts.index_select(0, slots), -1)
+        # The token at position 0 is not a draft.
         return states.advance(before[:, 1:])
 
 
 def _staged(tokens: Any, slot: int, length: int) -> list[int] | None:
-    """Return the tokens that are on their way into a slot, where vLLM shows them; they are read on the device otherwise.
+    """Return the tokens that vLLM is about to copy into a slot, or None if this release does not show them.
 
-    That would make the host wait in each step in which a request enters.
+    Then they are read from the device, and the host waits for it in each step in which a request enters.
     """
     slots, ends = (getattr(tokens, f"_staged_write_{name}", None) for name in ("indices", "cu_lens"))
     contents: Sequence[int] | None = getattr(tokens, "_staged_write_contents", None)

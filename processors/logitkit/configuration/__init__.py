@@ -1,7 +1,7 @@
-"""The JSON form of processors, which servers take.
+"""Configurations: processors in JSON, as servers receive them.
 
 reading, writing, schema    from_config, to_config and config_schema
-registry                    every kind of processor, by its key; each class declares its own (`logitkit.protocol.kind`)
+registry                    every kind of processor, by its key; each class declares its own kind (`logitkit.protocol.kind`)
 registered                  register: kinds of other packages; Registered, a processor of such a kind
 declared_schema             the parameters of registered kinds, declared in JSON Schema
 """

@@ -1,12 +1,12 @@
-"""Parameters that are declared in JSON Schema, as those of registered processors are."""
+"""The parameters of registered processors, declared in JSON Schema."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Form
@@ -14,7 +14,7 @@ from logitkit.parameters.place import Place
 
 __all__ = ["DeclaredSchema"]
 
-# A bool is an int to Python, and not to JSON.
+# In Python a bool is an int; in JSON it is not.
 TYPES: dict[str, Callable[[Any], bool]] = {
     "string": lambda v: isinstance(v, str),
     "boolean": lambda v: isinstance(v, bool),
@@ -25,7 +25,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda v: isinstance(v, Mapping) and all(isinstance(key, str) for key in v),
 }
 
-# Each is applied to values of its type only, as JSON Schema has it.
+# Each limits only values of its type, as in JSON Schema.
 LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": ("number", lambda v, limit: v >= limit),
     "maximum": ("number", lambda v, limit: v <= limit),
@@ -44,15 +44,15 @@ KEYWORDS = (*OTHERS, *LIMITS, *ANNOTATIONS)
 
 @dataclass(frozen=True, eq=False)
 class DeclaredSchema(Form):
-    """A parameter whose values a JSON Schema describes.
+    """A parameter whose values are described by a JSON Schema.
 
-    Only keywords that are checked here are allowed, so that no value is taken that the schema refuses.
+    Only the keywords below are allowed, so every value that the schema refuses is refused.
 
     Args:
         given: The schema.
 
     Raises:
-        ConfigurationError: It has a keyword or a type that is not checked.
+        ConfigurationError: It has a keyword or a type that is not supported.
     """
 
     given: Mapping[str, Any]
@@ -62,12 +62,12 @@ class DeclaredSchema(Form):
 
     @property
     def allowed(self) -> str:
-        """The allowed JSON values, in words."""
+        """A description of the allowed JSON values."""
         return f"a value of {_shown(self.given)}"
 
     def fits(self, value: object) -> bool:
         """Whether the schema allows a value."""
-        return _refused(self.given, value, ()) is None
+        return not any(_refusals(self.given, value))
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the value.
@@ -75,12 +75,10 @@ class DeclaredSchema(Form):
         Raises:
             ConfigurationError: The schema does not allow it.
         """
-        refused = _refused(self.given, value, ())
-        if refused is not None:
-            path, inside, schema = refused
-            for key in path:
+        for refusal in _refusals(self.given, value):
+            for key in refusal.path:
                 place = place.inside(key)
-            raise place.refuse(inside, f"a value of {_shown(schema)}")
+            raise place.refuse(refusal.value, f"a value of {_shown(refusal.schema)}")
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -94,24 +92,23 @@ def _shown(schema: Mapping[str, Any]) -> str:
 
 def _check_schema(schema: object, where: str) -> None:
     if not isinstance(schema, Mapping):
-        raise ConfigurationError(f"{where} is a {type(schema).__name__}; give a JSON Schema, an object")
+        raise ConfigurationError(f"{where} is a {type(schema).__name__}; pass a JSON Schema, an object")
     for keyword in schema:
         if keyword not in KEYWORDS:
             raise ConfigurationError(
-                f"{where} has the keyword {keyword!r}, which is not checked; allowed are {', '.join(KEYWORDS)}. Check "
-                "anything else in the factory, and raise a ValueError"
+                f"{where} has the keyword {keyword!r}, which is not supported; allowed are {', '.join(KEYWORDS)}. Check "
+                "everything else in the factory, and raise a ValueError"
             )
     for kind in _types(schema):
         if kind not in TYPES:
             raise ConfigurationError(f"{where} has the type {kind!r}; allowed are {', '.join(TYPES)}")
-    for name, inside in schema.get("properties", {}).items():
-        _check_schema(inside, f"{where}, property {name!r},")
-    for inside in schema.get("anyOf", ()):
-        _check_schema(inside, f"{where}, in anyOf,")
-    if "items" in schema:
-        _check_schema(schema["items"], f"{where}, in items,")
     if not isinstance(schema.get("additionalProperties", False), bool):
         raise ConfigurationError(f"{where} has a schema in additionalProperties; allowed are true and false")
+    inner = {f"property {name!r}": inside for name, inside in schema.get("properties", {}).items()}
+    inner |= {f"anyOf[{number}]": inside for number, inside in enumerate(schema.get("anyOf", ()))}
+    inner |= {"items": schema["items"]} if "items" in schema else {}
+    for name, inside in inner.items():
+        _check_schema(inside, f"{where}, in {name},")
 
 
 def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
@@ -119,30 +116,41 @@ def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-# Where in a value a schema refuses something: the keys that lead there, what is there, and the schema.
-_Refusal = tuple[tuple[str | int, ...], Any, Mapping[str, Any]]
+class _Refusal(NamedTuple):
+    """A part of a value that a schema refuses: the keys that lead to it, the part, and the schema."""
+
+    path: tuple[str | int, ...]
+    value: Any
+    schema: Mapping[str, Any]
 
 
-def _refused(schema: Mapping[str, Any], value: Any, path: tuple[str | int, ...]) -> _Refusal | None:
-    here = path, value, schema
+def _refusals(schema: Mapping[str, Any], value: Any, path: tuple[str | int, ...] = ()) -> Iterator[_Refusal]:
+    """Yield the parts of a value that a schema refuses: the value itself, or parts of it."""
+    if not _allows(schema, value):
+        yield _Refusal(path, value, schema)
+    elif TYPES["array"](value):
+        for index, item in enumerate(value if "items" in schema else ()):
+            yield from _refusals(schema["items"], item, (*path, index))
+    elif TYPES["object"](value):
+        for name, inside in schema.get("properties", {}).items():
+            if name in value:
+                yield from _refusals(inside, value[name], (*path, name))
+
+
+def _allows(schema: Mapping[str, Any], value: Any) -> bool:
+    """Whether a schema allows a value, apart from the items of an array and the members of an object."""
     types = _types(schema)
     if types and not any(TYPES[kind](value) for kind in types):
-        return here
+        return False
     if "enum" in schema and not any(type(word) is type(value) and word == value for word in schema["enum"]):
-        return here
+        return False
     for keyword, (kind, holds) in LIMITS.items():
         if keyword in schema and TYPES[kind](value) and not holds(value, schema[keyword]):
-            return here
-    if "anyOf" in schema and all(_refused(inside, value, path) is not None for inside in schema["anyOf"]):
-        return here
-    if TYPES["array"](value) and "items" in schema:
-        return next((r for i, v in enumerate(value) if (r := _refused(schema["items"], v, (*path, i)))), None)
-    if TYPES["object"](value):
-        properties = schema.get("properties", {})
-        if any(name not in value for name in schema.get("required", ())):
-            return here
-        if not schema.get("additionalProperties", True) and any(name not in properties for name in value):
-            return here
-        known = ((name, value[name]) for name in properties if name in value)
-        return next((r for name, v in known if (r := _refused(properties[name], v, (*path, name)))), None)
-    return None
+            return False
+    if "anyOf" in schema and all(any(_refusals(inside, value)) for inside in schema["anyOf"]):
+        return False
+    if not TYPES["object"](value):
+        return True
+    lacks = any(name not in value for name in schema.get("required", ()))
+    is_open = schema.get("additionalProperties", True)
+    return not lacks and (is_open or all(name in schema.get("properties", {}) for name in value))

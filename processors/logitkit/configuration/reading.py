@@ -1,4 +1,4 @@
-"""From the JSON form to a processor."""
+"""Build a processor from a configuration in JSON."""
 
 from __future__ import annotations
 
@@ -25,28 +25,27 @@ def from_config(
     """Build a processor from its JSON form.
 
     Each key is a kind of processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`. If one
-    parameter is enough, its value may stand alone. Several keys make a chain in the canonical order, whatever the order of the
-    keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and
-    allows a kind twice.
+    parameter is enough, its value may be written alone. Several keys make a chain in the canonical order, whatever the order of
+    the keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and allows
+    a kind twice.
 
-    Nothing in a configuration runs code, reads files, or takes more time or memory than the limits allow: it may come from
-    anyone. All processors of a configuration, of which there may be 64, share `limits.work`; one that was compiled before counts
-    as if it was compiled again.
+    A configuration may come from an untrusted source: it cannot run code, read files, or take more time or memory than the limits
+    allow. It may have 64 processors, which share `limits.work`; one that was compiled before counts as if it were compiled again.
 
     Args:
-        config: A mapping, as `json.loads` returns it. `config_schema` returns the JSON Schema of the format.
-        vocabulary: The tokens.
-        limits: Bounds on the cost of compiling all patterns together.
+        config: A mapping, as returned by `json.loads`. `config_schema` returns the JSON Schema of the format.
+        vocabulary: The vocabulary.
+        limits: The limits on the cost of compiling all patterns together.
 
     Returns:
         The processor of a single kind, or else the chain.
 
     Raises:
-        ConfigurationError: A key is unknown, or a value of a wrong type or out of its range; the message names key, value and
-            what is allowed.
+        ConfigurationError: A key is unknown, or a value has the wrong type or is out of range; the message names the key, the
+            value and the allowed values.
         PatternSyntaxError: A pattern is not valid.
         PatternTooLarge: An automaton would exceed a limit.
-        VocabularyError: The vocabulary has no EOS id, or lacks what a processor needs.
+        VocabularyError: The vocabulary has no EOS id, or lacks something that a processor needs.
 
     Example:
         >>> import logitkit as lk
@@ -66,7 +65,7 @@ def from_config(
 
 
 def read(config: object, place: Place) -> Processor[Any]:
-    """Return the processor that a configuration at some place stands for."""
+    """Return the processor of the configuration at a place."""
     if not isinstance(config, Mapping):
         raise place.refuse(config, "an object whose keys are kinds of processors")
     kinds = installed_kinds()
@@ -78,21 +77,21 @@ def read(config: object, place: Place) -> Processor[Any]:
             raise unknown_key(place, key, {**kinds, CHAIN: None})
     if CHAIN in config:
         return _chain(config, place)
-    # In the order of the table, which is the canonical one.
+    # `kinds` has the canonical order.
     made = [kind.read(config[name], place.inside(name)) for name, kind in kinds.items() if name in config]
     return made[0] if len(made) == 1 else _joined(made, place)
 
 
 def _read_inside(config: object, place: Place) -> Processor[Any]:
-    """Return the processor that a configuration inside another one stands for."""
+    """Return the processor of a configuration inside another one."""
     made = read(config, place)
-    # Several constraints are one, their intersection.
+    # A chain of constraints holds only their intersection.
     return made.processors[0] if isinstance(made, Chain) and len(made.processors) == 1 else made
 
 
 def _chain(config: Mapping[str, Any], place: Place) -> Processor[Any]:
     if len(config) > 1:
-        raise ConfigurationError(f"{place.path} has {CHAIN!r} and other keys; put these into the chain")
+        raise ConfigurationError(f"{place.path} has {CHAIN!r} and other keys; put the other keys into the chain")
     links, inside = config[CHAIN], place.inside(CHAIN).nested()
     if not isinstance(links, list | tuple):
         raise inside.refuse(links, "a list of configurations")

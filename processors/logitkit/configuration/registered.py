@@ -1,4 +1,4 @@
-"""Processors of other packages that configurations can name."""
+"""Processors of other packages, which configurations can name after registration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logitkit.protocol.processor import Processor, is_processor
 
 __all__ = ["Registered", "RegisteredKind", "register"]
 
-# The shipped kinds of a role have smaller orders, so that registered ones come after them.
+# After the shipped kinds of the same role.
 DEFAULT_ORDER = 1000
 
 NAME = re.compile("[a-z][a-z0-9_]{0,63}")
@@ -30,15 +30,15 @@ NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True)
 class Registered(NotAHook):
-    """A processor that a registered factory has made, with the configuration that it was made of.
+    """A processor that a registered factory has made, with its configuration.
 
-    Two of one configuration are equal. What its factory declares is in the class, of which each kind has one of its own; all
-    other attributes are those of the processor.
+    Two with the same configuration are equal. Each kind has its own subclass, whose attributes are the declarations of the
+    factory; all other attributes are those of the processor.
 
     Args:
-        parameters: The configuration's parameters, in JSON.
-        vocabulary_key: Which vocabulary they were read with.
-        processor: What the factory made.
+        parameters: The parameters in JSON.
+        vocabulary_key: The content key of the vocabulary that they were read with.
+        processor: The processor that the factory has made.
         eos_ids: The ids that end a row.
     """
 
@@ -50,7 +50,7 @@ class Registered(NotAHook):
     kind: ClassVar[RegisteredKind]
 
     def init_state(self, context: Context) -> Any:
-        """Return the first state of the processor."""
+        """Return the processor's state after the prompt."""
         return self.processor.init_state(context)
 
     def advance(self, state: Any, tokens: Tensor) -> Any:
@@ -58,11 +58,11 @@ class Registered(NotAHook):
         return self.processor.advance(state, tokens)
 
     def process_logits(self, state: Any, logits: Tensor, context: Context) -> tuple[Any, Tensor]:
-        """Return the state and the logits as the processor leaves them."""
+        """Return the processor's state and logits."""
         return self.processor.process_logits(state, logits, context)
 
     def __getattr__(self, name: str) -> Any:
-        # Not while a copy is made, which has no processor yet.
+        # `copy` asks for attributes before there is a processor.
         if name.startswith("__") or name == "processor":
             raise AttributeError(name)
         return getattr(self.processor, name)
@@ -70,53 +70,37 @@ class Registered(NotAHook):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RegisteredKind(Kind):
-    """The declarations of a registered factory; `register` says what they mean."""
+    """The declarations of a registered factory, which is `make`; `register` explains them."""
 
-    factory: Callable[..., Any]
     examples: tuple[Mapping[str, Any], ...]
     several: bool
     devices: tuple[str, ...] | None
     reads_host: bool
     parameters_in_state: bool
 
-    def read(self, value: Any, place: Place) -> Any:
-        """Return the processor that a value stands for.
+    def build(self, arguments: dict[str, Any], place: Place) -> Any:
+        """Return the processor that the factory makes.
 
         Raises:
-            ConfigurationError: A parameter is not allowed, or the factory refuses it or fails.
-            ProcessorError: The factory makes something else than a processor.
+            ConfigurationError: The factory refuses an argument or fails.
+            ProcessorError: The factory returns something else.
         """
-        place.count()
-        if isinstance(value, Mapping) and not self._alone(value):
-            arguments = self._arguments(value, place)
-        elif self.main is not None:
-            arguments = {self.main: self.parameters[self.main].read(value, place)}
-        else:
-            raise place.refuse(value, f"an object with {', '.join(self.parameters) or 'nothing in it'}")
-        return self.made_of(arguments, place)
-
-    def made_of(self, arguments: dict[str, Any], place: Place) -> Any:
-        """Return what the factory makes of arguments, or raise as `read` does."""
         text = json.dumps(arguments, sort_keys=True)
-        taken = inspect.signature(self.factory).parameters
+        taken = inspect.signature(self.make).parameters
         given = {"vocabulary": place.vocabulary, "limits": place.limits}
         more = {name: value for name, value in given.items() if name in taken and name not in self.parameters}
         try:
-            made = self.factory(**arguments, **more)
-        except ConfigurationError as error:
-            raise place.refused(error) from error
-        except LogitkitError:
-            raise
-        except (ValueError, TypeError) as error:
-            raise place.refused(ConfigurationError(str(error))) from error
+            made = self.make(**arguments, **more)
         except Exception as error:
-            raise place.refused(
-                ConfigurationError(f"its factory failed with {type(error).__name__}: {error}")
-            ) from error
+            if isinstance(error, LogitkitError) and not isinstance(error, ConfigurationError):
+                raise
+            refuses = isinstance(error, ValueError | TypeError)
+            reason = str(error) if refuses else f"its factory failed with {type(error).__name__}: {error}"
+            raise place.refused(ConfigurationError(reason)) from error
         if not is_processor(made):
             raise ProcessorError(f"the factory of {self.name!r} made a {type(made).__name__}, which is not a processor")
         if type(made).__module__.partition(".")[0] == "logitkit" and isinstance(vars(type(made)).get("kind"), Kind):
-            # One of this package, which has a configuration of its own.
+            # A shipped processor has its own configuration.
             return made
         assert self.made is not None
         return self.made(text, place.vocabulary.content_key, made, tuple(place.vocabulary.eos_ids))
@@ -145,31 +129,32 @@ def register(
     reads_host: bool | None = None,
     parameters_in_state: bool | None = None,
 ) -> None:
-    """Make a processor of your own usable by name in configurations.
+    """Make your own processor usable by name in configurations.
 
-    An installed package does the same with an entry point of the group `logitkit.processors`, whose name is the kind's and whose
-    object is the factory. Every process finds it there, so that is what a server needs. A declaration that is not passed is an
-    attribute of the factory with the same name, or has its default.
+    An installed package does the same with an entry point in the group `logitkit.processors`: its name is the name of the kind,
+    and its object is the factory. A server needs that, because every process finds it there. A declaration that is not passed is
+    read from the attribute of the factory with the same name; without one, it has its default.
 
     Args:
         name: The key in configurations: lowercase letters, digits and `_`. Names of logitkit's own kinds cannot be taken.
-        factory: Makes the processor from the parameters, as keyword arguments: its class, or a function. A parameter with a
-            default may be left out. If it takes `vocabulary`, it is passed the vocabulary. It refuses values by a ValueError.
-        parameters: The JSON Schema of each parameter, by name. If there is only one parameter, its value may stand alone.
-        role: What the processor does to logits, which decides where it runs in the canonical order. It must be declared.
-        order: Its place among the kinds of its role. Those of logitkit have 0 to 999. Default: 1000, after them.
-        examples: Parameters to try the processor with, when a server starts. Needed if a parameter has no default.
+        factory: The class of the processor, or a function that returns one. It gets the parameters as keyword arguments, and
+            also `vocabulary` if it has a parameter with this name. It refuses values with a ValueError.
+        parameters: The JSON Schema of each parameter, by name. A parameter with a default in the factory is optional. If there is
+            only one parameter, its value may be written alone.
+        role: The kind of change that the processor makes to logits, which decides where it runs in the canonical order. Required.
+        order: Its place among the kinds of the same role. Those of logitkit have 0 to 999. Default: 1000, after them.
+        examples: Parameters to check the processor with when a server starts. Required if a parameter has no default.
         several: Whether a configuration may hold it several times, in a `chain`. Default: False.
-        reads_prompt: Whether the tokens of the prompt matter. Default: False.
-        reads_max_length: Whether the maximum length of a row matters. Default: False.
-        may_empty_rows: Whether it may leave a row without a token. Default: True, and then each row is looked at.
-        devices: The types of devices it runs on, such as `["cpu"]`. Default: all. A server on another device refuses requests
-            for it.
-        reads_host: Whether it reads values of tensors in Python or numpy. Default: False. If so, a server on an accelerator
+        reads_prompt: Whether it reads the tokens of the prompt. Default: False.
+        reads_max_length: Whether it reads the maximum length of a row. Default: False.
+        may_empty_rows: Whether it may mask all tokens of a row. Default: True; every row is then checked.
+        devices: The types of devices that it supports, such as `["cpu"]`. Default: all. A server on another device refuses
+            requests for it.
+        reads_host: Whether it reads values of tensors in Python or numpy. Default: False. If True, a server on an accelerator
             processes its rows on the CPU.
-        parameters_in_state: Whether its state holds all parameters, so that one processor may run the rows of requests with
-            different parameters in one call. Default: False, and then requests with equal parameters share a call. When a
-            server starts, this is tried with two different `examples`.
+        parameters_in_state: Whether its state holds all parameters, so that one processor can process the rows of requests with
+            different parameters in one call. Default: False; only requests with equal parameters share a call. When a server
+            starts, it checks this with two different `examples`.
 
     Raises:
         ConfigurationError: A declaration is not allowed, or the name is taken.
@@ -227,7 +212,7 @@ def register(
         "reads_max_length": bool(declared("reads_max_length", reads_max_length, False)),
         "__module__": getattr(factory, "__module__", __name__),
     }
-    # Without this attribute, nothing is known of what the processor leaves a row.
+    # Without this attribute, the processor may leave a row without a token.
     if declared("may_empty_rows", may_empty_rows, True) is False:
         attributes["may_empty_rows"] = False
     made = type(getattr(factory, "__name__", name), (Registered,), attributes)
@@ -239,7 +224,6 @@ def register(
         role=found_role,
         make=factory,
         made=made,
-        factory=factory,
         examples=tried,
         several=bool(declared("several", several, False)),
         devices=None if where is None else tuple(where),
@@ -256,19 +240,17 @@ def _check_name(name: str, factory: object) -> None:
             f"name is {name!r}; allowed are up to 64 lowercase letters, digits and '_', beginning with a letter, except 'chain'"
         )
     if not callable(factory):
-        raise ConfigurationError(f"the factory of {name!r} is a {type(factory).__name__}; give a class or a function")
+        raise ConfigurationError(f"the factory of {name!r} is a {type(factory).__name__}; pass a class or a function")
     taken = KINDS.get(name)
-    if isinstance(taken, RegisteredKind) and taken.factory is factory:
+    if isinstance(taken, RegisteredKind) and taken.make is factory:
         return
     if taken is not None:
-        whose = (
-            "another package has registered it" if isinstance(taken, RegisteredKind) else "it is one of logitkit's own"
-        )
-        raise ConfigurationError(f"the name {name!r} is taken: {whose}; choose another name")
+        owner = "another package" if isinstance(taken, RegisteredKind) else "logitkit"
+        raise ConfigurationError(f"the name {name!r} is taken by {owner}; choose another name")
 
 
 def _required(name: str, factory: Callable[..., Any], forms: Mapping[str, Form]) -> list[str]:
-    """Return the parameters that must be given."""
+    """Return the parameters without a default, after a check that the factory takes all parameters and no others."""
     taken = inspect.signature(factory).parameters
     for parameter in forms:
         if parameter not in taken:

@@ -1,4 +1,4 @@
-"""All kinds of processors that a configuration may name: those of this package, and those of installed ones."""
+"""All kinds of processors that a configuration may name: those of this package and of installed ones."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from logitkit.protocol.kind import KINDS, Kind
 
 __all__ = ["CHAIN", "GROUP", "KINDS", "check_installed", "installed_kinds", "problem_with"]
 
-# The key of processors in an order of their own.
+# The key for processors in a custom order.
 CHAIN = "chain"
 
-# The entry points whose objects are factories, and whose names are those of their kinds.
+# The group of entry points that register kinds: their objects are factories, their names those of the kinds.
 GROUP = "logitkit.processors"
 
 _logger = logging.getLogger(__name__)
 _lock = threading.Lock()
 _loaded = False
 
-# By name: why an installed factory cannot be used.
+# The reasons why installed factories cannot be used, by name.
 _problems: dict[str, str] = {}
 
 
 def installed_kinds() -> Mapping[str, Kind]:
     """Return all kinds by name, in the canonical order. The first call loads those of installed packages."""
-    global _loaded  # noqa: PLW0603 - once in a process
+    global _loaded  # noqa: PLW0603 - once per process
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -50,15 +50,15 @@ def _load(entry: EntryPoint) -> None:
 
 
 def problem_with(name: object) -> str | None:
-    """Return why an installed factory of this name cannot be used, or None."""
+    """Return the reason why an installed factory of this name cannot be used, or None."""
     return _problems.get(name) if isinstance(name, str) and name not in KINDS else None
 
 
 def check_installed() -> None:
-    """Raise for an installed factory that cannot be used.
+    """Check that all installed factories can be used.
 
     Raises:
-        ConfigurationError: There is one; the message names its package.
+        ConfigurationError: One cannot be used; the message names its package.
     """
     installed_kinds()
     for reason in _problems.values():

@@ -10,9 +10,9 @@ __all__ = ["config_schema"]
 
 
 def config_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of what `from_config` takes.
+    """Return the JSON Schema (draft 2020-12) of configurations for `from_config`.
 
-    A schema cannot say all: that a pattern parses, that an id is one of the vocabulary, that a chain's order is sound.
+    It cannot express every rule: that a pattern parses, that an id is in the vocabulary, that the order of a chain is valid.
 
     Returns:
         The schema, with a definition for each kind of processor.

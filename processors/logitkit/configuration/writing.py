@@ -1,4 +1,4 @@
-"""From a processor to its JSON form."""
+"""Write a processor as a configuration in JSON."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["to_config"]
 def to_config(processor: Processor[Any]) -> dict[str, Any]:
     """Return the JSON form of a processor: the inverse of `from_config`.
 
-    Limits of patterns are none of a configuration's matters, and an `Intersection` comes back as the chain that makes it.
+    Limits are not part of a configuration. An `Intersection` is written as the chain of its parts.
 
     Args:
-        processor: A processor of this library, or a chain of such.
+        processor: A processor of this library, a registered one, or a chain of them.
 
     Returns:
-        What `json.dumps` takes.
+        A dictionary for `json.dumps`.
 
     Raises:
-        ConfigurationError: The processor has no JSON form, as a function has none.
+        ConfigurationError: The processor has no JSON form; functions, for example, have none.
 
     Example:
         >>> import logitkit as lk
@@ -37,7 +37,7 @@ def to_config(processor: Processor[Any]) -> dict[str, Any]:
         return _single(processor)
     links = [_single(p) for p in _flat(processor)]
     names = [name for link in links for name in link]
-    # One object says it all where its order is the canonical one, and no kind comes twice.
+    # A single object is enough if the order is canonical and no kind comes twice.
     if len(names) != 1 and names == [name for name in installed_kinds() if name in names]:
         return {name: value for link in links for name, value in link.items()}
     return {CHAIN: links}

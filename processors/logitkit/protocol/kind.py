@@ -90,7 +90,11 @@ class Kind:
         elif self.main is not None:
             arguments = {self.main: self.parameters[self.main].read(value, place)}
         else:
-            raise place.refuse(value, f"an object with {', '.join(self.parameters)}")
+            raise place.refuse(value, f"an object with {', '.join(self.parameters) or 'no members'}")
+        return self.build(arguments, place)
+
+    def build(self, arguments: dict[str, Any], place: Place) -> Any:
+        """Return the processor for arguments that have been read, or raise as `read` does."""
         taken = inspect.signature(self.make).parameters
         if "vocabulary" in taken:
             arguments["vocabulary"] = place.vocabulary

@@ -136,17 +136,12 @@ def field_names(state: tuple[Any, ...]) -> tuple[str, ...]:
     return getattr(state, "_fields", tuple(str(i) for i in range(len(state))))
 
 
-def difference(found: dict[str, str], wanted: dict[str, str], leaves: bool = False) -> str | None:
-    """Return the first difference between two descriptions, or None; with `leaves`, only of tensors."""
-    for path, what in wanted.items():
-        if leaves and what.endswith(")"):
-            continue
-        if path not in found:
-            return f"{path} is missing, which is {what}"
-        if found[path] != what:
-            return f"{path} is {found[path]}, where {what} belongs"
-    extra = next((path for path in found if path not in wanted), None)
-    return f"{extra}, which is {found[extra]}, does not belong" if extra is not None else None
+def difference(found: dict[str, str], wanted: dict[str, str]) -> str | None:
+    """Return the first difference between two descriptions, or None."""
+    for path in (*wanted, *found):
+        if found.get(path) != wanted.get(path):
+            return f"{path} is {found.get(path, 'missing')}, but should be {wanted.get(path, 'absent')}"
+    return None
 
 
 def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> list[tuple[Any, Processor[Any], str]]:
@@ -177,8 +172,9 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     kind, wanted = kind_of(processor), describe(like)
     if contents.kind != kind:
         raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}")
-    problem = difference(contents.structure, wanted)
-    problem = problem or difference(contents.tensor_structure(), wanted, leaves=True)
+    tensors = {path: text for path, tensor in contents.tensors.items() for text in describe(tensor).values()}
+    leaves = {path: text for path, text in wanted.items() if not text.endswith(")")}
+    problem = difference(contents.structure, wanted) or difference(tensors, leaves)
     if problem:
         raise StateFileError(f"its state is not one of this {kind}: {problem}")
     _check_rows(contents)

@@ -39,23 +39,14 @@ class Contents:
     notes: dict[str, Any]
     tensors: dict[str, Tensor]
 
-    def tensor_structure(self) -> dict[str, str]:
-        """Describe the actual tensors in the same form as `structure`."""
-        return {
-            path: f"{str(t.dtype).removeprefix('torch.')} of {t.dim()} dimensions" for path, t in self.tensors.items()
-        }
+
+# The fields in the description, with their types; the tensors are stored beside it.
+DESCRIBED: dict[str, Any] = {"kind": str, "structure": dict, "rows": int | None, "notes": dict}
 
 
 def encode(contents: Contents) -> bytes:
     """Return the bytes of a file."""
-    description = json.dumps(
-        {
-            "kind": contents.kind,
-            "structure": contents.structure,
-            "rows": contents.rows,
-            "notes": contents.notes,
-        }
-    )
+    description = json.dumps({name: getattr(contents, name) for name in DESCRIBED})
     metadata = {
         "format": FORMAT,
         "version": str(VERSION),
@@ -112,17 +103,16 @@ def _metadata(data: bytes) -> dict[str, str]:
 
 def _contents(description: str, tensors: dict[str, Tensor]) -> Contents:
     # A file with a valid digest can still have been made by hand.
-    types = {"kind": str, "structure": dict, "rows": int | None, "notes": dict}
     try:
-        said = json.loads(description)
+        found = json.loads(description)
     except (ValueError, RecursionError) as error:
         raise StateFileError(f"its description cannot be read ({error})") from None
-    if not isinstance(said, dict) or said.keys() != types.keys():
-        raise StateFileError(f"its description must have {', '.join(types)}")
-    for name, allowed in types.items():
-        if not isinstance(said[name], allowed):
-            raise StateFileError(f"its description has {said[name]!r} as {name}")
-    return Contents(**said, tensors=tensors)
+    if not isinstance(found, dict) or found.keys() != DESCRIBED.keys():
+        raise StateFileError(f"its description must have {', '.join(DESCRIBED)}")
+    for name, allowed in DESCRIBED.items():
+        if not isinstance(found[name], allowed):
+            raise StateFileError(f"its description has {found[name]!r} as {name}")
+    return Contents(**found, tensors=tensors)
 
 
 def _check_version(version: str | None) -> None:

@@ -143,26 +143,26 @@ class Compiler:
 
     def _compile(self, what: Asked) -> Verdict:
         """Return the verdict of the process; runs in the thread."""
+        answer: Verdict | str
         for _ in range(TRIES):
             connection = self._started()
             try:
                 connection.send((what.text, what.tokens))
-                found = _received(connection, self._patience)
+                answer = _received(connection, self._patience)
             except TimeoutError:
                 self._end()
-                found = Verdict(f"compiling took more than {self._patience:g} seconds; give a smaller configuration")
-                break
+                answer = Verdict(f"compiling took more than {self._patience:g} seconds; give a smaller configuration")
             except (EOFError, OSError):
                 _logger.warning("the process that compiles configurations has ended, and is started again")
                 self._end()
                 continue
-            if isinstance(found, str):
-                raise CompileFailed(f"the configuration could not be compiled: {found}")
             break
         else:
-            found = Verdict(f"compiling ended its process {TRIES} times; give a smaller configuration")
-        self._done(what, found)
-        return found
+            answer = Verdict(f"compiling ended its process {TRIES} times; give a smaller configuration")
+        if isinstance(answer, str):
+            raise CompileFailed(f"the configuration could not be compiled: {answer}")
+        self._done(what, answer)
+        return answer
 
     def _started(self) -> Connection:
         """Return the connection to the process, after it has read the vocabulary."""

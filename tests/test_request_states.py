@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit import Context
-from logitkit.tracking import Request, Tracker
+from logitkit.tracking import Request, RequestTracker
 
 VOCABULARY = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
 PROCESSORS: list[Any] = [
@@ -44,10 +44,10 @@ def replayed(processor: Any, request: Request) -> tuple[torch.Tensor, int]:
 @pytest.mark.parametrize("processor", PROCESSORS, ids=lambda p: type(p).__name__)
 @given(steps=st.lists(REQUESTS, min_size=1, max_size=5))
 def test_every_step_gives_what_a_replay_gives(processor: Any, steps: list[dict[int, tuple[int, list[int]]]]) -> None:
-    states, prompts = Tracker(processor), ([0], [1, 2, 0])
+    states, prompts = RequestTracker(processor), ([0], [1, 2, 0])
     for step in steps:
         requests = [Request(key, prompts[which], output) for key, (which, output) in step.items()]
-        state, context = states.resolve_requests(requests, VOCABULARY.size, "cpu")
+        state, context = states.resolve(requests, VOCABULARY.size, "cpu")
         logits = torch.arange(1.0, 1 + VOCABULARY.size).repeat(len(requests), 1)
         processed = processor.process_logits(state, logits, context)[1]
         expected = [replayed(processor, request) for request in requests]
@@ -66,10 +66,10 @@ def test_a_step_that_only_goes_on_advances_by_the_new_tokens() -> None:
             seen.append(tokens)
             return super().advance(state, tokens)
 
-    states = Tracker(Counting("a*", VOCABULARY))
+    states = RequestTracker(Counting("a*", VOCABULARY))
     outputs: dict[str, list[int]] = {"x": [], "y": [0]}
     for _ in range(4):
-        states.resolve_requests([Request(key, [1], output) for key, output in outputs.items()], 4, "cpu")
+        states.resolve([Request(key, [1], output) for key, output in outputs.items()], 4, "cpu")
         for output in outputs.values():
             output.append(0)  # the engine's own list grows
     assert [tokens.tolist() for tokens in seen] == [[-1, 0], [0, 0], [0, 0], [0, 0]]
@@ -85,23 +85,23 @@ def test_a_failed_step_changes_nothing() -> None:
             return super().advance(state, tokens)
 
     processor = Failing("ab", VOCABULARY)
-    states = Tracker(processor)
-    states.resolve_requests([Request(0, [1], [])], 4, "cpu")
+    states = RequestTracker(processor)
+    states.resolve([Request(0, [1], [])], 4, "cpu")
     failing.append(True)
     with pytest.raises(OSError):  # noqa: PT011 - it has no message
-        states.resolve_requests([Request(0, [1], [0])], 4, "cpu")
+        states.resolve([Request(0, [1], [0])], 4, "cpu")
     failing.clear()
-    state, _ = states.resolve_requests([Request(0, [1], [0, 1])], 4, "cpu")
+    state, _ = states.resolve([Request(0, [1], [0, 1])], 4, "cpu")
     assert processor.process_logits(state, torch.zeros(1, 4), Context.of([[1]], 4))[1].isfinite().tolist() == [
         [False, False, False, True]
     ]
 
 
 def test_logits_of_another_width_start_over() -> None:
-    states = Tracker(PROCESSORS[0])
+    states = RequestTracker(PROCESSORS[0])
     request = Request(0, [1], [0])
-    narrow, _ = states.resolve_requests([request], 4, "cpu")
-    wide, context = states.resolve_requests([request], 6, "cpu")
+    narrow, _ = states.resolve([request], 4, "cpu")
+    wide, context = states.resolve([request], 6, "cpu")
     assert context.vocabulary_size == 6
     assert torch.equal(narrow.state, wide.state)
 
@@ -110,15 +110,15 @@ def test_random_numbers_are_the_requests_own() -> None:
     """Requests of one prompt differ, and one that was paused goes on as if it had not been, in whatever company."""
     xtc = lk.Xtc(0.5, 0.1, seed=1)
 
-    def happens(states: Tracker[Any], key: str, length: int, *others: str) -> bool:
+    def happens(states: RequestTracker[Any], key: str, length: int, *others: str) -> bool:
         requests = [Request(k, [1], [0] * length) for k in (*others, key)]
-        state, context = states.resolve_requests(requests, 4, "cpu")
+        state, context = states.resolve(requests, 4, "cpu")
         return bool(xtc.process_logits(state, torch.zeros(len(requests), 4), context)[1][-1].isinf().any())
 
-    alone = {key: [happens(Tracker(xtc), key, n) for n in range(40)] for key in ("x", "y")}
+    alone = {key: [happens(RequestTracker(xtc), key, n) for n in range(40)] for key in ("x", "y")}
     assert alone["x"] != alone["y"]
-    states = Tracker(xtc)
+    states = RequestTracker(xtc)
     for n in range(40):
         others = ("y", "z")[: n % 3]
         key = "x" if n % 2 else "w"
-        assert happens(states, key, n, *others) == happens(Tracker(xtc), key, n)
+        assert happens(states, key, n, *others) == happens(RequestTracker(xtc), key, n)

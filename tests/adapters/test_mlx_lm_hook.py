@@ -137,12 +137,12 @@ def test_wrong_calls_are_refused(tokens: Any, logits: Any, error: type[Exception
     ("arguments", "message"),
     [
         ({"attention_mask": [1, 1], "pad_id": 0}, "both attention_mask and pad_id"),
-        ({"attention_mask": mx.array([1, 0])}, "0 behind a 1"),
+        ({"attention_mask": mx.array([1, 0])}, "0 after a 1"),
         ({"attention_mask": np.array([0, 2])}, "other than 0 and 1"),
         ({"pad_id": -1}, "pad_id is -1"),
-        ({"prompt": "text"}, "no token id"),
-        ({"prompt": [1.5]}, "no token id"),
-        ({"prompt": [-1, 2]}, "no token id"),
+        ({"prompt": "text"}, "allowed are token ids"),
+        ({"prompt": [1.5]}, "allowed are token ids"),
+        ({"prompt": [-1, 2]}, "allowed are token ids"),
         ({"prompt": mx.zeros(3)}, "need integers"),
         ({"prompt": np.zeros((1, 2, 3), np.int64)}, r"\[1, 2, 3\]"),
         ({"prompt": [[1, 2], [1, 2, 3]]}, "the beginning of another"),
@@ -167,7 +167,7 @@ def test_a_value_that_is_not_a_processor_is_refused(given: Any) -> None:
 
 def test_tokens_that_do_not_belong_to_the_given_prompt_are_refused() -> None:
     hook = logits_processor(AB, prompt=[1, 2, 2])
-    with pytest.raises(ConfigurationError, match="begin neither with the prompt"):
+    with pytest.raises(ConfigurationError, match="begin neither with the given prompt"):
         hook(mx.array([0, 1]), mx.zeros((1, 5)))
     assert legal(hook(mx.array([2]), mx.zeros((1, 5)))) == [0]
     assert legal(hook(mx.array([2, 0]), mx.zeros((1, 5)))) == [1, 3]

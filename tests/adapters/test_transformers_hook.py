@@ -144,7 +144,7 @@ def test_logits_of_another_vocabulary_in_one_generation_are_refused() -> None:
     ("arguments", "message"),
     [
         ({"attention_mask": torch.ones(1, 2), "pad_id": 0}, "both attention_mask and pad_id"),
-        ({"attention_mask": torch.tensor([[1, 0]])}, "0 behind a 1"),
+        ({"attention_mask": torch.tensor([[1, 0]])}, "0 after a 1"),
         ({"attention_mask": torch.tensor([[0, 2]])}, "other than 0 and 1"),
         ({"attention_mask": torch.ones(2)}, r"attention_mask is \[2\]"),
         ({"attention_mask": [[1]]}, "attention_mask is list"),
@@ -152,7 +152,7 @@ def test_logits_of_another_vocabulary_in_one_generation_are_refused() -> None:
         ({"pad_id": True}, "pad_id is True"),
         ({"prompt": torch.zeros(3)}, r"torch\.float32 tensor of shape \[3\]"),
         ({"prompt": []}, "no rows"),
-        ({"prompt": [[-1, 2]]}, "no token id"),
+        ({"prompt": [[-1, 2]]}, "allowed are token ids"),
         ({"prompt": ids([1, 2]), "attention_mask": torch.ones(2, 2)}, "1 rows, but attention_mask has 2"),
     ],
 )

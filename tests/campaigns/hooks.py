@@ -18,7 +18,7 @@ from hypothesis.strategies import DrawFn
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.tracking import Request, Room, Tracker
+from logitkit.tracking import Request, RequestTracker, Room, Tracker
 from tests.campaigns.campaign import Campaign, drawn, settings_of
 from tests.core.test_history_random import PAD, Engine, Run, leading_pads
 from tests.pipeline import test_batch as company
@@ -192,10 +192,10 @@ def check_requests(case: tuple[str, list[Step]], tried: Counter[str]) -> None:
     """Requests that come, go, are preempted, resumed and rewound, as an engine with a scheduler has them."""
     name, steps = case
     processor = processors()[name]
-    states = Tracker(processor)
+    states = RequestTracker(processor)
     for at, step in enumerate(steps):
         requests = [Request(key, [key, 1, 0], output) for key, output in step.items()]
-        state, context = states.resolve_requests(requests, COLUMNS, "cpu")
+        state, context = states.resolve(requests, COLUMNS, "cpu")
         logits = LOGITS[[(at + row) % 64 for row in range(len(requests))]]
         made = processor.process_logits(state, logits.clone(), context)[1]
         for request, given_logits, found in zip(requests, logits, made, strict=True):

@@ -14,7 +14,7 @@ import logitkit as lk
 from logitkit.errors import LogitkitError, ProcessorError
 from logitkit.protocol import advance_checked, init_checked, process_checked
 from logitkit.sessions import state_at_seam
-from logitkit.tracking import Request, Tracker
+from logitkit.tracking import Request, RequestTracker, Tracker
 from tests.core.misbehaving import BROKEN, Count, Counter
 
 COLUMNS = 3
@@ -63,9 +63,9 @@ def by_a_growing_row(processor: lk.Processor[Any]) -> None:
 
 
 def by_requests(processor: lk.Processor[Any]) -> None:
-    states = Tracker(processor)
+    states = RequestTracker(processor)
     for output in ([], [1]):
-        state, now = states.resolve_requests([Request("a", [0], output)], COLUMNS, "cpu")
+        state, now = states.resolve([Request("a", [0], output)], COLUMNS, "cpu")
     process_checked(processor, state, torch.zeros(1, COLUMNS), now)
 
 

@@ -21,7 +21,7 @@ from logitkit.composition.engine_ends import check_ends
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
-from logitkit.tracking import Request, Tracker
+from logitkit.tracking import Request, RequestTracker
 from logitkit_adapters.hooks.model_tokens import ends_of
 
 __all__ = ["continuous_batching"]
@@ -202,7 +202,7 @@ class _PerRequest:
 
     def __init__(self, hook: _Hook) -> None:
         self._hook = hook
-        self._tracker: Tracker[Any] = Tracker(hook.processor)
+        self._tracker: RequestTracker[Any] = RequestTracker(hook.processor)
         self._process = EngineLogits(hook.processor)
         self._requests: list[Request] = []
 
@@ -222,7 +222,7 @@ class _PerRequest:
         if rows == 0:
             return scores
         with self._errors_kept():
-            state, context = self._tracker.resolve_requests(self._requests, scores.shape[1], scores.device)
+            state, context = self._tracker.resolve(self._requests, scores.shape[1], scores.device)
             processed = self._process(state, scores[:rows], context, self._hook.eos_ids)
         # The scores were made for this call; nobody else reads them.
         return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])

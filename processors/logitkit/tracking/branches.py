@@ -1,4 +1,4 @@
-"""The few columns in which the rows of a batch part ways: enough to name each row exactly."""
+"""The columns at which the rows of a batch differ first: a few ids that identify each row."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["Integers", "branch_columns", "hashes_of", "names_of"]
 
 Integers: TypeAlias = NDArray[np.int64]
 
-# Of a multiplicative hash; any odd number with bits all over will do.
+# The factor of a multiplicative hash; any odd number with well-spread bits works.
 FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 def branch_columns(rows: Integers) -> Integers:
-    """Return the columns in which any two rows differ first.
+    """Return the columns at which any two rows differ first.
 
-    Rows form a tree, which branches in at most R - 1 columns, however long the rows are. Two rows that agree
-    in these columns are equal; so a row is named by few ids, exactly, which no hash does.
+    The rows form a tree with at most R - 1 branching columns, however long the rows are. Two rows that agree in these columns are
+    equal. So a few ids identify a row exactly, which a hash cannot.
 
     Args:
         rows: [R, L] token ids.
 
     Returns:
-        [at most R - 1] column indices, ascending.
+        Ascending column indices, at most R - 1.
 
     Example:
         >>> branch_columns(np.array([[1, 2, 3, 5], [1, 2, 4, 6], [1, 2, 3, 5]])).tolist()
         [2]
     """
     names = [row.tobytes() for row in rows]
-    # Any order of ids will do: sorted rows stand beside those with which they share most.
+    # Any sorting order works: it puts rows next to those with which they share the longest beginning.
     order = sorted(range(len(rows)), key=names.__getitem__)
     columns = set()
     for one, other in pairwise(order):
@@ -45,11 +45,11 @@ def branch_columns(rows: Integers) -> Integers:
 
 
 def hashes_of(rows: Integers, keys: Integers | None) -> list[Hashable]:
-    """Return a number for each row and its key; of equal rows they are equal, of others hardly ever.
+    """Return a hash of each row and its key: equal for equal rows, almost never equal for others.
 
     Args:
         rows: [R, K] token ids.
-        keys: [R] what else tells rows apart, or None.
+        keys: [R] one more number per row, or None.
     """
     hashes = rows @ _weights(rows.shape[1])
     numbers: list[Hashable] = (hashes if keys is None else hashes + keys).tolist()
@@ -58,16 +58,16 @@ def hashes_of(rows: Integers, keys: Integers | None) -> list[Hashable]:
 
 @lru_cache(maxsize=256)
 def _weights(count: int) -> Integers:
-    # Powers of an odd number: sums wrap around, and nothing of an id is lost.
+    # Powers of an odd number: a product that wraps around keeps all information about an id.
     return np.cumprod(np.full(count, FACTOR))
 
 
 def names_of(rows: Integers, keys: Integers | None) -> list[Hashable]:
-    """Return the bytes of each row and its key: equal if and only if these are.
+    """Return each row and its key as bytes, which are equal exactly if the rows and keys are.
 
     Args:
         rows: [R, K] token ids.
-        keys: [R] what else tells rows apart, or None.
+        keys: [R] one more number per row, or None.
     """
     if keys is not None:
         rows = np.column_stack((rows, keys))

@@ -1,4 +1,4 @@
-"""Token histories on any device, compared there."""
+"""Token histories on an accelerator, compared there."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from logitkit.tracking.rows import HistoryRows, Parents, Shown
 
 __all__ = ["DeviceRows"]
 
-# Most elements of a comparison of all rows with all rows, before it is done in parts.
+# The maximum number of elements that are compared at once when all rows are compared with all rows.
 PAIRS = 1 << 26
 
 
 class DeviceRows(HistoryRows):
-    """Rows on any device; `same` reads one boolean from it, and nothing else on the fast path reads any."""
+    """Rows on any device. A usual step reads a single boolean from it, in `same`."""
 
     def _write(self, shown: Shown) -> None:
         self.tokens[:, self.length : shown.length] = shown.ids[:, self.length :]
 
     def same(self, shown: Shown, start: int, stop: int) -> bool:
-        """Whether each row shows, in these columns, what it has here."""
+        """Return whether the shown rows equal these, row by row, in columns `start` to `stop`."""
         return stop <= start or torch.equal(self.tokens[:, start:stop], shown.ids[:, start:stop])
 
     def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:
-        """Return the indices of all rows here whose first `stop` ids are those of one row shown."""
+        """Return the indices of all rows whose first `stop` ids equal those of one shown row."""
         equal = (self.tokens[:, :stop] == shown.ids[row, :stop]).all(1)
         found: Integers = np.flatnonzero(equal.cpu().numpy())
         return found
 
     def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
-        """Find, for each row shown, a row here with the same first `stop` ids and the same key."""
+        """Find, for each shown row, a row with the same first `stop` ids and the same key."""
         mine, given = self.tokens[:, :stop], shown.ids[:, :stop]
         part = max(1, PAIRS // max(1, mine.numel()))
         equal = torch.cat([(rows[:, None] == mine).all(2) for rows in torch.split(given, part)])
         if keys is not None and shown_keys is not None:
             equal &= torch.from_numpy(shown_keys[:, None] == keys).to(equal.device)
-        # The best is the largest number: the same index before all, then the lowest.
+        # The row of the same index ranks first, then the lowest index.
         rank = torch.arange(self.count, 0, -1, device=equal.device).repeat(shown.rows, 1)
         rank.diagonal().add_(self.count)
         best, parent = (rank * equal).max(1)
@@ -45,7 +45,7 @@ class DeviceRows(HistoryRows):
         return Parents(rows, 0)
 
     def move(self, parents: Parents, shown: Shown) -> None:
-        """Make each row that of its parent, and append the newest column."""
+        """Replace each row by its parent, and append the newest column."""
         moved = torch.from_numpy(parents.moved).to(self.tokens.device)
         self.tokens[moved, : self.length] = shown.ids[moved, : self.length]
         self.append(shown)

@@ -1,4 +1,4 @@
-"""Rows that began together: their prompts, and their states before any output."""
+"""Rows that began together: their prompts, and their states before the first output token."""
 
 from __future__ import annotations
 
@@ -19,37 +19,42 @@ __all__ = ["Generation", "Port", "Room", "store"]
 
 V = TypeVar("V")
 
-# Most kinds of logits (those of a target and of an assistant model) that anything is kept for.
+# The maximum number of ports (such as those of a target and an assistant model) for which states are kept.
 PORTS = 4
 
 
 class Port(NamedTuple):
-    """The logits that a state is for: an assistant model's may be wider than its target's."""
+    """The size and device of the logits that a state is for: an assistant model may have more columns than its target."""
 
     vocabulary_size: int
     device: torch.device
 
 
 class Room(NamedTuple):
-    """How many tokens a row may have; None where that is not known.
+    """The maximum length of a row; None where unknown.
 
     Args:
-        max_length: Most tokens of a row, left pads and prompt included.
-        max_new_tokens: Most tokens of a row after its prompt.
+        max_length: The maximum number of tokens of a row, including padding and prompt.
+        max_new_tokens: The maximum number of tokens after the prompt.
     """
 
     max_length: int | None = None
     max_new_tokens: int | None = None
 
     def longest(self, prompt: int) -> int | None:
-        """Return the most tokens of a row whose prompt and left pads are so many."""
+        """Return the maximum number of tokens of a row with this many tokens of padding and prompt."""
         bounds = [] if self.max_length is None else [self.max_length]
         if self.max_new_tokens is not None:
             bounds.append(prompt + self.max_new_tokens)
         return min(bounds, default=None)
 
     def limits(self, skips: Integers, starts: Integers) -> Integers | None:
-        """Return the most tokens of each row without its pads, [R], for prompts that begin and end at these columns."""
+        """Return the maximum number of tokens of each row without its padding, [R].
+
+        Args:
+            skips: [R] the columns at which prompts begin.
+            starts: [R] the columns at which they end.
+        """
         bounds = [] if self.max_length is None else [self.max_length - skips]
         if self.max_new_tokens is not None:
             bounds.append(starts - skips + self.max_new_tokens)
@@ -57,13 +62,13 @@ class Room(NamedTuple):
 
 
 class Generation:
-    """Rows that began together: their prompts, and their states before any output.
+    """Rows that began together: their prompts, and their states before the first output token.
 
     Args:
         shown: The rows of a call.
         skips: [R] the columns at which their prompts begin.
         starts: [R] the columns at which their output begins.
-        room: How many tokens they may have.
+        room: Their maximum lengths.
     """
 
     def __init__(self, shown: Shown, skips: Integers, starts: Integers, room: Room) -> None:
@@ -71,18 +76,17 @@ class Generation:
         self.prompt = prompt_tensor(shown, skips, starts)
         self._limits = room.limits(skips, starts)
         self._roots: dict[Port, tuple[Context, Any]] = {}
-        self._family: Integers | None = None
+        self._prompt_numbers: Integers | None = None
 
     def root(self, processor: Processor[Any], port: Port) -> tuple[Context, Any]:
-        """Return the context and the state of the prompts alone.
+        """Return the context and the state of the rows before their first output token.
 
-        A row of pads alone stands for no text, and has ended.
+        A row that consists of padding has no text and counts as finished.
         """
         root = self._roots.get(port)
         if root is None:
             lengths = torch.from_numpy(self.starts - self.skips).to(port.device)
             limits = self._limits
-            differ = limits is not None and bool((limits != limits[0]).any())
             context = Context(
                 prompt=self.prompt.to(port.device),
                 prompt_lengths=lengths,
@@ -90,7 +94,7 @@ class Generation:
                 vocabulary_size=port.vocabulary_size,
                 device=port.device,
                 max_length=None if limits is None else int(limits.max()),
-                max_lengths=torch.from_numpy(limits).to(port.device) if limits is not None and differ else None,
+                max_lengths=None if limits is None else torch.from_numpy(limits).to(port.device),
             )
             state = init_checked(processor, context)
             only_pads = (self.skips > 0) & (self.starts == self.skips)
@@ -100,14 +104,14 @@ class Generation:
             store(self._roots, port, root)
         return root
 
-    def family(self) -> Integers:
-        """Return a number for each row, [R], equal for rows of equal prompts and pads."""
-        if self._family is None:
+    def prompt_numbers(self) -> Integers:
+        """Return a number for each row, [R], which is equal for rows with the same prompt and padding."""
+        if self._prompt_numbers is None:
             places = torch.from_numpy(np.column_stack((self.skips, self.starts))).to(self.prompt.device)
-            self._family = (
+            self._prompt_numbers = (
                 torch.unique(torch.cat((places, self.prompt), 1), dim=0, return_inverse=True)[1].cpu().numpy()
             )
-        return self._family
+        return self._prompt_numbers
 
 
 def prompt_tensor(shown: Shown, skips: Integers, starts: Integers) -> Tensor:
@@ -118,15 +122,13 @@ def prompt_tensor(shown: Shown, skips: Integers, starts: Integers) -> Tensor:
         return shown.ids[:, :width].clone()
     column = np.arange(width)
     inside = column < lengths[:, None]
-    # Columns beyond a row's prompt read any id, which the mask replaces.
+    # Columns after a row's prompt read an arbitrary id, which the mask replaces.
     index = torch.from_numpy(np.where(inside, column + skips[:, None], 0)).to(shown.ids.device)
-    if not width:
-        return shown.ids[:, :0].clone()
     return shown.ids.gather(1, index).masked_fill(~torch.from_numpy(inside).to(index.device), -1)
 
 
 def store(table: dict[Port, V], port: Port, value: V) -> None:
-    """Put a value into a table that never has more than a few."""
+    """Put a value into a table of at most `PORTS` entries, which drops its oldest entry."""
     if len(table) >= PORTS and port not in table:
         del table[next(iter(table))]
     table[port] = value

@@ -1,4 +1,4 @@
-"""What an engine hides of a prompt: the tokens in a cache, say, put back in front of those it shows."""
+"""Prompts whose beginning an engine hides, for example because it is in a cache."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REMEDY = "give each sequence a hook of its own, with its own prompt"
 
 
 class _Run:
-    """Sequences of which an engine hides equally much.
+    """Sequences of one prompt of which an engine hides the same number of tokens.
 
     Args:
         prompt: The index of their prompt.
-        ids: That prompt.
-        hidden: How many of its first tokens are not shown.
+        ids: The prompt.
+        hidden: The number of its first tokens that are hidden.
     """
 
     __slots__ = ("hidden", "length", "prompt", "reach", "tail", "tip")
@@ -29,35 +29,35 @@ class _Run:
     def __init__(self, prompt: int, ids: Integers, hidden: int) -> None:
         self.prompt, self.hidden, self.tail = prompt, ids[:hidden], ids[hidden:]
         self.length = len(self.tail)
-        # One comparison tells most prompts apart.
+        # The last id, which is compared first because it differs between most prompts.
         self.tip = int(ids[-1]) if len(ids) else None
-        self.reach = 0  # tokens of the longest sequence shown
+        self.reach = 0  # the number of tokens of the longest sequence shown
 
     def begins(self, shown: Integers) -> bool:
-        """Whether this run could show these ids."""
+        """Return whether a sequence of this run could show these ids."""
         length = self.length
         if length > len(shown) or (length and shown[length - 1] != self.tip):
             return False
         return np.array_equal(shown[:length], self.tail)
 
     def is_begun_by(self, shown: Integers) -> bool:
-        """Whether these ids are the beginning, and not all, of what this run shows of its prompt."""
+        """Return whether these ids are a proper beginning of the part of the prompt that this run shows."""
         return len(shown) < self.length and np.array_equal(self.tail[: len(shown)], shown)
 
 
 class HiddenPrompt:
-    """Tell which prompt a sequence has, and put back in front of it what the engine hides of that.
+    """Find the prompt of each sequence, and put the hidden tokens back in front of those that the engine shows.
 
-    The first call of a run shows an end of a prompt: all of it, what is behind a cached part, or, where an engine drafts, the
-    last token. Later calls of the run show as much of the prompt. A history that begins with a whole prompt has nothing hidden,
-    however much longer it is.
+    The first call of a run shows the end of a prompt: all of it, the part after a cached prefix, or, if the engine uses a draft
+    model, its last token. Later calls of the run show the same part of the prompt, and the output after it. If the shown ids
+    begin with a whole prompt, nothing is hidden.
 
     Args:
         prompts: The token ids of at least one prompt; equal ones count as one.
-        distinct: Whether it matters which of several prompts that end alike a sequence has.
+        distinct: Whether prompts with the same end must be distinguished.
 
     Raises:
-        ConfigurationError: A prompt is the beginning of another: they could not be told apart.
+        ConfigurationError: A prompt is the beginning of another, so that they cannot be distinguished.
 
     Example:
         >>> hidden = HiddenPrompt([[5, 6, 7, 8]])
@@ -71,17 +71,17 @@ class HiddenPrompt:
         self._prompts = {i: np.array(ids, np.int64) for ids, i in {tuple(p): i for i, p in enumerate(prompts)}.items()}
         self._distinct = distinct
         self._runs: list[_Run] = []
-        self._last = 0  # which run was continued last
-        # Sorted, a beginning of another stands right before one that it begins.
+        self._last = 0  # the run that was continued last
+        # In sorted order, a prompt that begins others comes right before one of them.
         for one, other in pairwise(sorted({tuple(p) for p in prompts})):
             if other[: len(one)] == one:
                 raise ConfigurationError(
-                    f"a prompt of {len(one)} tokens is the beginning of another, of {len(other)}: what follows the one could not "
-                    f"be told from the other; {REMEDY}"
+                    f"a prompt of {len(one)} tokens is the beginning of another, of {len(other)} tokens, so its output could be "
+                    f"mistaken for the other prompt; {REMEDY}"
                 )
 
     def new_generation(self) -> None:
-        """Forget how much of which prompt was hidden."""
+        """Forget all runs."""
         self._runs.clear()
         self._last = 0
 
@@ -90,25 +90,25 @@ class HiddenPrompt:
 
         Args:
             shown: [L] the ids that the engine shows.
-            hidden: How many tokens it hides before these, or fewer where it does not say.
+            hidden: The minimum number of tokens that it hides before these.
 
         Raises:
-            ConfigurationError: They do not begin with a prompt or its end, or with that of several prompts; or more is hidden
-                than the prompt has, so that it is output.
+            ConfigurationError: The ids do not begin with a prompt or its end, they could belong to several prompts, or the prompt
+                has fewer tokens than are hidden.
         """
         run = self._continued(shown, hidden) or self._begun(shown, hidden) or self._resumed(shown, hidden)
         if run is None:
             before = f", and hides {hidden} before them," if hidden > 0 else ""
             raise ConfigurationError(
-                f"the engine shows {len(shown)} tokens{before} that begin neither with the prompt that was told nor with its end "
-                f"({', '.join(map(str, shown[:8]))}{', ...' * (len(shown) > 8)}); tell the whole prompt, with what is in the "
-                "engine's cache, let the engine show all output, and make a new hook for another prompt"
+                f"the engine shows {len(shown)} tokens{before} that begin neither with the given prompt nor with its end "
+                f"({', '.join(map(str, shown[:8]))}{', ...' * (len(shown) > 8)}); give the whole prompt, including its part in "
+                "the engine's cache, let the engine show all output, and make a new hook for another prompt"
             )
         run.reach = max(run.reach, len(shown))
         return run.prompt, np.concatenate((run.hidden, shown)) if len(run.hidden) else shown
 
     def _continued(self, shown: Integers, hidden: int) -> _Run | None:
-        # Sequences that take turns do so in the order in which they began.
+        # Sequences usually take turns in the order in which they began, so the search starts at the last one.
         runs, last = self._runs, self._last
         for place in chain(range(last, len(runs)), range(last)):
             run = runs[place]
@@ -148,6 +148,6 @@ class HiddenPrompt:
     def _check_apart(self, shown: Integers, others: list[int]) -> None:
         if others:
             raise ConfigurationError(
-                f"the engine shows {len(shown)} tokens that could belong to several of the prompts that were told: what it hides "
-                f"tells them apart; {REMEDY}"
+                f"the engine shows {len(shown)} tokens that could belong to several of the prompts, because it hides the tokens "
+                f"in which they differ; {REMEDY}"
             )

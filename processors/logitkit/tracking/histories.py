@@ -1,8 +1,9 @@
-"""The histories that an engine has shown, and which of them the rows of a call continue."""
+"""The token histories that an engine has shown, and which of them the rows of a call continue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from itertools import chain
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -23,38 +24,39 @@ __all__ = ["Histories"]
 
 S = TypeVar("S")
 
-# How many groups keep their last states for rewinding; the others keep the newest one.
+# The number of groups that keep several states for rewinding; the others keep only the newest.
 REWINDABLE = 4
 
 
 class Histories(Generic[S]):
-    """Find the states of rows by their histories: all token ids of a row, prompt and pads included.
+    """Find the states of rows by their histories: all token ids of a row, including prompt and padding.
 
-    A history that was shown before has the state that it had then, and so has every beginning of it that is not shorter than its
-    prompt: an engine may look ahead, repeat a call or take back a draft. A history that is one token longer continues it. It may
-    stand in another row, more than once, or beside fewer or more rows, as beams and sequences that take turns do. Of rows with
-    equal histories, the one with the same index is continued. This goes before what was shown already: a sequence may come to
-    say what is the prompt of another.
+    - A history that is one token longer than a known one continues it. It may be in another row, in several rows, or in a call
+      with more or fewer rows, as with beams and sequences that take turns. If several known rows are equal, the one with the same
+      index is continued.
+    - A history that was shown before has the same state as before, and so has every beginning of it down to its prompt, because
+      engines look ahead, repeat calls and take back drafts. Continuing comes first: the output of one sequence may become the
+      prompt of another.
+    - Any other history (several tokens longer, shorter than the prompt, another prompt, other padding) is the prompt of a new
+      generation. Engines never skip a token, so a jump is for example the next turn of a chat. One such row makes all rows of its
+      call new, because the rows of a call belong to one run of the engine.
 
-    Any other history (several tokens longer, shorter than the prompt, another prompt, other pads) is the prompt of a new
-    generation, because engines never skip a token: a jump is the next turn of a chat, say. One such row makes all rows of its
-    call new, since the rows of a call belong to one run of the engine.
+    If prompts are given, every history that begins with the prompt of its row continues it, however long it is. Any other history
+    is an error. Row i of R has prompt i // (R / B) of B, and its padding, because engines put the beams and samples of a prompt
+    next to each other.
 
-    If prompts are given, nothing is guessed: every history that begins with its row's prompt continues it, however much longer,
-    and any other is an error. Row i of R has the prompt (and the pads) i // (R / B) of B, as engines lay out beams and samples.
-
-    Token ids decide; hashes only propose. On a GPU the usual step, the same rows and one token more, reads one boolean from the
-    device. Memory: the last `capacity` histories, or two calls' worth if that is more; the group of rows that was used least
-    recently goes first. Each has its newest state, and the last four groups at most 24. A beam that is dropped is forgotten at
-    once.
+    Hashes only propose matches, and token ids decide. On a GPU, a usual step (the same rows, one token longer) reads one boolean
+    from the device. The last `capacity` histories are remembered, or those of two calls if that is more. The least recently used
+    group of rows is forgotten first, and a dropped beam at once. Each group keeps its newest state, and the last four groups keep
+    at most 24 states.
 
     Args:
         processor: The processor whose states are wanted.
         advance: The function that advances its states.
         layout: Where prompts begin and end.
-        room: How many tokens a row may have.
+        room: The maximum length of a row.
         capacity: The number of histories to remember.
-        one_prompt: Whether the ids shown first count as given: the prompt of every history.
+        one_prompt: Whether the ids of the first call are the given prompt of every history.
     """
 
     def __init__(
@@ -68,11 +70,11 @@ class Histories(Generic[S]):
     ) -> None:
         self._processor, self._advance, self._layout = processor, advance, layout
         self._room, self._capacity, self._one_prompt = room, capacity, one_prompt
-        # The most recently used one first.
+        # Most recently used first.
         self.groups: list[RowGroup] = []
 
     def resolve(self, ids: Tensor, port: Port, sequence: Hashable = None, begins: bool = False) -> tuple[S, Context]:
-        """Return the states of the rows of a call after their last token, and their context; see `Tracker.resolve`."""
+        """Return the states and the context of the rows of a call after their last token; see `Tracker.resolve`."""
         shown = self._shown(ids)
         keys = self._layout.keys(shown.rows) if self._layout.has_keys else None
         found = None if begins else self._find(shown, keys, sequence)
@@ -86,7 +88,7 @@ class Histories(Generic[S]):
                 state = select(state, torch.from_numpy(parents.rows).to(port.device))
             if seen < shown.length:
                 state = self._advance(state, shown.columns(seen).to(port.device))
-            # Only now, when no processor can fail any more, does anything change.
+            # No processor is called after this, so a processor that fails changes nothing.
             group = group.extended(shown, seen, parents)
             group.keep(port, shown.length, state)
         group.sequence = sequence
@@ -94,7 +96,7 @@ class Histories(Generic[S]):
         return state, group.context(self._processor, port, shown.length)
 
     def begin(self, ids: Tensor) -> RowGroup:
-        """Take ids, [R, L] on the CPU, for prompts without pads."""
+        """Begin a generation whose prompts, [R, L] on the CPU, have no padding."""
         shown = Shown(ids)
         ends = np.full(shown.rows, shown.length)
         group = self._new_group(shown, None, np.zeros_like(ends), ends)
@@ -114,7 +116,7 @@ class Histories(Generic[S]):
                 f"ids is a {ids.dtype} tensor of shape {list(ids.shape)}; give the token ids of at least one "
                 "row, [R, L], int32 or int64"
             )
-        # All histories are kept where the first ones were.
+        # All histories are kept on the device of the first.
         home = self.groups[0].rows.tokens.device if self.groups else ids.device
         shown = Shown(ids if ids.dtype == torch.int64 and ids.device == home else ids.to(home, torch.int64))
         if shown.array is not None and shown.length and np.minimum.reduce(shown.array[:, -1]) < 0:
@@ -127,23 +129,17 @@ class Histories(Generic[S]):
     def _find(
         self, shown: Shown, keys: Integers | None, sequence: Hashable
     ) -> tuple[RowGroup, int, Parents | None] | None:
-        """Return a group that all rows continue, how many of their columns it has, and their parents in it."""
+        """Return a group that all rows continue, the number of columns known to it, and the parents of the rows if they moved."""
         before = shown.length - 1
         tip = int(shown.array[0, before - 1]) if shown.array is not None and before > 0 else None
-        # First the groups that are one token shorter: if a prompt is what another sequence says, each continues its own.
-        shorter = [group for group in self.groups if group.rows.length == before]
+        # Groups that are one token shorter come first: if the output of one sequence is the prompt of another, both continue.
+        shorter = [g for g in self.groups if g.rows.length == before and g.rows.tip in (None, tip)]
         if sequence is not None:
             shorter.sort(key=lambda group: group.sequence != sequence)
-        for group in shorter:
-            if group.rows.tip is None or group.rows.tip == tip:
-                seen = group.follow(shown, self._layout.explicit)
-                if seen is not None:
-                    return group, seen, None
-        for group in self.groups:
-            if group.rows.length != before:
-                seen = group.follow(shown, self._layout.explicit)
-                if seen is not None:
-                    return group, seen, None
+        for group in chain(shorter, (g for g in self.groups if g.rows.length != before)):
+            seen = group.follow(shown, self._layout.explicit)
+            if seen is not None:
+                return group, seen, None
         for group in self.groups:
             parents = group.parents(shown, keys)
             if parents is not None:
@@ -151,7 +147,7 @@ class Histories(Generic[S]):
         return None
 
     def _begin(self, shown: Shown, keys: Integers | None) -> tuple[Integers, Integers]:
-        """Return the columns at which the prompts of rows begin and end, if no group has all of these rows."""
+        """Return the columns at which the prompts of rows begin and end, for rows that are not all in one group."""
         places = []
         for row in range(shown.rows) if shown.rows > 1 and not self._layout.explicit else ():
             key = None if keys is None else int(keys[row])
@@ -161,13 +157,13 @@ class Histories(Generic[S]):
                 break
             places.append(place)
         if len(places) == shown.rows:
-            # Every row continues one of another group: the rows of a call were put together anew.
+            # Every row is known from some group: the engine regrouped its rows.
             skips, starts = np.array(places, np.int64).T
             return np.ascontiguousarray(skips), np.ascontiguousarray(starts)
         return self._layout.of(shown)
 
     def _use(self, group: RowGroup) -> None:
-        """Put a group first, and drop the last ones if there are too many rows."""
+        """Put a group first, and drop the last groups if there are too many rows."""
         groups = self.groups
         if groups and groups[0] is group:
             return

@@ -1,4 +1,4 @@
-"""How many tokens at the left of each row are none: pads, which an engine puts before shorter prompts."""
+"""Count the padding to the left of each prompt, which engines add to the shorter prompts of a batch."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import torch
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, name_of, reads_prompt
 
 __all__ = ["Padding"]
 
 
 class Padding:
-    """Count left pads, by a mask or by the id of pads.
+    """Count the padding to the left of prompts, from an attention mask or the padding id.
 
-    Where neither is told, there are none; one warning is given if a processor reads prompts that look as if
-    there were.
+    If neither is given, no padding is assumed. If the processor reads prompts that seem to be padded, it warns once.
 
     Args:
         processor: The processor that the prompts are for.
-        attention_mask: [B, P] of 0 and 1 with the zeros in front, or None.
-        pad_id: Id of pads, or None.
+        attention_mask: [B, P] of 0 and 1, with the zeros first, or None.
+        pad_id: The id of padding tokens, or None.
 
     Raises:
-        ConfigurationError: Both are told, or one is malformed.
+        ConfigurationError: Both are given, or one is malformed.
 
     Example:
         >>> import logitkit as lk
@@ -40,30 +40,30 @@ class Padding:
         self, processor: Processor[Any], attention_mask: Tensor | None = None, pad_id: int | None = None
     ) -> None:
         if attention_mask is not None and pad_id is not None:
-            raise ConfigurationError("both attention_mask and pad_id tell what is a left pad; give one of them")
+            raise ConfigurationError("both attention_mask and pad_id are given; give one of them")
         if pad_id is not None and (isinstance(pad_id, bool) or not isinstance(pad_id, int) or pad_id < 0):
             raise ConfigurationError(f"pad_id is {pad_id!r}; allowed are token ids and None")
         self._mask_zeros = None if attention_mask is None else _leading_zeros(attention_mask)
         self._width = 0 if attention_mask is None else attention_mask.shape[1]
         self._pad_id = pad_id
-        # Whether the caller says what is padding.
+        # Whether the caller says which tokens are padding.
         self.given = attention_mask is not None or pad_id is not None
         self._watched = name_of(processor) if reads_prompt(processor) else None
 
     @property
     def skip(self) -> Tensor | Callable[[Tensor], Tensor]:
-        """Left pads of the mask's rows, [B] int64, or the function from prompts [R, L] to theirs."""
+        """The padding of each row of the mask, [B] int64, or a function that counts that of prompts, [R, L]."""
         return self._count if self._mask_zeros is None else self._mask_zeros
 
     def without(self, prompt: Sequence[Sequence[int]] | Tensor) -> Tensor:
-        """Return prompts without left pads, [B, P] int64, right-padded with -1.
+        """Return prompts without their padding on the left, [B, P] int64, right-padded with -1.
 
         Args:
-            prompt: [B, P] ids with left pads, or B lists of ids without.
+            prompt: [B, P] ids, padded on the left, or B lists of ids without padding.
 
         Raises:
-            ConfigurationError: The prompts are neither, or have negative ids.
-            BatchMismatch: There are not as many prompts as rows of the mask.
+            ConfigurationError: The prompts are something else, or contain negative ids.
+            BatchMismatch: The mask has a different number of rows.
         """
         if isinstance(prompt, Tensor):
             if prompt.dim() != 2 or prompt.dtype not in (torch.int64, torch.int32):
@@ -77,22 +77,17 @@ class Padding:
             rows = [row[skip:] for row, skip in zip(prompt.tolist(), pads, strict=True)]
         else:
             rows = [list(row) for row in prompt]
-        if not rows or any(type(i) is not int or i < 0 for row in rows for i in row):
-            raise ConfigurationError(
-                "prompt holds no rows, or something that is no token id; give ids [B, P], or B lists of ids"
-            )
-        width = max(map(len, rows))
-        return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.int64).reshape(
-            len(rows), width
-        )
+        if not rows:
+            raise ConfigurationError("prompt has no rows; give ids [B, P], or B lists of ids")
+        return Context.of(rows, vocabulary_size=1).prompt
 
     def check(self, ids: Tensor) -> None:
-        """Raise `BatchMismatch` for rows, [R, L], that the mask cannot belong to."""
+        """Raise `BatchMismatch` if the mask cannot belong to these rows, [R, L]."""
         if self._mask_zeros is not None and (len(ids) % len(self._mask_zeros) or ids.shape[1] < self._width):
             raise BatchMismatch(
-                f"attention_mask is [{len(self._mask_zeros)}, {self._width}], but the rows are {list(ids.shape)}: "
-                "they must be a multiple of its rows, and at least as long. Give the mask that the engine "
-                "gets, and make a new hook for other prompts"
+                f"attention_mask is [{len(self._mask_zeros)}, {self._width}], but the rows are {list(ids.shape)}; they must be "
+                "at least as long, and their number a multiple of its rows. Give the mask that the engine gets, and make a new "
+                "hook for other prompts"
             )
 
     def _count(self, prompts: Tensor) -> Tensor:
@@ -103,13 +98,12 @@ class Padding:
         return torch.zeros(len(prompts), dtype=torch.int64, device=prompts.device)
 
     def _warn(self, prompts: Tensor) -> None:
-        """Warn, once, if rows begin with what may be pads."""
+        """Warn, once, if prompts seem to begin with padding."""
         token = _pad_like(prompts)
         if token is not None:
             warnings.warn(
-                f"{self._watched} reads the prompts, of which some begin with token {token} as if it were a "
-                "left pad; "
-                "it counts as text unless attention_mask=... or pad_id=... tells that it is a pad",
+                f"{self._watched} reads the prompts, and some of them seem to be padded with token {token}, which counts as "
+                "text; if it is padding, pass attention_mask=... or pad_id=...",
                 stacklevel=2,
             )
             self._watched = None
@@ -120,33 +114,35 @@ def _leading_zeros(mask: Tensor) -> Tensor:
         shape = list(mask.shape) if isinstance(mask, Tensor) else type(mask).__name__
         raise ConfigurationError(f"attention_mask is {shape}; give the [B, P] tensor that the engine gets")
     if not bool(((mask == 0) | (mask == 1)).all()):
-        raise ConfigurationError("attention_mask has values other than 0 and 1; give the mask that the tokenizer makes")
+        raise ConfigurationError(
+            "attention_mask has values other than 0 and 1; give the mask that the tokenizer returns"
+        )
     zeros = _leading_run(mask == 0)
     if not torch.equal(zeros, (mask == 0).sum(1)):
         raise ConfigurationError(
-            "attention_mask has a 0 behind a 1; generation needs pads on the left: tokenizer(..., padding_side='left')"
+            "attention_mask has a 0 after a 1; generation needs padding on the left: tokenizer(..., padding_side='left')"
         )
     return zeros
 
 
 def _leading_run(true: Tensor) -> Tensor:
-    """Return how many values are true before the first that is not, [R] int64."""
+    """Return the number of leading true values of each row, [R] int64."""
     return true.long().cumprod(1).sum(1)
 
 
 def _pad_like(prompts: Tensor) -> int | None:
-    """Return the token that looks like a left pad, or None.
+    """Return the token that seems to be padding, or None.
 
-    The rows of a padded batch have pads of one id, but for the longest, which has none and begins as the
-    others do behind theirs.
+    In a padded batch, all rows begin with a run of the same id, except the longest, which begins as the others do after their
+    padding.
     """
     rows, length = prompts.shape
     if rows < 2 or length < 2:
         return None
     first = prompts[:, 0]
     run = _leading_run(prompts == first[:, None])
-    behind = prompts.gather(1, run.clamp(max=length - 1)[:, None])
+    after = prompts.gather(1, run.clamp(max=length - 1)[:, None])
     other = first[:, None] != first
     longer = (run[:, None] > run) & (run[:, None] > 1)
-    padded = torch.where(other, (run[:, None] > 1) | (behind == first), longer).any(1)
+    padded = torch.where(other, (run[:, None] > 1) | (after == first), longer).any(1)
     return int(first[padded][0]) if bool(padded.any()) else None

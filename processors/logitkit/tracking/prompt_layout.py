@@ -15,20 +15,20 @@ from logitkit.tracking.rows import Shown
 __all__ = ["PromptLayout", "Skip"]
 
 
-# How many leading ids of a row are pads: one number per row, or found from the ids.
+# The number of leading padding ids of each row: a tensor, or a function of the ids.
 Skip = Tensor | Callable[[Tensor], Tensor]
 
 
 class PromptLayout:
-    """What the caller knows of prompts and left pads, and what follows for the rows of a call.
+    """Find the prompt and the padding of each row, from what the caller says about them.
 
     Args:
-        prompt: [B, P] integers, right-padded with -1, or None: then the first ids shown are the prompt.
-        prompt_lengths: [B] integers; None counts the ids of `prompt` that are not -1.
-        skip: [B] integers, or a function from ids [R, L] to [R] integers; None is no pads.
+        prompt: [B, P] integers, right-padded with -1. None: the first ids shown are the prompt.
+        prompt_lengths: [B] integers. None: count the ids of `prompt` that are not -1.
+        skip: The padding on the left: [B] integers, or a function from ids [R, L] to [R] integers. None: no padding.
 
     Raises:
-        ConfigurationError: An argument has another shape or dtype, or values that make no sense.
+        ConfigurationError: An argument has a wrong shape or dtype, or impossible values.
     """
 
     def __init__(self, prompt: Tensor | None, prompt_lengths: Tensor | None, skip: Skip | None) -> None:
@@ -45,22 +45,22 @@ class PromptLayout:
             )
         if self._skip is not None and (len(self._skip) == 0 or self._skip.min() < 0):
             raise ConfigurationError(
-                f"skip is {self._skip.tolist()}; it needs a number of pads, at least 0, for every row"
+                f"skip is {self._skip.tolist()}; give the number of padding ids of each row, at least 0"
             )
-        # Whether prompts were given, and whether more than its ids can tell a row from another.
+        # Whether prompts were given, and whether rows with equal ids may have different prompts or padding.
         self.explicit = self._prompt is not None
         self.has_keys = self.explicit or self._skip is not None
         self._keys: dict[int, Integers] = {}
 
     def with_prompt(self, prompt: Tensor) -> PromptLayout:
-        """Return the layout of rows with the same pads whose prompts, [B, P], are given."""
+        """Return the layout with these prompts, [B, P], and the same padding."""
         return PromptLayout(prompt, None, self._given_skip)
 
     def keys(self, rows: int) -> Integers | None:
-        """Return what tells rows of equal ids apart, [R]: their prompt and pads; None if nothing does.
+        """Return a number for the prompt and padding of each row, [R], or None if they follow from its ids.
 
         Raises:
-            BatchMismatch: The rows are not a multiple of those of the prompt or of `skip`.
+            BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
         """
         if not self.has_keys:
             return None
@@ -75,12 +75,11 @@ class PromptLayout:
         return keys
 
     def of(self, shown: Shown) -> tuple[Integers, Integers]:
-        """Return for rows that begin the columns at which their prompts begin and end, [R] each.
+        """Return the columns at which the prompts of new rows begin and end, [R] each.
 
         Raises:
-            BatchMismatch: The rows are not a multiple of those of the prompt or of `skip`.
-            ConfigurationError: A row does not begin with its prompt, is shorter, has more pads than ids or a
-            negative id.
+            BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
+            ConfigurationError: A row does not begin with its whole prompt, has fewer ids than padding, or has a negative id.
         """
         rows, length = shown.rows, shown.length
         skips = np.zeros(rows, np.int64)
@@ -92,8 +91,8 @@ class PromptLayout:
                 raise BatchMismatch(f"skip returned {len(skips)} numbers for {rows} rows; return one for each row")
         for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
             raise ConfigurationError(
-                f"row {row} has {length} ids, but skip says that {skips[row]} of them are pads; skip must be "
-                "that of the prompts that the engine runs (for other prompts, make a new hook)"
+                f"row {row} has {length} ids, but skip says that {skips[row]} of them are padding; give the padding of the "
+                "prompts that the engine runs, and make a new hook for other prompts"
             )
         if self._prompt is None or self._lengths is None:
             if shown.array is not None and shown.array.size and shown.array.min() < 0:
@@ -110,17 +109,16 @@ class PromptLayout:
     def _check_row(self, shown: Shown, row: int, skip: int, prompt: Integers) -> None:
         given = shown.ids[row, skip : skip + len(prompt)].cpu().numpy()
         if len(given) < len(prompt):
-            pads = f" after {skip} pads" if skip else ""
+            padding = f" after {skip} padding ids" if skip else ""
             raise ConfigurationError(
-                f"row {row} has {len(given)} ids{pads}, but its prompt has {len(prompt)}; the engine must "
-                "show the whole prompt"
+                f"row {row} has {len(given)} ids{padding}, but its prompt has {len(prompt)}; let the engine show all of it"
             )
         differs = np.flatnonzero(given != prompt)
         if len(differs):
             at = int(differs[0])
             raise ConfigurationError(
                 f"row {row} does not begin with its prompt: at position {at + skip} it has id {given[at]}, "
-                f"the prompt has {prompt[at]}; for another prompt make a new hook, or give no prompt"
+                f"the prompt has {prompt[at]}; for another prompt, make a new hook, or one without a prompt"
             )
 
 
@@ -140,9 +138,7 @@ def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers 
             f"prompt_lengths is {lengths[row]} for row {row} of prompt, which begins with {present[row]} ids"
         )
     if given is None and (prompt[np.arange(prompt.shape[1]) >= lengths[:, None]] != -1).any():
-        raise ConfigurationError(
-            "prompt has token ids behind a negative id; it must be padded with -1, and on the right only"
-        )
+        raise ConfigurationError("prompt has token ids after a negative id; pad it with -1, on the right only")
     return lengths
 
 
@@ -160,7 +156,9 @@ def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:
 
 
 def _spread(given: int, rows: int, name: str) -> Integers:
-    """Return which given row each row belongs to: beams and samples of one prompt stand side by side."""
+    """Return the given row that each row belongs to: the beams or samples of a prompt are consecutive rows."""
     if rows % given:
-        raise BatchMismatch(f"the engine shows {rows} rows, but {name} has {given}; give it as many, or a divisor")
+        raise BatchMismatch(
+            f"the engine shows {rows} rows, but {name} has {given}; give the same number of rows, or a divisor of it"
+        )
     return np.arange(rows) // (rows // given)

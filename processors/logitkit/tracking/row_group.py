@@ -1,4 +1,4 @@
-"""Rows that an engine shows together, as they grow: their tokens, and their states along the way."""
+"""Rows that an engine shows together: their tokens, and their states at recent lengths."""
 
 from __future__ import annotations
 
@@ -20,51 +20,48 @@ from logitkit.tracking.rows import HistoryRows, HostRows, Parents, Shown
 
 __all__ = ["Checkpoints", "RowGroup"]
 
-# States are kept of the last `DENSE` lengths, and of every `SPACING`-th for `REACH` before. A rejected draft
-# of up to `REACH` tokens so costs a replay of less than `SPACING`.
+# A group keeps its states at the last `DENSE` lengths, and at every `SPACING`-th of the `REACH` lengths before those. So after a
+# rejected draft of up to `REACH` tokens, fewer than `SPACING` tokens are replayed.
 DENSE, SPACING, REACH = 8, 8, 64
 KEPT = DENSE + REACH // SPACING + 8
 
 
 class Checkpoints:
-    """The states of some rows at their last lengths: the newest of each length, older ones here and there.
+    """The states of some rows at recent lengths, at most one per length.
 
-    A state that is not here is replayed from one that is.
+    A missing state is computed by replaying tokens from an earlier one.
     """
 
     def __init__(self, states: dict[int, Any] | None = None) -> None:
         self.states: dict[int, Any] = states or {}
 
     def put(self, length: int, state: Any) -> None:
-        """Keep a state, and drop those that are far before it."""
+        """Keep a state, and drop those at much shorter lengths if there are too many."""
         self.states[length] = state
-        if (length - DENSE) % SPACING:
-            self.states.pop(length - DENSE, None)
-        self.states.pop(length - DENSE - REACH, None)
         if len(self.states) > KEPT:
             newest = max(self.states)
             near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
             self.states = {**near, length: state}
 
     def nearest(self, length: int) -> tuple[int, Any] | None:
-        """Return the state at the largest length up to the one given, after that length; None if there is none."""
+        """Return the largest kept length that is at most the given one, and its state; None if there is none."""
         near = length if length in self.states else max((n for n in self.states if n < length), default=None)
         if near is None:
             return None
         return near, self.states[near]
 
     def upto(self, length: int) -> Checkpoints:
-        """Return the part for lengths up to this one; the states are shared."""
+        """Return the checkpoints at lengths up to this one, which share their states with these."""
         return Checkpoints({n: s for n, s in self.states.items() if n <= length})
 
     def cut(self) -> None:
-        """Keep the newest state alone."""
+        """Drop all states except the one at the largest length."""
         for length in sorted(self.states)[:-1]:
             del self.states[length]
 
 
 def keep_rows(shown: Shown) -> HistoryRows:
-    """Copy rows into a buffer where they are: in the CPU's memory or on a device."""
+    """Copy rows into a buffer on their own device."""
     return HostRows(shown) if shown.array is not None else DeviceRows(shown)
 
 
@@ -72,25 +69,24 @@ class RowGroup:
     """Rows that were shown together and grow together.
 
     Args:
-        generation: What they began with.
-        origin: [R] the row of the generation that each row comes from; None if each comes from that of its
-            own index.
-        shown: The call that shows them first.
-        keys: [R] what must agree beside the tokens, or None.
+        generation: Their prompts and initial states.
+        origin: [R] the row of the generation that each row comes from; None if it is the row of the same index.
+        shown: The first call that shows them.
+        keys: [R] a number that a continuation must have in common with its row, besides the tokens; or None.
     """
 
     def __init__(self, generation: Generation, origin: Integers | None, shown: Shown, keys: Integers | None) -> None:
         self.generation, self.origin, self.rows, self.keys = generation, origin, keep_rows(shown), keys
         self.starts = generation.starts if origin is None else generation.starts[origin]
         self.first, self.last = int(self.starts.min()), int(self.starts.max())
-        # What the engine calls these rows, if it says.
+        # The engine's name for these rows, if it has one.
         self.sequence: Hashable = None
         self.checkpoints: dict[Port, Checkpoints] = {}
         self._contexts: dict[Port, tuple[Context, Tensor | None, Integers]] = {}
-        self._family: Integers | None = None
+        self._prompt_numbers: Integers | None = None
 
     def follow(self, shown: Shown, jumps: bool) -> int | None:
-        """Return how many leading columns of a call these rows have, in this order, if it continues them.
+        """Return how many leading columns of a call are known here, or None if the call does not continue these rows in order.
 
         Args:
             shown: The call.
@@ -108,7 +104,7 @@ class RowGroup:
         return length if rows.same(shown, length - 1, length) else length - 1
 
     def parents(self, shown: Shown, keys: Integers | None) -> Parents | None:
-        """Return which row each row of a call continues by one token, or None if one continues none."""
+        """Return the row that each row of a call continues by one token, or None if some row continues none."""
         before = shown.length - 1
         if not self.first <= before <= self.rows.length:
             return None
@@ -118,12 +114,11 @@ class RowGroup:
         return parents
 
     def start_of(self, shown: Shown, row: int, key: int | None) -> tuple[int, int] | None:
-        """Return the columns at which the prompt of one row of a call begins and ends, if known here."""
+        """Return the columns at which the prompt of one row of a call begins and ends, or None if the row is unknown here."""
         length, starts = shown.length, self.starts
         if not self.first <= length <= self.rows.length + 1:
             return None
-        # Either one token longer than what is here (or as long, and its last token whatever), or a prompt
-        # again.
+        # A known row extends this one by a token or replaces its last token, or repeats its prompt.
         found = (
             [r for r in self.rows.equal_rows(shown, row, length - 1).tolist() if starts[r] < length] if length else []
         )
@@ -140,7 +135,7 @@ class RowGroup:
         return self.generation.skips if self.origin is None else self.generation.skips[self.origin]
 
     def state_at(self, processor: Processor[Any], port: Port, length: int) -> Any:
-        """Return the state of these rows when they had so many columns: kept, or replayed from one kept."""
+        """Return the state of these rows at a number of columns: a kept one, or one replayed from it."""
         found = None if port not in self.checkpoints else self.checkpoints[port].nearest(length)
         if found is not None:
             near, state = found
@@ -160,11 +155,11 @@ class RowGroup:
         return state
 
     def keep(self, port: Port, length: int, state: Any) -> None:
-        """Remember the state of these rows at a length."""
+        """Keep the state of these rows at a number of columns."""
         self.checkpoints_for(port).put(length, state)
 
     def checkpoints_for(self, port: Port) -> Checkpoints:
-        """Return the states that are kept for some logits."""
+        """Return the states that are kept for a port."""
         found = self.checkpoints.get(port)
         if found is None:
             found = Checkpoints()
@@ -172,12 +167,12 @@ class RowGroup:
         return found
 
     def extended(self, shown: Shown, seen: int, parents: Parents | None) -> RowGroup:
-        """Return the group of the rows of a call: this one, grown, or a new one where they leave it.
+        """Return the group of the rows of a call: this group after growing, or a new one if the rows diverge from it.
 
         Args:
             shown: The call.
-            seen: How many of its leading columns are here.
-            parents: The row that each row continues; None if each continues that of its own index.
+            seen: The number of its leading columns that are known here.
+            parents: The row that each row continues; None if it is the row of the same index.
         """
         if parents is None:
             if seen == shown.length:
@@ -198,23 +193,22 @@ class RowGroup:
 
     def _permute(self, parents: Parents, shown: Shown) -> None:
         self.rows.move(parents, shown)
-        # Older states are of rows in the old order. Beams are not rewound, so these are let go, not permuted
-        # at every step.
+        # The kept states have rows in the old order. Beams are not rewound, so they are dropped, not permuted at every step.
         self.checkpoints.clear()
         if self.origin is None:
             self.origin = np.arange(shown.rows)
-        if self._family is None:
-            self._family = self.generation.family()[self.origin]
+        if self._prompt_numbers is None:
+            self._prompt_numbers = self.generation.prompt_numbers()[self.origin]
         self.origin = self.origin[parents.rows]
-        # Beams move among rows of one prompt, where neither context nor length of the prompt changes.
-        if not (self._family[parents.rows] == self._family).all():
+        # Beams move among rows of the same prompt, which changes neither the context nor the length of the prompt.
+        if not (self._prompt_numbers[parents.rows] == self._prompt_numbers).all():
             self._contexts.clear()
-            self._family = self._family[parents.rows]
+            self._prompt_numbers = self._prompt_numbers[parents.rows]
             self.starts = self.generation.starts[self.origin]
             self.first, self.last = int(self.starts.min()), int(self.starts.max())
 
     def context(self, processor: Processor[Any], port: Port, length: int) -> Context:
-        """Return the context of these rows with so many columns; the prompt is shared by all calls."""
+        """Return the context of these rows at a number of columns; all calls share the tensor of prompts."""
         known = self._contexts.get(port)
         if known is None:
             base = self.generation.root(processor, port)[0]

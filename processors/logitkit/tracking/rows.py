@@ -1,4 +1,4 @@
-"""Token histories of rows in one growing buffer, and exact comparison with what an engine shows."""
+"""Token histories of rows in one growing buffer, compared exactly with the ids that an engine shows."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from logitkit.tracking.branches import Integers, branch_columns, hashes_of, name
 
 __all__ = ["HistoryRows", "HostRows", "Parents", "Shown"]
 
-# Columns that a buffer has to spare when it is made; beyond them it doubles.
+# The number of spare columns of a new buffer; when they are full, the buffer doubles.
 ROOM = 64
 
-# Of rows that moved, the newest tokens nearly always differ: looking at so many first saves a comparison of
-# everything.
+# If rows moved, their newest tokens nearly always differ. So comparing this many first usually saves comparing all of them.
 PROBE = 4
 
-# So many ids are compared as fast as a few.
+# Up to this many ids, a comparison takes the same time whatever their number.
 SMALL = 4096
 
-# New columns that count as branches before it is found out which of them are.
+# The number of new columns that count as branching columns before they are checked.
 UNSORTED = 32
 
-# Columns that are copied for all rows, moved or not.
+# Up to this many columns are copied for all rows, moved or not.
 FEW = 64
 
 
 class Shown:
-    """What one call shows: the ids of all rows, only for the time of the call.
+    """The ids of all rows that one call shows, used during that call only.
 
     Args:
         ids: [R, L] int64, the engine's own tensor or a view of it.
@@ -44,23 +43,23 @@ class Shown:
     def __init__(self, ids: Tensor) -> None:
         self.ids = ids
         self.rows, self.length = ids.shape
-        # A view without a copy; a device's tensor has none.
+        # A view, without a copy; None for a tensor on an accelerator.
         self.array: Integers | None = ids.numpy() if ids.device.type == "cpu" else None
 
     def columns(self, start: int) -> Tensor:
-        """Return a copy of the tokens from a column on: [R] if it is one column, [R, T] otherwise."""
+        """Return a copy of the tokens from column `start` to the last: [R] for a single column, otherwise [R, T]."""
         if start != self.length - 1:
             return self.ids[:, start:].clone()
-        # numpy touches less memory, all of which a model or a copy of logits has thrown out of the processor's caches.
+        # numpy touches less memory, and after a model's forward pass none of it is in the processor's caches.
         return self.ids[:, start].clone() if self.array is None else torch.from_numpy(self.array[:, start].copy())
 
 
 class Parents(NamedTuple):
-    """Which rows the rows of a call continue.
+    """The rows that the rows of a call continue.
 
     Args:
-        rows: [R'] the row that each continues, -1 where it continues none.
-        since: Before this column, where its index is another, the row of its own index holds the same ids.
+        rows: [R'] the row that each continues, or -1.
+        since: Before this column, each row holds the same ids as its parent, so that nothing needs to be copied.
     """
 
     rows: Integers
@@ -68,12 +67,12 @@ class Parents(NamedTuple):
 
     @property
     def moved(self) -> Integers:
-        """The rows of the call that continue a row of another index."""
+        """The rows of the call that continue a row with a different index."""
         return np.flatnonzero(self.rows != np.arange(len(self.rows)))
 
 
 class HistoryRows(ABC):
-    """The token ids of R rows, `count`; appending writes one column, moving writes only what changed.
+    """The token ids of `count` rows. `append` writes one column, and `move` writes only the columns that changed.
 
     Args:
         shown: The rows to copy.
@@ -82,19 +81,19 @@ class HistoryRows(ABC):
     def __init__(self, shown: Shown) -> None:
         self.length = 0
         self.count = shown.rows
-        # The newest id of the first row, where the host has it: most histories are told apart by it.
+        # The newest id of the first row, which differs between most histories; None on an accelerator.
         self.tip: int | None = None
         self.tokens = self._empty(shown.ids, _room(shown.length))
         self.append(shown)
 
     @staticmethod
     def _empty(like: Tensor, capacity: int) -> Tensor:
-        # A buffer made under inference_mode could not be written to outside of it.
+        # A buffer created in inference mode could not be written to outside of it.
         with torch.inference_mode(False):
             return torch.empty((like.shape[0], capacity), dtype=torch.int64, device=like.device)
 
     def append(self, shown: Shown) -> None:
-        """Take over the columns behind those that are here already; the others are equal."""
+        """Copy the columns after those that are already here; the earlier ones are equal."""
         if shown.length > self.tokens.shape[1]:
             grown = self._empty(self.tokens, max(_room(shown.length), 2 * self.tokens.shape[1]))
             grown[:, : self.length] = self.tokens[:, : self.length]
@@ -104,40 +103,40 @@ class HistoryRows(ABC):
 
     @abstractmethod
     def _write(self, shown: Shown) -> None:
-        """Copy the columns from `self.length` on, for which there is room."""
+        """Copy the columns from `self.length` on, which fit into the buffer."""
 
     @abstractmethod
     def same(self, shown: Shown, start: int, stop: int) -> bool:
-        """Whether each row shows, in these columns, what it has here."""
+        """Return whether the shown rows equal these, row by row, in columns `start` to `stop`."""
 
     @abstractmethod
     def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:
-        """Return the indices of all rows here whose first `stop` ids are those of one row shown."""
+        """Return the indices of all rows whose first `stop` ids equal those of one shown row."""
 
     @abstractmethod
     def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
-        """Find, for each row shown, a row here with the same first `stop` ids and the same key.
+        """Find, for each shown row, a row with the same first `stop` ids and the same key.
 
-        Of equal rows that with the same index goes first, then the lowest index.
+        Among equal rows, the one with the same index is chosen, otherwise the one with the lowest index.
 
         Args:
-            shown: [R'] rows; R' may be another number than here.
-            stop: Columns to compare.
-            keys: [R] what must agree beside the ids, or None.
-            shown_keys: [R'] the same of the rows shown.
+            shown: R' rows, which may be more or fewer than these.
+            stop: The number of columns to compare.
+            keys: [R] a number per row that must be the same, or None.
+            shown_keys: [R'] the same for the shown rows.
         """
 
     @abstractmethod
     def move(self, parents: Parents, shown: Shown) -> None:
-        """Make each row that of its parent, and append the newest column."""
+        """Replace each row by its parent, and append the newest column."""
 
 
 class HostRows(HistoryRows):
-    """Rows in the memory of the CPU: one comparison of all ids, and a few small operations."""
+    """Rows in the memory of the CPU."""
 
     def __init__(self, shown: Shown) -> None:
-        # Columns that tell rows apart, and some that may not. Only beams need them: found when rows move for
-        # the first time.
+        # The columns at which rows differ first, and new columns that may not be among them. Only beams need them, so they are
+        # computed when rows move for the first time.
         self._branches: Integers | None = None
         self._limit = 0
         super().__init__(shown)
@@ -154,13 +153,13 @@ class HostRows(HistoryRows):
             self._branches = columns
 
     def same(self, shown: Shown, start: int, stop: int) -> bool:
-        """Whether each row shows, in these columns, what it has here."""
+        """Return whether the shown rows equal these, row by row, in columns `start` to `stop`."""
         mine, given = self._mine, _array(shown)
         if stop <= start:
             return True
         if mine[0, stop - 1] != given[0, stop - 1]:
             return False
-        # Rows that have never moved will hardly have done so now.
+        # Rows that have never moved before are unlikely to have moved now.
         if self._branches is not None and len(mine) * (stop - start) > SMALL:
             probe = max(start, stop - PROBE)
             if not _all(mine[:, probe:stop] == given[:, probe:stop]):
@@ -168,14 +167,14 @@ class HostRows(HistoryRows):
         return _all(mine[:, start:stop] == given[:, start:stop])
 
     def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:
-        """Return the indices of all rows here whose first `stop` ids are those of one row shown."""
+        """Return the indices of all rows whose first `stop` ids equal those of one shown row."""
         mine, given = self._mine, _array(shown)[row]
         if stop and not (mine[:, stop - 1] == given[stop - 1]).any():
             return np.zeros(0, np.int64)
         return np.flatnonzero((mine[:, :stop] == given[:stop]).all(1))
 
     def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
-        """Find, for each row shown, a row here with the same first `stop` ids and the same key."""
+        """Find, for each shown row, a row with the same first `stop` ids and the same key."""
         given = _array(shown)
         columns = self._columns(shown, stop)
         if columns is None:
@@ -186,15 +185,15 @@ class HostRows(HistoryRows):
             parents = self._verified(np.array(found), own, given, columns, stop)
             if keys is not None:
                 parents = parents._replace(rows=np.where(keys[parents.rows] == shown_keys, parents.rows, -1))
-            # Two hashes may be equal by chance: names, which are exact, have the last word.
+            # Different rows may have equal hashes. Names are exact, so they decide.
             if -1 not in found and np.minimum.reduce(parents.rows) >= 0:
                 break
         return parents
 
     def _columns(self, shown: Shown, stop: int) -> Integers | None:
-        """Return the columns before `stop` that tell the rows apart; None if nothing is continued anyway."""
+        """Return the columns before `stop` that identify the rows, or None if no row can be continued."""
         if self._branches is None:
-            # Sorting whole rows is worth while only if one of them continues.
+            # Sorting whole rows is slow, so first check that one of them is continued.
             if not len(self.equal_rows(shown, 0, stop)):
                 return None
             self._branches = self._limited(branch_columns(self._mine[:, : self.length]))
@@ -205,26 +204,26 @@ class HostRows(HistoryRows):
         return columns
 
     def _verified(self, rows: Integers, own: Integers, given: Integers, columns: Integers, stop: int) -> Parents:
-        """Compare every id with that of the proposed parent, once, and take back what is wrong."""
+        """Compare each row with its proposed parent, id by id, and replace wrong proposals by -1."""
         mine, since = self._mine, 0
         equal = np.ones((1, 1), np.bool_)
         if len(mine) == len(given):
-            # A row and its parent differ first in a branch column, so before it nothing needs to be gathered.
+            # Rows first differ in a branching column, so before it each row equals its parent and nothing needs to be gathered.
             differs = np.logical_or.reduce(own != own[rows], 0)
             place = int(differs.argmax()) if len(columns) else 0
             since = int(columns[place]) if len(columns) and differs[place] else stop
             equal = mine[:, :since] == given[:, :since]
-        # A row without a parent is compared with any row, to no effect.
+        # A row without a parent is compared with an arbitrary row, which has no effect.
         rest = mine[rows, since:stop] == given[:, since:stop]
         if not (_all(equal) and _all(rest)):
             rows = np.where(equal.all(1) & rest.all(1), rows, -1)
         return Parents(rows, since)
 
     def move(self, parents: Parents, shown: Shown) -> None:
-        """Make each row that of its parent, and append the newest column."""
+        """Replace each row by its parent, and append the newest column."""
         since, stop = parents.since, self.length
         if since < stop:
-            # Of few columns it is faster to write all rows than to pick those that moved.
+            # For a few columns, writing all rows is faster than selecting those that moved.
             which = parents.moved if stop - since > FEW else slice(None)
             self._mine[which, since:stop] = _array(shown)[which, since:stop]
         self.append(shown)
@@ -236,7 +235,7 @@ def _array(shown: Shown) -> Integers:
 
 
 def _proposed(own: list[Hashable], asked: list[Hashable]) -> list[int]:
-    """Return for each row asked for the row of its name: that of the same index, or the first, or -1."""
+    """Return, for each name in `asked`, the row of that name in `own`: the one with the same index, else the first, else -1."""
     first = dict(zip(reversed(own), range(len(own) - 1, -1, -1), strict=True))
     if len(own) != len(asked):
         return [first.get(name, -1) for name in asked]
@@ -245,7 +244,7 @@ def _proposed(own: list[Hashable], asked: list[Hashable]) -> list[int]:
 
 
 def _all(equal: NDArray[np.bool_]) -> bool:
-    # Much faster than `all`, for small arrays above all.
+    # Much faster than `all`, especially for small arrays.
     return int(np.count_nonzero(equal)) == equal.size
 
 

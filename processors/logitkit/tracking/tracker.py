@@ -1,4 +1,4 @@
-"""From the tokens that an engine shows to the states of its rows."""
+"""Find the states of rows by the token ids that an engine shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from logitkit.tracking.generation import Port, Room
 from logitkit.tracking.hidden_prompt import HiddenPrompt
 from logitkit.tracking.histories import Histories
 from logitkit.tracking.prompt_layout import PromptLayout, Skip
-from logitkit.tracking.requests import Request, RequestRows
 from logitkit.tracking.row_group import Checkpoints, RowGroup
 from logitkit.tracking.rows import Shown
 
@@ -28,44 +27,42 @@ __all__ = ["Tracker"]
 
 S = TypeVar("S")
 
-# Histories remembered by default: enough for as many sequences that take turns in one hook.
+# The default number of histories to remember, which limits how many sequences can take turns in one hook.
 CAPACITY = 256
 
-# Bytes of the token ids that a single row is shown in.
+# The allowed numbers of bytes per id of a single row.
 WIDTHS = (4, 8)
 
 
 class Tracker(Generic[S]):
     """Find the states of rows from their tokens alone, in whatever order an engine makes its calls.
 
-    A state is a function of the prompt and the tokens after it, never of the call. An engine names a row in one of three ways:
+    A state is a function of the prompt and the tokens after it, never of the call. `Histories` has the rules. The ids cannot show
+    one case: a new run whose prompt is a known history, or a known history and one token. It is taken for a continuation, so call
+    `new_generation` before such a run, or give its prompt. If the engine hides the beginning of its sequences, give `prompts`, as
+    `HiddenPrompt` explains.
 
-    - By its history, all ids of the row: `resolve`; see `Histories` for the rules. One case cannot be told from ids: a new run
-      whose prompt is a history shown before, or that and one token. It is taken for a continuation. Call `new_generation`
-      before such a run, or give its prompt.
-    - As a sequence, of which the engine may hide the beginning: `resolve`, with `prompts`; see `HiddenPrompt`.
-    - As a request with an id, a prompt and an output: `resolve_requests`.
-
-    A single row on the CPU that grows by one token takes a short way in `resolve`. If its processor only follows an automaton,
-    `step` needs no tensors at all. The histories learn of such steps when a call does something else. Not thread-safe.
+    If a single row on the CPU grows by one token, `resolve` advances its state without searching the histories. If its processor
+    also only follows an automaton, `step` does so without tensors. Such tokens are added to the histories when another kind of
+    call comes. Not thread-safe.
 
     Args:
         processor: The processor whose states are wanted.
-        prompt: [B, P] integers, the prompts without pads, right-padded with -1; None takes the first ids shown.
-        prompt_lengths: [B] integers; None counts the ids of `prompt` that are not -1.
-        prompts: In place of `prompt`: the whole prompts of all sequences, left pads included, of which the engine may hide a
-            part.
-        pads: The number of left pads of each of `prompts`.
-        skip: The number of each row's leading ids that are pads, which no prompt in a context has: [B] integers, or a function
-            from the ids [R, L] of a new generation to [R] integers; None is no pads.
-        plain: Whether all ids of the first call are a prompt without pads, so that a row may begin in `step`.
-        one_prompt: Whether every history begins with the ids that are shown first.
-        max_length: The maximum number of tokens of a row, left pads included, for `Context.max_length`; None if unknown.
+        prompt: [B, P] integers, the prompts without padding, right-padded with -1. None: the first ids shown.
+        prompt_lengths: [B] integers. None: count the ids of `prompt` that are not -1.
+        prompts: Instead of `prompt`, the whole prompts of all sequences, including padding on the left, if the engine may hide a
+            part of them.
+        pads: The number of padding ids of each of `prompts`.
+        skip: The number of padding ids on the left of each row, which are not part of its prompt: [B] integers, or a function of
+            the ids, [R, L], that returns [R] integers. None: no padding.
+        plain: Whether all ids of the first call are a prompt without padding, so that a row may begin in `step`.
+        one_prompt: Whether every history begins with the ids of the first call.
+        max_length: The maximum number of tokens of a row, including padding, for `Context.max_length`; None if unknown.
         max_new_tokens: The maximum number of tokens of a row after its prompt; None if unknown.
-        capacity: The number of histories to remember; a forgotten one is a new prompt.
+        capacity: The number of histories to remember; a forgotten one counts as a new prompt.
 
     Raises:
-        ConfigurationError: An argument has another shape or dtype, or values out of range.
+        ConfigurationError: An argument has a wrong shape or dtype, or values out of range.
 
     Example:
         >>> import logitkit as lk
@@ -77,7 +74,7 @@ class Tracker(Generic[S]):
         ([[1, 1]], [3])
     """
 
-    # The single row of the last call: as numbers, or its state and context; and the group that it belongs to.
+    # The single row of the last call, as numbers or as a state and its context, and the group that it belongs to.
     _row: SingleRow | None
     _found: tuple[S, Context] | None
     _group: RowGroup | None
@@ -100,7 +97,7 @@ class Tracker(Generic[S]):
         if type(capacity) is not int or capacity < 1:
             raise ConfigurationError(f"capacity is {capacity!r}; allowed are integers from 1")
         self._processor = processor
-        # A chain checks the calls of its parts by itself.
+        # A chain checks the calls of its processors itself.
         checks_itself = getattr(type(processor), "checks_parts", False) is True
         self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
         layout, room = PromptLayout(prompt, prompt_lengths, skip), Room(max_length, max_new_tokens)
@@ -116,18 +113,17 @@ class Tracker(Generic[S]):
             )
             for ids, count in zip(prompts or (), pads, strict=True)
         ]
-        self._requests = RequestRows(processor)
-        # Whether `step` may answer at all.
+        # Whether `step` can ever return a row.
         self.steps = can_step(processor)
         self._plain, self._begun = plain, False
         self._answered: Any = None
-        self._leave_row()
+        self._forget_row()
 
     def new_generation(self) -> None:
-        """Forget all histories: what the next call shows is a prompt."""
+        """Forget all histories, so that the ids of the next call are prompts."""
         self._answered = self.state
         self._begun = False
-        self._leave_row()
+        self._forget_row()
         self._histories.groups.clear()
         for tracker in self._by_prompt:
             tracker.new_generation()
@@ -136,20 +132,20 @@ class Tracker(Generic[S]):
 
     @property
     def state(self) -> Any:
-        """The state of the rows of the last call that was answered, or None before the first."""
+        """The state of the rows of the last answered call, or None before the first."""
         return self._answered if self._row is None else self._row.state
 
     def answer(self, state: S) -> None:
-        """Note that the engine has its logits, so that `state` is this one."""
+        """Record that the engine received its logits for this state, which `state` then returns."""
         self._answered = state
 
     def step(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
-        """Return the single row of a call without tensors, or None if that takes `resolve`.
+        """Return the single row of a call, found without tensors, or None if the call needs `resolve`.
 
         Args:
-            ids: The memory of all token ids of the row, prompt and pads included, in the order of bytes of this machine.
-            width: Bytes of an id.
-            columns: Of the logits.
+            ids: All token ids of the row, including prompt and padding, as bytes in the machine's byte order.
+            width: The number of bytes per id.
+            columns: The number of columns of the logits.
 
         Raises:
             VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
@@ -180,18 +176,18 @@ class Tracker(Generic[S]):
         return row
 
     def _more(self, ids: bytes, width: int, columns: int) -> tuple[()] | tuple[int] | None:
-        """Return the token by which a row goes on from the call before, nothing if it repeats that; None if it does neither."""
+        """Return the token that a row adds to the last call, nothing if it repeats that call, or None if it is another row."""
         if columns != self._columns:
             return None
         if width != self._width and width in WIDTHS and self._known:
-            # mlx-lm shows a prompt in 32 bits, and from its first token on 64.
+            # mlx-lm passes a prompt in 32 bits, and prompt and output in 64.
             self._known = np.frombuffer(self._known, f"i{self._width}").astype(f"i{width}").tobytes()
             self._width = width
         known = self._known
         if width != self._width or not ids.startswith(known):
             return None
         if len(ids) == len(known):
-            # Another group of rows may be one token shorter, and go on with the last token.
+            # Another group of rows may be one token shorter, and continued by the last token.
             return () if self._alone else None
         token = int.from_bytes(ids[-width:], sys.byteorder, signed=True)
         return (token,) if len(ids) == len(known) + width and token >= 0 else None
@@ -209,20 +205,20 @@ class Tracker(Generic[S]):
         """Return the states and the context of the rows of a call.
 
         Args:
-            ids: [R, L] int32 or int64, all token ids of each row, prompt and pads included. Nothing refers to it afterwards.
-            vocabulary_size: Columns of the logits. States are kept apart for logits of another size or device.
-            device: The device of the logits, and so of the states; None is that of the ids.
-            sequence: The engine's name for these rows, if it has one: of equal histories, the one of the same name is continued.
+            ids: [R, L] int32 or int64, all token ids of each row, including prompt and padding. The tensor is not kept.
+            vocabulary_size: The number of columns of the logits. Logits of different sizes or devices have separate states.
+            device: The device of the logits, and so of the states. None: that of the ids.
+            sequence: The engine's name for these rows, if any. Among equal histories, the one with the same name is continued.
             begins: Whether the engine says that these ids are a prompt.
-            hidden: With `prompts`: how many tokens the engine hides before those that it shows, or fewer if it does not say.
+            hidden: With `prompts`, the minimum number of tokens that the engine hides before those that it shows.
 
         Returns:
             The state of the R rows after their last token, and their context.
 
         Raises:
-            ConfigurationError: The ids have another shape or dtype, are negative, or do not begin with the prompt. With
-                `prompts`: they belong to none of these or to more than one, or output is hidden.
-            BatchMismatch: The rows are not a multiple of those of `prompt` or `skip`.
+            ConfigurationError: The ids have a wrong shape or dtype, are negative, or do not begin with the prompt. With
+                `prompts`, they belong to none or to several of these, or output is hidden.
+            BatchMismatch: The number of rows is not a multiple of the rows of `prompt` or `skip`.
         """
         if not isinstance(ids, Tensor):
             raise ConfigurationError(f"ids is a {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
@@ -242,20 +238,20 @@ class Tracker(Generic[S]):
                         self._known, self._found = single[0], found
                     return found
         if self._known:
-            self._tell_histories()
+            self._update_histories()
         if self._hidden is None:
             found, groups = self._histories.resolve(ids, port, sequence, begins), self._histories.groups
         else:
             found, groups = self._by_sequence(ids, port, sequence, hidden)
         self._begun = True
         if single is not None:
-            self._follow_row(single, found, port, groups)
+            self._remember_row(single, found, port, groups)
         return found
 
     def _by_sequence(
         self, ids: Tensor, port: Port, sequence: Hashable = None, hidden: int = 0
     ) -> tuple[tuple[S, Context], list[RowGroup]]:
-        """Return the state and the context of a sequence, and the groups of rows with its prompt; its own comes first."""
+        """Return the state and the context of a sequence, and the groups of rows with its prompt, its own group first."""
         assert self._hidden is not None
         index, whole = self._hidden.complete(ids[0].cpu().numpy(), hidden)
         if len(whole) != ids.shape[1]:
@@ -264,10 +260,10 @@ class Tracker(Generic[S]):
         found = tracker.resolve(ids, vocabulary_size=port.vocabulary_size, device=port.device, sequence=sequence)
         return found, tracker._histories.groups  # noqa: SLF001 - of the same class
 
-    def _follow_row(
+    def _remember_row(
         self, single: tuple[bytes, int], found: tuple[S, Context], port: Port, groups: list[RowGroup]
     ) -> None:
-        """Be ready for the next token of a single row, unless the histories may know better what it continues."""
+        """Remember a single row, to continue it by its next token, unless the histories are needed to find what it continues."""
         known, width = single
         group = groups[0]
         if self._hidden is None:
@@ -277,8 +273,8 @@ class Tracker(Generic[S]):
         self._known, self._width, self._columns = known, width, port.vocabulary_size
         self._found, self._alone, self._start = found, len(groups) == 1, len(known) // width
 
-    def _tell_histories(self) -> None:
-        """Show to the histories what single rows were followed by."""
+    def _update_histories(self) -> None:
+        """Add to the histories the tokens by which the single row has grown without them."""
         known, state = self._known, self.state
         ids = torch.from_numpy(np.frombuffer(known, f"i{self._width}").astype(np.int64))[None]
         port = Port(self._columns, ids.device)
@@ -292,29 +288,14 @@ class Tracker(Generic[S]):
                 self._group.rows.append(Shown(ids))
             if self._row is not None:
                 self._group.keep(port, ids.shape[1], state)
-        # Not before all is told: an interruption may come in between.
+        # Only now, because an interruption may come in between.
         self._answered = state
-        self._leave_row()
+        self._forget_row()
 
-    def _leave_row(self) -> None:
+    def _forget_row(self) -> None:
         self._row = self._found = self._group = None
         self._states = Checkpoints()
         self._known, self._width, self._columns, self._start, self._alone = b"", 0, 0, 0, False
-
-    def resolve_requests(
-        self, requests: Sequence[Request], vocabulary_size: int, device: torch.device | str
-    ) -> tuple[S, Context]:
-        """Return the states of some requests, and their context; the rows are in the order given.
-
-        Args:
-            requests: The R requests of this step, at least one, each key at most once.
-            vocabulary_size: Columns of the logits.
-            device: The device of the logits.
-
-        Returns:
-            The state and the context of R rows.
-        """
-        return self._requests.resolve(requests, vocabulary_size, device)
 
 
 def _is_single(ids: Tensor) -> bool:

@@ -47,7 +47,7 @@ class TestGivenPrompt:
         hook = Hook(prompt=torch.tensor([[1, 2], [3, 4]]), skip=torch.tensor([1, 0]))
         with pytest.raises(ConfigurationError, match=r"row 0 .* at position 2 it has id 9, the prompt has 2"):
             hook([0, 1, 9], [3, 4, 9])
-        with pytest.raises(ConfigurationError, match=r"row 0 has 1 ids after 1 pads, but its prompt has 2"):
+        with pytest.raises(ConfigurationError, match=r"row 0 has 1 ids after 1 padding ids, but its prompt has 2"):
             hook([0, 1], [3, 4])
         with pytest.raises(BatchMismatch, match=r"shows 3 rows, but (skip|prompt) has 2"):
             hook([0, 1, 2], [3, 4, 9], [3, 4, 9])

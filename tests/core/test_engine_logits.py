@@ -92,7 +92,7 @@ def test_a_function_that_leaves_nothing(by_tensors: bool) -> None:
             run(processor, logits, by_tensors)
     known = lk.chain(lk.Stateless(nothing), lk.Temperature(2.0), eos_ids=[4, 5])
     assert (run(known, logits, by_tensors, 3) > NEVER).nonzero().tolist() == [[0, 4], [0, 5], [1, 4], [1, 5]]
-    with pytest.raises(ConfigurationError, match="9 is to end rows, but the logits have 8 columns"):
+    with pytest.raises(ConfigurationError, match="eos_ids contains 9, but the logits have 8 columns"):
         run(lk.Stateless(nothing), logits, by_tensors, 9)
 
 

@@ -1,12 +1,12 @@
-"""Several processors as one, and rows that end.
+"""Run several processors as one, and end rows.
 
 chain            chain and Chain: run processors in order; neighbouring constraints are intersected
-conflicts        which rows the constraints of a chain leave no token
-empty_rows       a row without a token ends with EOS, or the processor at fault is named
-ends             which EOS end a row, and which are only forced text
-engine_ends      whether a processor knows every EOS of the engine
-engine_logits    an engine's logits through a processor, without NaN and gradients
-finished_rows    the states of rows that ended without an EOS, such as padding rows
+conflicts        find the rows in which the constraints of a chain contradict each other
+empty_rows       end rows without a token with EOS, or raise an error that names the processor
+ends             distinguish EOS that end a row from EOS that are forced as text
+engine_ends      check that a processor knows every EOS of the engine
+engine_logits    EngineLogits: run a processor on an engine's logits
+finished_rows    mark rows as finished that ended without an EOS, such as padding rows
 """
 
 from logitkit.composition.chain import Chain as Chain

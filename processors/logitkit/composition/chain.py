@@ -1,4 +1,4 @@
-"""Several processors as one."""
+"""Chains: several processors as one."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = ["Chain", "chain"]
 
 @dataclass(frozen=True)
 class Chain(NotAHook):
-    """Processors that run one after another; make it with `chain`.
+    """Several processors that run one after another; create it with `chain`.
 
-    Its state is the tuple of their states, left to right.
+    Its state is the tuple of their states, from left to right.
     """
 
     processors: tuple[Processor[Any], ...]
@@ -60,17 +60,17 @@ class Chain(NotAHook):
 
     @property
     def reads_prompt(self) -> bool:
-        """Whether the tokens of prompts matter to any of them."""
+        """Whether any of the processors uses the tokens of prompts."""
         return any(map(reads_prompt, self.processors))
 
     @property
     def reads_max_length(self) -> bool:
-        """Whether the most tokens of a row matter to any of them."""
+        """Whether any of the processors uses the maximum length of a row."""
         return any(map(reads_max_length, self.processors))
 
     @property
     def batch_size(self) -> int | None:
-        """The number of rows that one of them is for, or None."""
+        """The number of rows that one of the processors is made for, or None for any number."""
         return next((rows for p in self.processors if (rows := batch_size_of(p)) is not None), None)
 
     def init_state(self, context: Context) -> tuple[Any, ...]:
@@ -96,8 +96,8 @@ class Chain(NotAHook):
     ) -> tuple[tuple[Any, ...], Tensor]:
         """Run every processor on the logits, [B, V], in order.
 
-        Processors that may each allow other tokens can leave a row none, and so can functions and classes of others: such a row
-        ends with EOS, at logit 0.
+        Several constraints can leave a row without a token, and so can functions and classes of users. Such a row ends with EOS,
+        at logit 0.
         """
         ending = self._ending
         for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
@@ -107,17 +107,17 @@ class Chain(NotAHook):
         return state, logits
 
     def conflicts(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
-        """Return the rows that can only end, or have ended, against what the constraints ask for.
+        """Return the rows that violate a constraint, or that the constraints together leave without a token.
 
-        A row whose text a stop has ended is not in conflict. After EOS a conflict lasts if the chain has a constraint on text,
-        which remembers the end.
+        Such rows end with EOS. A row that was ended by a stop is not in conflict. If the chain has a constraint on text, a
+        conflict is still reported after EOS.
 
         Args:
             state: The state of B rows.
-            columns: Columns of the logits, where they are more than a vocabulary has ids, or there is none.
+            columns: The number of columns of the logits, if it is not the size of a vocabulary.
 
         Returns:
-            [B] bool: the row has left the language of a constraint, or together they leave it nothing to say.
+            [B] bool.
 
         Raises:
             ConfigurationError: No constraint has a vocabulary, and no columns are given.
@@ -126,12 +126,12 @@ class Chain(NotAHook):
 
     @lazy
     def _counts(self) -> bool:
-        """Whether any of them counts tokens until a known EOS, so that a forced EOS must be told from one that ends the row."""
+        """Whether any of the processors counts tokens until an EOS ends the row, so that a forced EOS must be recognized."""
         return bool(self.known_eos_ids) and any(map(counts_until_end, self.processors))
 
     @lazy
     def _ending(self) -> int | None:
-        """The place behind which empty rows are ended: that of the last that may leave nothing, unless it does so itself."""
+        """The index of the last processor that may leave a row without a token; None if that one ends such rows itself."""
         if not self.known_eos_ids:
             return None
         foreign = [i for i, p in enumerate(self.processors) if is_foreign(p)]
@@ -142,7 +142,7 @@ class Chain(NotAHook):
 
     @lazy
     def at_fault(self) -> tuple[Processor[Any], ...]:
-        """The processors that may leave a row nothing, which nothing behind them ends."""
+        """The processors that may leave a row without a token, if neither the chain nor a later processor ends such rows."""
         ends = [
             -1 if self._ending is None else self._ending,
             *(i for i, p in enumerate(self.processors) if ends_empty_rows(p)),
@@ -151,13 +151,13 @@ class Chain(NotAHook):
 
     @property
     def ending_ids(self) -> tuple[int, ...]:
-        """The ids at logit 0 in rows that its processors leave nothing; none where they see to such rows by themselves."""
+        """The EOS ids with which the chain ends rows without a token; empty if its processors end such rows themselves."""
         return () if self._ending is None else self.known_eos_ids
 
     @lazy
     def known_eos_ids(self) -> tuple[int, ...]:
-        """What ends a row, as far as a processor or the caller says."""
-        # What a vocabulary says comes first: `MinNewTokens` may hold back ids that end no constrained text.
+        """The EOS ids that the caller or one of the processors gives."""
+        # Those of a vocabulary come first: `MinNewTokens` may hold back ids that do not end a constrained text.
         known = sorted(self.processors, key=lambda p: not hasattr(p, "vocabulary"))
         return self.eos_ids or next((found for p in known if (found := eos_ids_of(p))), ())
 

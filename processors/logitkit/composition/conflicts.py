@@ -1,4 +1,4 @@
-"""Where the constraints of a chain contradict each other."""
+"""Find the rows in which the constraints of a chain contradict each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["conflicts", "eos_ids_of"]
 
 
 def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
-    """Return the ids that end a row, as far as a processor or, in a chain, a part of it knows them."""
+    """Return the EOS ids that a processor knows, or one of the processors of a chain."""
     vocabulary = getattr(processor, "vocabulary", None)
     found = getattr(processor if vocabulary is None else vocabulary, "eos_ids", ())
     return getattr(processor, "known_eos_ids", ()) or (tuple(found) if isinstance(found, Iterable) else ())
@@ -31,16 +31,16 @@ def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
 def conflicts(
     processors: Sequence[Processor[Any]], states: Sequence[Any], eos_ids: Sequence[int], columns: int | None = None
 ) -> Tensor:
-    """Return the rows that broke a constraint, or that constraints leave nothing; but not those that a stop has ended.
+    """Return the rows that violate a constraint, or that the constraints leave without a token, except those ended by a stop.
 
-    A constraint says by `is_dead(state)` which rows broke it, and a stop by `fired(state)` which it has ended. What is
-    left to a row is found by trying: the question is not asked in a step, so a pass over all tokens does no harm.
+    `is_dead(state)` of a constraint returns the rows that violate it, and `fired(state)` of a stop the rows that it has ended.
+    The tokens that are left are found by masking a row of zeros. No step does this, so a pass over all tokens is affordable.
 
     Args:
-        processors: Those of a chain.
+        processors: The processors of a chain.
         states: Their states, of B rows.
-        eos_ids: What ends a row that they leave nothing.
-        columns: Columns of the logits; None: as many as a vocabulary has ids.
+        eos_ids: The ids that end a row without a token.
+        columns: The number of columns of the logits. None: the size of the vocabulary.
 
     Returns:
         [B] bool.
@@ -55,12 +55,12 @@ def conflicts(
     none = torch.zeros(len(tensors[0]), dtype=torch.bool, device=tensors[0].device)
     broken = [p.is_dead(s) for p, s in constraints if hasattr(p, "is_dead")]
     stopped = [p.fired(s) for p, s in constraints if hasattr(p, "fired")]
-    return (reduce(or_, broken, none) | _nothing_left(constraints, none, eos_ids, columns)) & ~reduce(
+    return (reduce(or_, broken, none) | _without_token(constraints, none, eos_ids, columns)) & ~reduce(
         or_, stopped, none
     )
 
 
-def _nothing_left(
+def _without_token(
     constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor, eos_ids: Sequence[int], columns: int | None
 ) -> Tensor:
     if not constraints:
@@ -73,20 +73,21 @@ def _nothing_left(
     size = max(sizes) if columns is None else checked_integer("columns", columns, 1, 2**31 - 1)
     context = Context.of([[]] * len(none), size, none.device)
     legal = torch.ones(len(none), size, dtype=torch.bool, device=none.device)
-    goes_on = none.clone()
+    forced_end = none.clone()
     finished = reduce(or_, [p.is_finished(s) for p, s in constraints if hasattr(p, "is_finished")], none)
     for processor, state in constraints:
         zeros = torch.zeros(legal.shape, device=none.device)
         allowed = process_checked(processor, state, zeros, context) > -torch.inf
         if not only_masks(processor):
-            # What is forced wins over what is before it; EOS over what is behind it too, since a row left nothing has EOS.
+            # Forced tokens override earlier constraints. A forced EOS also overrides later ones, because a row without a token
+            # ends with EOS anyway.
             forced = ~allowed.all(1, keepdim=True)
             legal = torch.where(forced, allowed, legal)
-            goes_on |= (forced & allowed)[:, list(eos_ids)].any(1)
+            forced_end |= (forced & allowed)[:, list(eos_ids)].any(1)
         elif getattr(processor, "bans_repeats", False):
-            # An EOS that ends the row does not repeat an earlier one, which was forced or is part of the prompt.
+            # An EOS that ends the row does not count as a repeat of one that was forced or is part of the prompt.
             allowed[:, list(eos_ids)] = True
             legal &= allowed | finished[:, None]
         else:
             legal &= allowed
-    return ~legal.any(1) & ~goes_on
+    return ~legal.any(1) & ~forced_end

@@ -1,4 +1,4 @@
-"""Rows that a processor leaves nothing: they end, or the processor is named."""
+"""End rows that processors leave without a token, or raise an error that names the processor."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["end_rows", "name_empty_row"]
 
 
 def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
-    """Give EOS the logit 0 in rows that have nothing left; NaN counts as -inf, and becomes it.
+    """Set the logit of EOS to 0 in rows without a token. NaN counts as -inf and is replaced by it.
 
     Args:
         logits: [B, V] floating point, which may be overwritten.
-        eos_ids: What ends a row, at least one id.
+        eos_ids: The ids that end a row, at least one.
 
     Raises:
-        ConfigurationError: An id is none of the columns.
+        ConfigurationError: The logits have no column for an id.
     """
     if max(eos_ids) >= logits.shape[1]:
         raise ConfigurationError(
-            f"{max(eos_ids)} is to end rows, but the logits have {logits.shape[1]} columns; give ids of the model in eos_ids"
+            f"eos_ids contains {max(eos_ids)}, but the logits have {logits.shape[1]} columns; give token ids of the model"
         )
     if by_tensors(logits):
         there = logits > -torch.inf
@@ -46,14 +46,14 @@ def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
 
 
 def name_empty_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None:
-    """Raise for a row that has nothing left; on a device this waits for it.
+    """Raise an error if a row has no token left. For logits on an accelerator, this waits for it.
 
     Args:
-        processors: Those at fault.
-        logits: [B, V] floating point; on the CPU NaN becomes -inf.
+        processors: The processors that may have caused it.
+        logits: [B, V] floating point; on the CPU, NaN is replaced by -inf.
 
     Raises:
-        ProcessorError: There is one.
+        ProcessorError: A row has no token left.
     """
     if by_tensors(logits):
         empty = (~(logits > -torch.inf).any(1)).nonzero()[:1, 0].tolist()
@@ -65,6 +65,5 @@ def name_empty_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None
     if empty:
         raise ProcessorError(
             f"after {', '.join(map(name_of, processors))} row {empty[0]} has no token left: all its logits are -inf or NaN, and "
-            "nothing says what ends a row; leave it a token, or give the ids that end one: "
-            "logitkit.chain(processor, eos_ids=[...])"
+            "no EOS id is known to end it; leave it a token, or give the EOS ids: logitkit.chain(processor, eos_ids=[...])"
         )

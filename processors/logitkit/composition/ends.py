@@ -1,4 +1,4 @@
-"""The EOS that end a row of several processors, and those that are forced upon it and end nothing."""
+"""Distinguish EOS tokens that end a row from those that a processor forces as part of the text."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["without_forced_ends"]
 def without_forced_ends(
     links: Iterable[tuple[Processor[Any], Any]], tokens: Tensor, eos_ids: Sequence[int]
 ) -> tuple[Tensor, Tensor | None]:
-    """Separate the EOS that are forced, which end nothing, from those that end rows.
+    """Separate forced EOS, which do not end a row, from those that do.
 
     Args:
         links: The processors of a chain, and their states.
         tokens: [B] or [B, T] int64, -1 for none.
-        eos_ids: What ends rows.
+        eos_ids: The ids that end rows.
 
     Returns:
-        The tokens without forced EOS, and which of them end their rows; None where nothing counts tokens, or
-        none is EOS, as far as that can be seen without waiting for a device.
+        The tokens with -1 for each forced EOS, and which of them end their rows, bool. The latter is None if no processor counts
+        tokens, or if the tokens are on the host and none of them is EOS.
     """
     going_on = tokens
     counting: list[tuple[Any, Any]] = [(p, s) for p, s in links if counts_until_end(p)]

@@ -1,4 +1,4 @@
-"""Whether processors know every id at which an engine ends a text."""
+"""Check that processors know every EOS of an engine."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from logitkit.protocol.processor import Processor, name_of
 
 __all__ = ["check_ends", "vocabulary_ends"]
 
-# Ids that a message names.
+# The maximum number of ids in a message.
 NAMED = 8
 
 
 def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
-    """Check that a processor knows every EOS of the engine: at one that it takes for another token, a text would end unfinished.
+    """Check that a processor knows every EOS of the engine. An unknown one would end a text before it is complete.
 
     Args:
         processor: The processor, or None.
-        ends: Ids at which the engine ends a text.
+        ends: The ids at which the engine ends a text.
 
     Raises:
-        VocabularyError: The vocabulary of a processor, or the EOS ids that it was given, lack one of them.
+        VocabularyError: One of them is missing in the vocabulary of a processor, or in the EOS ids that it was given.
     """
     for part in _parts(processor):
         known = eos_ids_of(part)
@@ -32,13 +32,13 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
         if missing:
             raise VocabularyError(
                 f"the engine ends a text at the ids {_listed(sorted(ends))}, but {name_of(part)} knows the EOS ids "
-                f"{_listed(sorted(known))} only: at {_listed(missing)} a text would end unfinished. Make the vocabulary with "
-                "the model, vocabulary(tokenizer, model), and give a processor that takes eos_ids all of them"
+                f"{_listed(sorted(known))} only: at {_listed(missing)}, a text would end before it is complete. Make the vocabulary "
+                "with the model, vocabulary(tokenizer, model), and pass all of the ids to processors that take eos_ids"
             )
 
 
 def vocabulary_ends(processor: Processor[Any] | None) -> frozenset[int]:
-    """Return the EOS ids of the vocabularies that a processor was made with: after one of them it has ended the text."""
+    """Return the EOS ids of a processor's vocabularies, each of which ends its text."""
     vocabularies = (getattr(part, "vocabulary", None) for part in _parts(processor))
     return frozenset(i for vocabulary in vocabularies if vocabulary is not None for i in vocabulary.eos_ids)
 

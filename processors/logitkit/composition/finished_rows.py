@@ -1,4 +1,4 @@
-"""Rows that have ended without an EOS of their own, such as those of nothing but pads."""
+"""Mark rows as finished that ended without an EOS, such as rows that consist of padding."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ __all__ = ["finished"]
 
 
 def finished(processor: Processor[Any], state: Any, rows: Tensor) -> Any:
-    """Return a state in which some rows have ended, and the others are as they are.
+    """Return a state in which some rows are finished, and the others are unchanged.
 
     Args:
-        processor: The processor of the state. A foreign one without `finish` is shown an EOS, if it says what that is.
-        state: Of B rows.
+        processor: The processor of the state. A user's class without `finish` is advanced by an EOS, if it knows one; otherwise
+            its state is unchanged.
+        state: The state of B rows.
         rows: [B] bool, on the state's device.
-
-    Returns:
-        The state. What knows no EOS goes on as it was.
     """
     if isinstance(processor, Chain):
         return tuple(finished(p, s, rows) for p, s in zip(processor.processors, state, strict=True))

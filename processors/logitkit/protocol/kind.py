@@ -134,15 +134,15 @@ class Kind:
                 raise ConfigurationError(f"a {type(processor).__name__} with {name}=... has no JSON form")
         defaults = self.defaults
         given = {name: getattr(processor, name) for name in self.parameters}
-        told = {
+        written = {
             name: self.parameters[name].write(nested(argument) if hasattr(argument, "process_logits") else argument)
             for name, argument in given.items()
             if name not in defaults or argument != defaults[name]
         }
-        if self.main is None or list(told) != [self.main]:
-            return told
-        alone = told[self.main]
-        return told if isinstance(alone, Mapping) and not self._alone(alone) else alone
+        if self.main is None or list(written) != [self.main]:
+            return written
+        alone = written[self.main]
+        return written if isinstance(alone, Mapping) and not self._alone(alone) else alone
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the values."""

@@ -28,8 +28,8 @@ def checked_max_new_tokens(processor: Processor[Any], max_new_tokens: int | None
         return checked_integer("max_new_tokens", max_new_tokens, 1, MOST)
     if reads_max_length(processor):
         warnings.warn(
-            f"{name_of(processor)} closes its text within the token limit of a row, which engines do not tell their hooks: "
-            "pass it to logits_processor(..., max_new_tokens=...) too, or an output that is cut off may be incomplete",
+            f"{name_of(processor)} closes its text within the token limit of a row, which engines do not pass to "
+            "hooks; pass it to logits_processor(..., max_new_tokens=...) too, or an output that is cut off may be incomplete",
             stacklevel=3,
         )
     return None

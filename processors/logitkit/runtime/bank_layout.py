@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 
 __all__ = ["BankLayout"]
@@ -30,26 +30,43 @@ class BankLayout:
     def __init__(
         self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
     ) -> None:
+        self.device = device
         present = [a for a in automata if a is not None]
-        rows = NEUTRAL_ROWS + sum(len(a.row_start) for a in present)
-        places = sum(len(a.row_class) for a in present)
-        self.tables = BankTables.empty(
-            device,
-            slots=room(len(automata)),
-            vocabulary=max((len(a.class_of) for a in present), default=1),
-            classes=room(max((a.classes for a in present), default=1)),
-            rows=room(rows),
-            places=room(places + 1),
-            lanes=room(max((_longest_row(a) for a in present), default=1)),
-            links=max((a.longest_chain for a in present), default=1),
-            wide=any(a.class_of.dtype == np.int32 for a in present),
-            eos_ids=present[0].eos_ids if present else (),
-            pad_id=present[0].pad_id if present else None,
-        )
+        self._allocate(present, room(len(automata)))
         self._rows, self._places = NEUTRAL_ROWS, 0
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
+
+    def _full(self, shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
+        """Return a new tensor of one value."""
+        return torch.full(shape, value, dtype=dtype, device=self.device)
+
+    def _allocate(self, present: Sequence[TokenAutomaton], slots: int) -> None:
+        """Create tables for these automata, in which all slots are neutral and only the generation of slot 0 matches."""
+        rows = room(NEUTRAL_ROWS + sum(len(a.row_start) for a in present))
+        # One entry after the last row, so that an empty row has something to read.
+        places = room(sum(len(a.row_class) for a in present) + 1)
+        size = max((len(a.class_of) for a in present), default=1)
+        classes = room(max((a.classes for a in present), default=1))
+        wide = any(a.class_of.dtype == np.int32 for a in present)
+        eos_ids, pad_id = (present[0].eos_ids, present[0].pad_id) if present else ((), None)
+        finished = sorted({*eos_ids, *(() if pad_id is None else (pad_id,))})
+        self.tables = BankTables(
+            generation=self._full((slots,), -1, torch.int64),
+            class_of=self._full((slots, size), 0, torch.int32 if wide else torch.int16),
+            default=self._full((slots, classes), STAY, torch.int32),
+            first_row=self._full((slots,), 0, torch.int64),
+            row_start=self._full((rows + 1,), 0, torch.int64),
+            row_class=self._full((places,), 0, torch.int32),
+            row_target=self._full((places,), 0, torch.int32),
+            fallback=torch.arange(rows, device=self.device),
+            lane=torch.arange(room(max((_longest_row(a) for a in present), default=1)), device=self.device),
+            link=torch.arange(max((a.longest_chain for a in present), default=1), device=self.device),
+            eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=self.device),
+            finished_ids=torch.tensor(finished, dtype=torch.int64, device=self.device),
+        )
+        self.tables.generation[0] = 0
 
     def put(self, slot: int, automaton: TokenAutomaton | None, generation: int) -> bool:
         """Write one slot: an automaton, or None for an empty slot.
@@ -77,7 +94,6 @@ class BankLayout:
             and len(automaton.class_of) == tables.class_of.shape[1]
             and not (automaton.class_of.dtype == np.int32 and tables.class_of.dtype == torch.int16)
             and self._rows + len(automaton.row_start) <= len(tables.fallback)
-            # One entry after the last row, so that an empty row has something to read.
             and self._places + len(automaton.row_class) < len(tables.row_class)
             and _longest_row(automaton) <= len(tables.lane)
             and automaton.longest_chain <= len(tables.link)
@@ -88,20 +104,21 @@ class BankLayout:
         # No state refers to this slot until the write is complete.
         tables.generation[slot] = -1
         rows, places, states = self._rows, self._places, automaton.states
-        _set(tables.class_of[slot], automaton.class_of)
-        _set(tables.default[slot, : automaton.classes], automaton.default)
-        _set(tables.row_start[rows : rows + states + 1], automaton.row_start + places)
-        _set(tables.row_class[places : places + len(automaton.row_class)], automaton.row_class)
-        _set(tables.row_target[places : places + len(automaton.row_target)], automaton.row_target)
+        set_part(tables.class_of[slot], automaton.class_of)
+        set_part(tables.default[slot, : automaton.classes], automaton.default)
+        set_part(tables.row_start[rows : rows + states + 1], automaton.row_start + places)
+        set_part(tables.row_class[places : places + len(automaton.row_class)], automaton.row_class)
+        set_part(tables.row_target[places : places + len(automaton.row_target)], automaton.row_target)
         fallback = np.arange(states) if automaton.fallback is None else automaton.fallback
-        _set(tables.fallback[rows : rows + states], fallback)
+        set_part(tables.fallback[rows : rows + states], fallback)
         tables.first_row[slot] = rows
         tables.generation[slot] = generation
         self._rows += len(automaton.row_start)
         self._places += len(automaton.row_class)
 
 
-def _set(part: Tensor, values: NDArray[np.integer]) -> None:
+def set_part(part: Tensor, values: NDArray[np.integer]) -> None:
+    """Copy the values of an array into a part of a table."""
     # Widened on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
     part.copy_(torch.from_numpy(values.astype(np.int64 if part.dtype == torch.int64 else np.int32)))
 

@@ -5,7 +5,6 @@ Accelerators and `torch.compile` take this path. All shapes depend on the bank a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -48,45 +47,6 @@ class BankTables(NamedTuple):
     link: Tensor
     eos_ids: Tensor
     finished_ids: Tensor
-
-    @classmethod
-    def empty(
-        cls,
-        device: torch.device,
-        *,
-        slots: int,
-        vocabulary: int,
-        classes: int,
-        rows: int,
-        places: int,
-        lanes: int,
-        links: int,
-        wide: bool,
-        eos_ids: Sequence[int],
-        pad_id: int | None,
-    ) -> BankTables:
-        """Return tables with capacity but no automaton: all slots are neutral, and only the generation of slot 0 matches."""
-
-        def full(shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
-            return torch.full(shape, value, dtype=dtype, device=device)
-
-        generation = full((slots,), -1, torch.int64)
-        generation[0] = 0
-        finished = sorted({*eos_ids, *(() if pad_id is None else (pad_id,))})
-        return cls(
-            generation=generation,
-            class_of=full((slots, vocabulary), 0, torch.int32 if wide else torch.int16),
-            default=full((slots, classes), STAY, torch.int32),
-            first_row=full((slots,), 0, torch.int64),
-            row_start=full((rows + 1,), 0, torch.int64),
-            row_class=full((places,), 0, torch.int32),
-            row_target=full((places,), 0, torch.int32),
-            fallback=torch.arange(rows, device=device),
-            lane=torch.arange(lanes, device=device),
-            link=torch.arange(links, device=device),
-            eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=device),
-            finished_ids=torch.tensor(finished, dtype=torch.int64, device=device),
-        )
 
     def nbytes(self) -> int:
         """Return the total size of the tensors in bytes."""

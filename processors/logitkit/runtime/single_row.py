@@ -1,8 +1,8 @@
-"""One row, stepped on the CPU without tensors: for engines that run one sequence.
+"""Advance and mask a single row on the CPU without tensors, for engines that run one sequence.
 
-A step of one row on tensors is mostly the calls of torch, and these mostly the memory that they touch, which a model has thrown
-out of the processor's caches. So a constraint that does nothing but follow its automaton is stepped by Python numbers instead:
-the state of the automaton, a token, the next state. Tensors are made only when someone asks for the state.
+For a single row, calls of torch take most of the time of a step, because a model's forward pass leaves none of the memory that
+they touch in the processor's caches. So a constraint that only follows an automaton keeps the state of its row in Python numbers.
+Tensors are created only when the state is read.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SingleRow(abc.ABC):
 
     @abc.abstractmethod
     def mask(self, columns: int) -> RowMask | None:
-        """Return what the row allows now, for logits of this many columns; None: everything.
+        """Return the mask of the row for logits with this many columns, or None if all tokens are allowed.
 
         Raises:
             VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
@@ -60,8 +60,8 @@ class SingleRow(abc.ABC):
 
         Args:
             logits: [W], at least as wide as the vocabulary.
-            never: The value of -inf in it; see `row_mask.as_array`.
-            zero: The value of 0 in it.
+            never: The representation of -inf in it; see `row_mask.as_array`.
+            zero: The representation of 0 in it.
 
         Raises:
             VocabularyError: See `mask`.
@@ -76,7 +76,7 @@ class AutomatonRow(SingleRow):
 
     Args:
         bank: The bank that the state refers to.
-        slot: See `AutomatonState`, as for the others.
+        slot: The slot of the automaton in the bank.
         generation: The generation of the slot.
         current: The state of the automaton.
     """
@@ -92,7 +92,7 @@ class AutomatonRow(SingleRow):
             self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
 
     def mask(self, columns: int) -> RowMask | None:
-        """Return what the row allows now; see `SingleRow`."""
+        """Return the mask of the row; see `SingleRow`."""
         if self._slot == NEUTRAL:
             return None
         found = self._bank.mask(self._slot, self._generation, self._current)
@@ -111,10 +111,10 @@ class PushdownRow(SingleRow):
 
     Args:
         bank: The bank that the state refers to.
-        at: Slot, generation and state of the automaton.
-        stack: The open frames.
-        left: Tokens that are left to the row.
-        depth: Frames that a stack has room for.
+        at: The slot, its generation, and the state of the automaton.
+        stack: The frames of the open brackets.
+        left: The number of tokens left to the row; -1 if they are not counted.
+        depth: The maximum number of frames.
     """
 
     __slots__ = ("_at", "_bank", "_depth", "_left", "_stack")
@@ -131,7 +131,7 @@ class PushdownRow(SingleRow):
             self._left -= self._left > 0
 
     def mask(self, columns: int) -> RowMask | None:
-        """Return what the row allows now; see `SingleRow`."""
+        """Return the mask of the row; see `SingleRow`."""
         slot, generation, current = self._at
         if slot == NEUTRAL:
             return None
@@ -149,7 +149,7 @@ class PushdownRow(SingleRow):
 
 
 def can_step(processor: Processor[Any]) -> bool:
-    """Whether a processor only follows an automaton, so that its rows can be stepped: a subclass may do more."""
+    """Return whether a processor only follows an automaton, so that `row_of` works; a subclass may do more."""
     return _only_follows(type(processor))
 
 
@@ -162,31 +162,23 @@ def _only_follows(kind: type[Any]) -> bool:
 
 
 def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
-    """Return a row before its output, or None if it cannot be stepped or its first state depends on the prompt.
+    """Return a row of a processor that `can_step`, before its output, or None if its first state depends on the prompt.
 
     Raises:
         VocabularyError: There are fewer columns of logits than the vocabulary has ids, or far more.
     """
     kind = type(processor)
     begins = any(isinstance(processor, base) and kind.init_state is base.init_state for base in BASES)
-    begins = begins and not reads_max_length(processor)
-    if not (begins and can_step(processor)):
+    if not begins or reads_max_length(processor):
         return None
-    row: SingleRow | None
-    if isinstance(processor, AutomatonConstraint):
-        lease = processor.lease()
-        row = AutomatonRow(processor.bank, lease.slot, lease.generation, processor.automaton.start)
-    else:
-        row = row_of(processor, init_checked(processor, Context.of([[]], vocabulary_size=columns)))
+    row = row_of(processor, init_checked(processor, Context.of([[]], vocabulary_size=columns)))
     if row is not None:
         row.mask(columns)
     return row
 
 
 def row_of(processor: Processor[Any], state: Any) -> SingleRow | None:
-    """Return the row of a state of one row on the CPU, or None if it cannot be stepped."""
-    if not can_step(processor):
-        return None
+    """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
     match processor, state:
         case AutomatonConstraint(), AutomatonState() if _is_one(state):
             return AutomatonRow(processor.bank, *(int(part) for part in state))

@@ -32,8 +32,8 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
         if missing:
             raise VocabularyError(
                 f"the engine ends a text at the ids {_listed(sorted(ends))}, but {name_of(part)} knows the EOS ids "
-                f"{_listed(sorted(known))} only: at {_listed(missing)}, a text would end before it is complete. Make the vocabulary "
-                "with the model, vocabulary(tokenizer, model), and pass all of the ids to processors that take eos_ids"
+                f"{_listed(sorted(known))} only: at {_listed(missing)}, a text would end before it is complete. Make the "
+                "vocabulary with the model, vocabulary(tokenizer, model), and pass all of the ids to processors that take eos_ids"
             )
 
 

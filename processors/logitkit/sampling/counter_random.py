@@ -1,6 +1,6 @@
-"""Random numbers without a state: a hash of a seed, a stream and a position.
+"""Random numbers without a state: hashes of a seed, a stream and a position.
 
-Two ways that give the same numbers: numpy's unsigned integers on the host, and signed ones of tensors, which wrap alike.
+Two implementations return the same numbers: one uses numpy's unsigned integers, the other signed tensors, which wrap alike.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BITS = 53
 
 
 def uniform_tensors(seed: Tensor, stream: Tensor, position: Tensor) -> Tensor:
-    """Return numbers that are equally likely anywhere from 0 to below 1.
+    """Return random numbers, uniform in [0, 1).
 
     Args:
-        seed: [B] int64; the same for rows that shall agree.
-        stream: [B] int64; another one is another sequence.
-        position: [B] int64, the place in the sequence.
+        seed: [B] int64; rows with the same seed and stream draw the same sequence.
+        stream: [B] int64.
+        position: [B] int64, the index in the sequence.
 
     Returns:
         [B] float64.
@@ -38,7 +38,7 @@ def uniform_tensors(seed: Tensor, stream: Tensor, position: Tensor) -> Tensor:
 
 
 def uniform_rows(seed: Tensor, stream: Tensor, position: Tensor) -> NDArray[np.float64]:
-    """Return the same numbers on the host, where numpy is several times faster on a few rows."""
+    """Return the same numbers on the CPU, where numpy is several times faster for a few rows."""
     mixed = np.zeros(len(seed), np.uint64)
     for part in (seed, stream, position):
         mixed = _mix_rows((mixed ^ part.numpy().view(np.uint64)) + np.uint64(STEP))
@@ -58,7 +58,7 @@ def _mix_rows(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _shifted(bits: Tensor, by: int) -> Tensor:
-    # Shifting a negative number fills in ones, where an unsigned one gets zeros.
+    # Shifting a negative number right fills in ones; an unsigned one gets zeros.
     return (bits >> by) & ((1 << (64 - by)) - 1)
 
 

@@ -1,10 +1,10 @@
-"""Only tokens that are likely in proportion to the likeliest."""
+"""MinP: keep the tokens that are likely compared with the most likely one."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -12,33 +12,30 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostRow, host_rows
-from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
+from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, minimum_rows, remove, scores_of
 
 __all__ = ["MinP", "MinPState"]
 
 P = Number(0, 1, "0 changes nothing")
 
-# How far the logarithm of a quotient of two probabilities in 32 bits may be from the difference of their logits, generously.
+# More than the rounding error, in 32 bits, of the difference of two logits as the logarithm of a quotient of probabilities.
 DOUBT = 1e-3
 
-# Probabilities below this, of which the last bits get lost, are looked at one by one.
+# Below this, probabilities lose their last bits, so the logits do not decide.
 TINY = 1e-20
 
 
 class MinPState(NamedTuple):
-    """What share of the best probability each row asks for.
+    """The threshold of each row.
 
     Args:
-        p: [B] float64, from 0 to 1; 0 keeps all.
-        keep: [B, 1] int64, tokens to keep at least; [B, 0] where one is enough, which the best always is. The shape alone says
-            so, and a sort is spared.
+        p: [B] float64, the required share of the best probability, from 0 to 1; 0 keeps all tokens.
+        keep: The minimum number of tokens to keep; see `minimum`.
     """
 
     p: Annotated[Tensor, P]
@@ -46,15 +43,15 @@ class MinPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinP(Described):
-    """Keep the tokens that are at least p times as likely as the likeliest; set all others to -inf.
+class MinP(TwoPaths[MinPState]):
+    """Keep the tokens that are at least p times as likely as the most likely one; set all others to -inf.
 
     Args:
         p: From 0 (which changes nothing) to 1.
-        min_tokens_to_keep: Keep so many of the best at least, those with the lesser ids where they tie; from 1.
+        min_tokens_to_keep: Keep at least this many of the best tokens, those with lower ids if they tie; from 1.
 
     Raises:
-        ConfigurationError: An argument is not of its range.
+        ConfigurationError: An argument is not in range.
 
     Example:
         >>> import torch
@@ -65,7 +62,7 @@ class MinP(Described):
         >>> likely.process_logits(likely.init_state(context), logits, context)[1].exp()
         tensor([[0.5000, 0.0000, 0.3000]])
 
-    Source: Nguyen et al., Turning Up the Heat: Min-p Sampling (2024); results are those of transformers' MinPLogitsWarper in
+    Source: Nguyen et al., Turning Up the Heat: Min-p Sampling (2024). The results are those of transformers' MinPLogitsWarper in
     float32.
     """
 
@@ -77,46 +74,26 @@ class MinP(Described):
     may_empty_rows = False
 
     def init_state(self, context: Context) -> MinPState:
-        """Return the state of rows that have their prompt."""
-        rows, device, several = context.batch_size, context.device, self.min_tokens_to_keep > 1
-        return MinPState(
-            torch.full((rows,), self.p, dtype=torch.float64, device=device),
-            torch.full((rows, int(several)), self.min_tokens_to_keep, dtype=torch.int64, device=device),
-        )
+        """Return the initial state of the rows."""
+        return MinPState(per_row(context, self.p), minimum(context, self.min_tokens_to_keep))
 
-    def advance(self, state: MinPState, tokens: Tensor) -> MinPState:
-        """Return the state, which stays as it is."""
-        check_tokens("MinP", state.p.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: MinPState, logits: Tensor) -> Tensor:
+        scores = scores_of(logits)
+        chance = scores.softmax(1)
+        unlikely = chance < state.p.to(chance.dtype)[:, None] * chance.amax(1, keepdim=True)
+        return remove(logits, at_least_tensors(unlikely, scores, state.keep), state.p > 0)
 
-    def process_logits(self, state: MinPState, logits: Tensor, context: Context) -> tuple[MinPState, Tensor]:
-        """Keep the likely tokens, in place on the CPU."""
-        logits = own_rows("MinP", state.p.shape[0], logits)
-        if by_tensors(logits):
-            return state, _by_tensors(state, logits)
-        shares = state.p.tolist()
-        least = state.keep[:, 0].tolist() if state.keep.shape[1] else [1] * len(shares)
+    def _by_rows(self, state: MinPState, logits: Tensor) -> Tensor:
+        shares, least = state.p.tolist(), minimum_rows(state.keep)
         for number, row in host_rows(logits, [p > 0 for p in shares]):
-            ids = _likely(row, shares[number])
-            row.keep(ids if len(ids) >= least[number] else _best(row.scores, least[number]))
-        return state, logits
-
-
-def _by_tensors(state: MinPState, logits: Tensor) -> Tensor:
-    scores = scores_of(logits)
-    chance = scores.softmax(1)
-    unlikely = chance < state.p.to(chance.dtype)[:, None] * chance.amax(1, keepdim=True)
-    if state.keep.shape[1]:
-        order = scores.sort(dim=1, descending=True, stable=True).indices
-        behind = torch.arange(scores.shape[1], device=scores.device) >= state.keep
-        unlikely &= in_place_of(order, behind)
-    return remove(logits, unlikely, state.p > 0)
+            row.keep(at_least(_likely(row, shares[number]), row.scores, least[number]))
+        return logits
 
 
 def _likely(row: HostRow, share: float) -> NDArray[np.intp]:
     """Return the ids that are likely enough.
 
-    Their logits say so almost always; where rounding might decide, the probabilities are worked out as the reference does.
+    The logits almost always decide. If rounding might, the probabilities are computed as in the reference.
     """
     cut = row.top + math.log(share)
     ids = np.flatnonzero(row.scores >= cut - DOUBT)
@@ -124,8 +101,3 @@ def _likely(row: HostRow, share: float) -> NDArray[np.intp]:
         return ids
     chance = torch.from_numpy(row.scores).softmax(0).numpy()
     return np.flatnonzero(chance >= chance.dtype.type(share) * chance.max())
-
-
-def _best(scores: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Return the ids of so many best scores, the lesser ids where they tie."""
-    return np.argsort(-scores, kind="stable")[:count]

@@ -1,22 +1,27 @@
-"""Logits as numbers that every truncation can calculate with, by tensors alone."""
+"""Logits as finite scores, and masks over them: what truncations share."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Integer
+from logitkit.protocol.context import Context
 
-__all__ = ["AT_LEAST", "in_place_of", "remove", "scores_of"]
+__all__ = ["AT_LEAST", "at_least", "at_least_tensors", "in_place_of", "minimum", "minimum_rows", "remove", "scores_of"]
 
-# How many tokens a truncation keeps at least.
+# The minimum number of tokens that a truncation keeps.
 AT_LEAST = Integer(1)
 
 
 def scores_of(logits: Tensor) -> Tensor:
-    """Return logits in 32 bits at least, [B, V], without NaN and +inf.
+    """Return logits in at least 32 bits, [B, V], without NaN and +inf.
 
-    NaN counts as -inf. Where some are at +inf, they share all probability, as they would in the limit.
+    NaN counts as -inf. Logits at +inf share all probability, as they would in the limit.
     """
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     wide = torch.where(wide.isnan(), -torch.inf, wide)
@@ -30,11 +35,44 @@ def remove(logits: Tensor, removed: Tensor, active: Tensor) -> Tensor:
     Args:
         logits: [B, V] floating point.
         removed: [B, V] bool.
-        active: [B] bool, rows that are to be changed at all.
+        active: [B] bool, the rows that change at all.
     """
     return torch.where((removed | logits.isnan()) & active[:, None], -torch.inf, logits)
 
 
 def in_place_of(order: Tensor, sorted_mask: Tensor) -> Tensor:
-    """Return a mask of sorted columns in the order of the columns; `order`, [B, V] int64, says where each came from."""
+    """Return a mask of sorted columns in the original order; `order`, [B, V] int64, is the column that each came from."""
     return torch.zeros_like(sorted_mask).scatter_(1, order, sorted_mask)
+
+
+def minimum(context: Context, count: int) -> Tensor:
+    """Return the minimum number of tokens to keep as a field of a state, for a truncation that always keeps the best one.
+
+    Returns:
+        [B, 1] int64; [B, 0] if it is 1, which needs no sorting.
+    """
+    return torch.full((context.batch_size, int(count > 1)), count, dtype=torch.int64, device=context.device)
+
+
+def minimum_rows(keep: Tensor) -> list[int]:
+    """Return the minimum of each row, given the field of a state that `minimum` made."""
+    return keep[:, 0].tolist() if keep.shape[1] else [1] * len(keep)
+
+
+def at_least_tensors(unlikely: Tensor, scores: Tensor, keep: Tensor) -> Tensor:
+    """Return which tokens to remove, [B, V] bool: those that are unlikely, except for the best ones.
+
+    Args:
+        unlikely: [B, V] bool.
+        scores: [B, V] without NaN.
+        keep: The minimum number of tokens to keep, as `minimum` made it.
+    """
+    if not keep.shape[1]:
+        return unlikely
+    order = scores.sort(dim=1, descending=True, stable=True).indices
+    return unlikely & in_place_of(order, torch.arange(scores.shape[1], device=scores.device) >= keep)
+
+
+def at_least(ids: NDArray[np.intp], scores: NDArray[Any], count: int) -> NDArray[np.intp]:
+    """Return the ids to keep in a row, or those of the `count` best scores if they are more; the lower ids if scores tie."""
+    return ids if len(ids) >= count else np.argsort(-scores, kind="stable")[:count]

@@ -1,4 +1,4 @@
-"""Sharper or flatter distributions."""
+"""Temperature: make the distribution sharper or flatter."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 
 __all__ = ["Temperature", "TemperatureState"]
 
-# Far beyond every use: below, all is as with 0; above, all tokens are equally likely.
+# Far beyond every use: lower temperatures act like 0; with higher ones, all tokens are equally likely.
 TEMPERATURE = Number(1e-4, 1e4, "1 changes nothing", zero="the best token only")
 
 # Integers as wide as the floats that logits are.
@@ -32,7 +30,7 @@ SIGNED = {
 
 
 class TemperatureState(NamedTuple):
-    """How hot each row is.
+    """The temperature of each row.
 
     Args:
         temperature: [B] float64, 0 or from 1e-4 to 1e4; 1 changes nothing.
@@ -42,17 +40,17 @@ class TemperatureState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Temperature(Described):
-    """Divide all logits by a temperature; with 0, keep only the greatest, the first of those that tie.
+class Temperature(TwoPaths[TemperatureState]):
+    """Divide all logits by a temperature; with 0, keep only the highest, the first of those that tie.
 
-    What is finite stays finite. A row whose greatest logit would not, because its dtype has no room for it, is moved so that the
-    greatest is 0, which changes no probability.
+    Finite logits stay finite. If the highest logit of a row would overflow its dtype, the row is shifted so that it is 0, which
+    changes no probability.
 
     Args:
-        temperature: 0, or from 1e-4 to 1e4; below 1 sharper, above 1 flatter, 1 changes nothing.
+        temperature: 0, or from 1e-4 to 1e4; below 1 is sharper, above 1 flatter, 1 changes nothing.
 
     Raises:
-        ConfigurationError: The temperature is not a number of its range.
+        ConfigurationError: The temperature is not a number in range.
 
     Example:
         >>> import torch
@@ -63,7 +61,7 @@ class Temperature(Described):
         tensor([[ 2.,  4., -6.]])
         tensor([[-inf, 2., -inf]])
 
-    Source: Ackley et al., A Learning Algorithm for Boltzmann Machines (1985); results are those of transformers'
+    Source: Ackley et al., A Learning Algorithm for Boltzmann Machines (1985). The results are those of transformers'
     TemperatureLogitsWarper, and with 0 those of llama.cpp.
     """
 
@@ -75,42 +73,32 @@ class Temperature(Described):
 
     @property
     def truncates(self) -> bool:
-        """Whether it keeps the best token only."""
+        """Whether it keeps only the best token."""
         return self.temperature == 0
 
     def init_state(self, context: Context) -> TemperatureState:
-        """Return the state of rows that have their prompt."""
-        return TemperatureState(
-            torch.full((context.batch_size,), self.temperature, dtype=torch.float64, device=context.device)
-        )
+        """Return the initial state of the rows."""
+        return TemperatureState(per_row(context, self.temperature))
 
-    def advance(self, state: TemperatureState, tokens: Tensor) -> TemperatureState:
-        """Return the state, which stays as it is."""
-        check_tokens("Temperature", state.temperature.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: TemperatureState, logits: Tensor) -> Tensor:
+        return _divided_tensors(state.temperature, logits)
 
-    def process_logits(
-        self, state: TemperatureState, logits: Tensor, context: Context
-    ) -> tuple[TemperatureState, Tensor]:
-        """Divide the logits, in place on the CPU."""
-        logits = own_rows("Temperature", state.temperature.shape[0], logits)
-        if by_tensors(logits):
-            return state, _by_tensors(state.temperature, logits)
+    def _by_rows(self, state: TemperatureState, logits: Tensor) -> Tensor:
         for row, temperature in enumerate(state.temperature.tolist()):
             if temperature == 1:
                 continue
             line = logits[row].detach()
             if temperature == 0 or not _divided(line, temperature):
-                line.copy_(_by_tensors(state.temperature[row : row + 1], line[None])[0])
-        return state, logits
+                line.copy_(_divided_tensors(state.temperature[row : row + 1], line[None])[0])
+        return logits
 
 
 def _divided(line: Tensor, temperature: float) -> bool:
-    """Divide a row in place and return True; or leave it, if something is NaN, at +inf or might not stay finite."""
+    """Divide a row in place and return True; leave it unchanged if a logit is NaN or +inf, or might overflow."""
     signed = line.view(SIGNED[line.dtype]).numpy()
     unsigned = signed.view(f"u{signed.dtype}")
     room, negative_room, negative_infinity = _room(line.dtype, temperature)
-    # The bits of floats from 0 up are in their order, as are those of negative ones in reverse; NaN is beyond infinity.
+    # The bits of nonnegative floats sort like the floats, those of negative ones in reverse; NaN comes after infinity.
     if signed.max() > room:
         return False
     greatest = unsigned.max()
@@ -125,7 +113,7 @@ def _divided(line: Tensor, temperature: float) -> bool:
 
 @lru_cache(maxsize=1024)
 def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
-    """Return the bits of a number that surely stays finite, and without a sign those of its negative and of -inf."""
+    """Return the bits of a number that certainly stays finite, and as unsigned integers those of its negative and of -inf."""
     most = float(torch.finfo(dtype).max)
     room, infinity = (
         int(torch.tensor(x, dtype=dtype).view(SIGNED[dtype])) for x in (min(most, most / 2 * temperature), torch.inf)
@@ -134,7 +122,7 @@ def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
     return room, sign | room, sign | infinity
 
 
-def _by_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
+def _divided_tensors(temperature: Tensor, logits: Tensor) -> Tensor:
     wide = torch.promote_types(logits.dtype, torch.float32)
     scores = torch.where(logits.isnan(), -torch.inf, logits.to(wide))
     t = temperature.to(wide)[:, None]

@@ -1,4 +1,4 @@
-"""Only tokens whose probability is at least a share of the square of the highest."""
+"""TopA: keep the tokens whose probability is at least a share of the square of the highest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostRow, host_rows
-from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
+from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, minimum_rows, remove, scores_of
 
 __all__ = ["TopA", "TopAState"]
 
@@ -30,8 +28,7 @@ class TopAState(NamedTuple):
 
     Args:
         a: [B] float64, from 0 to 1; 0 keeps all tokens.
-        keep: [B, 1] int64, the minimum number of tokens to keep; [B, 0] if it is 1, which needs no sorting because the best
-            token always passes the threshold.
+        keep: The minimum number of tokens to keep; see `minimum`.
     """
 
     a: Annotated[Tensor, A]
@@ -39,7 +36,7 @@ class TopAState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopA(Described):
+class TopA(TwoPaths[TopAState]):
     """Keep the tokens whose probability is at least `a` times the square of the highest; set all others to -inf.
 
     The threshold adapts to the model's confidence: if the best token has the probability 0.9, others need 0.81 · a; if it has
@@ -74,44 +71,24 @@ class TopA(Described):
 
     def init_state(self, context: Context) -> TopAState:
         """Return the initial state of the rows."""
-        rows, device, several = context.batch_size, context.device, self.min_tokens_to_keep > 1
-        return TopAState(
-            torch.full((rows,), self.a, dtype=torch.float64, device=device),
-            torch.full((rows, int(several)), self.min_tokens_to_keep, dtype=torch.int64, device=device),
-        )
+        return TopAState(per_row(context, self.a), minimum(context, self.min_tokens_to_keep))
 
-    def advance(self, state: TopAState, tokens: Tensor) -> TopAState:
-        """Return the state, which tokens do not change."""
-        check_tokens("TopA", state.a.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: TopAState, logits: Tensor) -> Tensor:
+        scores = scores_of(logits)
+        chance = scores.softmax(1)
+        best = chance.amax(1, keepdim=True)
+        unlikely = chance < best * best * state.a.to(chance.dtype)[:, None]
+        return remove(logits, at_least_tensors(unlikely, scores, state.keep), state.a > 0)
 
-    def process_logits(self, state: TopAState, logits: Tensor, context: Context) -> tuple[TopAState, Tensor]:
-        """Keep the tokens that pass the threshold, in place on the CPU."""
-        logits = own_rows("TopA", state.a.shape[0], logits)
-        if by_tensors(logits):
-            return state, _by_tensors(state, logits)
-        shares = state.a.tolist()
-        least = state.keep[:, 0].tolist() if state.keep.shape[1] else [1] * len(shares)
+    def _by_rows(self, state: TopAState, logits: Tensor) -> Tensor:
+        shares, least = state.a.tolist(), minimum_rows(state.keep)
         for number, row in host_rows(logits, [a > 0 for a in shares]):
-            row.keep(_likely(row, shares[number], least[number]))
-        return state, logits
+            row.keep(at_least(_likely(row, shares[number]), row.scores, least[number]))
+        return logits
 
 
-def _by_tensors(state: TopAState, logits: Tensor) -> Tensor:
-    scores = scores_of(logits)
-    chance = scores.softmax(1)
-    best = chance.amax(1, keepdim=True)
-    unlikely = chance < best * best * state.a.to(chance.dtype)[:, None]
-    if state.keep.shape[1]:
-        order = scores.sort(dim=1, descending=True, stable=True).indices
-        surplus = torch.arange(scores.shape[1], device=scores.device) >= state.keep
-        unlikely &= in_place_of(order, surplus)
-    return remove(logits, unlikely, state.a > 0)
-
-
-def _likely(row: HostRow, share: float, least: int) -> NDArray[np.intp]:
-    """Return the ids that pass the threshold, or the best `least` ids if fewer do."""
+def _likely(row: HostRow, share: float) -> NDArray[np.intp]:
+    """Return the ids that pass the threshold."""
     chance = torch.from_numpy(row.scores).softmax(0).numpy()
     best = chance.max()
-    ids = np.flatnonzero(chance >= best * best * chance.dtype.type(share))
-    return ids if len(ids) >= least else np.argsort(-row.scores, kind="stable")[:least]
+    return np.flatnonzero(chance >= best * best * chance.dtype.type(share))

@@ -1,4 +1,4 @@
-"""Only the k best tokens."""
+"""TopK: keep the k best tokens."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Integer
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import host_rows
 from logitkit.sampling.scores import AT_LEAST, remove, scores_of
 
@@ -23,30 +20,30 @@ __all__ = ["TopK", "TopKState"]
 
 K = Integer(0, note="0 changes nothing")
 
-# Among so many columns, taken as the heads of as many parts of a row, the k-th best is sought first.
+# The number of columns that are searched first for a lower bound of the k-th best score: the maxima of as many parts of a row.
 PARTS = 512
 
 
 class TopKState(NamedTuple):
-    """How many tokens each row keeps.
+    """The number of tokens that each row keeps.
 
     Args:
-        k: [B] int64; 0 keeps all.
+        k: [B] int64; 0 keeps all tokens.
     """
 
     k: Annotated[Tensor, K]
 
 
 @dataclass(frozen=True)
-class TopK(Described):
-    """Keep the k tokens of the greatest logits, and those that tie with the last of them; set all others to -inf.
+class TopK(TwoPaths[TopKState]):
+    """Keep the k tokens with the highest logits, and those that tie with the last of them; set all others to -inf.
 
     Args:
-        k: Tokens to keep, from 0 to 2**31 - 1; 0, or as many as there are columns, changes nothing.
-        min_tokens_to_keep: Keep so many where k is less; from 1.
+        k: The number of tokens to keep, from 0 to 2**31 - 1; 0, and the number of columns or more, change nothing.
+        min_tokens_to_keep: Keep at least this many, if k is less; from 1.
 
     Raises:
-        ConfigurationError: An argument is no integer of its range.
+        ConfigurationError: An argument is not an integer in range.
 
     Example:
         >>> import torch
@@ -56,7 +53,7 @@ class TopK(Described):
         >>> best.process_logits(best.init_state(context), torch.tensor([[1.0, 4.0, 3.0, 2.0]]), context)[1]
         tensor([[-inf, 4., 3., -inf]])
 
-    Source: Fan et al., Hierarchical Neural Story Generation (2018); results are those of transformers' TopKLogitsWarper.
+    Source: Fan et al., Hierarchical Neural Story Generation (2018). The results are those of transformers' TopKLogitsWarper.
     """
 
     k: int
@@ -67,32 +64,23 @@ class TopK(Described):
     may_empty_rows = False
 
     def init_state(self, context: Context) -> TopKState:
-        """Return the state of rows that have their prompt."""
-        k = max(self.k, self.min_tokens_to_keep) if self.k else 0
-        return TopKState(torch.full((context.batch_size,), k, dtype=torch.int64, device=context.device))
+        """Return the initial state of the rows."""
+        return TopKState(per_row(context, max(self.k, self.min_tokens_to_keep) if self.k else 0))
 
-    def advance(self, state: TopKState, tokens: Tensor) -> TopKState:
-        """Return the state, which stays as it is."""
-        check_tokens("TopK", state.k.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: TopKState, logits: Tensor) -> Tensor:
+        scores, columns = scores_of(logits), logits.shape[1]
+        last = (state.k - 1).clamp(0, columns - 1)[:, None]
+        cut = scores.sort(1, descending=True).values.gather(1, last)
+        return remove(logits, scores < cut, (state.k > 0) & (state.k < columns))
 
-    def process_logits(self, state: TopKState, logits: Tensor, context: Context) -> tuple[TopKState, Tensor]:
-        """Keep the best tokens, in place on the CPU."""
-        logits = own_rows("TopK", state.k.shape[0], logits)
-        columns = logits.shape[1]
-        if by_tensors(logits):
-            scores = scores_of(logits)
-            active = (state.k > 0) & (state.k < columns)
-            last = (state.k - 1).clamp(0, columns - 1)[:, None]
-            cut = scores.sort(1, descending=True).values.gather(1, last)
-            return state, remove(logits, scores < cut, active)
+    def _by_rows(self, state: TopKState, logits: Tensor) -> Tensor:
         counts = state.k.tolist()
-        for number, row in host_rows(logits, [0 < k < columns for k in counts]):
-            row.keep(at_least_best(row.scores, counts[number]))
-        return state, logits
+        for number, row in host_rows(logits, [0 < k < logits.shape[1] for k in counts]):
+            row.keep(_best(row.scores, counts[number]))
+        return logits
 
 
-def at_least_best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
+def _best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
     """Return the ids of the k best scores, and of those that tie with the last of them.
 
     Args:
@@ -100,7 +88,7 @@ def at_least_best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
         k: From 1 to V.
     """
     width = len(scores) // PARTS
-    # The k-th best of the parts' best is no better than that of all: few are as good, and only they need a closer look.
+    # The k-th best of the parts' maxima is a lower bound of the k-th best score. Few scores reach it, and only these are sorted.
     if k <= PARTS // 4 and width > 1:
         heads = scores[: width * PARTS].reshape(width, PARTS).max(0)
         ids = np.flatnonzero(scores >= np.partition(heads, PARTS - k)[PARTS - k])

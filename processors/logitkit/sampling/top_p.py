@@ -1,4 +1,4 @@
-"""Only the likeliest tokens that together have so much probability."""
+"""TopP: nucleus sampling."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
@@ -25,11 +23,11 @@ P = Number(0, 1, "1 changes nothing")
 
 
 class TopPState(NamedTuple):
-    """How much probability each row keeps.
+    """The probability that each row keeps.
 
     Args:
-        p: [B] float64, from 0 to 1; 1 keeps all.
-        keep: [B] int64, tokens to keep at least.
+        p: [B] float64, from 0 to 1; 1 keeps all tokens.
+        keep: [B] int64, the minimum number of tokens to keep.
     """
 
     p: Annotated[Tensor, P]
@@ -37,17 +35,17 @@ class TopPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopP(Described):
-    """Keep the fewest of the likeliest tokens that have the probability p together; set all others to -inf.
+class TopP(TwoPaths[TopPState]):
+    """Keep the most likely tokens whose probabilities add up to at least p; set all others to -inf.
 
-    Of equally likely tokens, of which only some are needed, those with the greater ids are kept.
+    If only some of several equally likely tokens are needed, it keeps those with the highest ids.
 
     Args:
-        p: From 0 (which keeps the best only) to 1 (which changes nothing).
-        min_tokens_to_keep: Keep so many of the best at least; from 1.
+        p: From 0 (which keeps only the best token) to 1 (which changes nothing).
+        min_tokens_to_keep: Keep at least this many of the best tokens; from 1.
 
     Raises:
-        ConfigurationError: An argument is not of its range.
+        ConfigurationError: An argument is not in range.
 
     Example:
         >>> import torch
@@ -58,8 +56,8 @@ class TopP(Described):
         >>> nucleus.process_logits(nucleus.init_state(context), logits, context)[1].exp()
         tensor([[0.5000, 0.0000, 0.3000]])
 
-    Source: Holtzman et al., The Curious Case of Neural Text Degeneration (2019); results are those of transformers'
-    TopPLogitsWarper in float32, which sorts the ties that it splits in no certain order.
+    Source: Holtzman et al., The Curious Case of Neural Text Degeneration (2019). The results are those of transformers'
+    TopPLogitsWarper in float32, except that it sorts tied tokens in no particular order.
     """
 
     p: float
@@ -70,42 +68,28 @@ class TopP(Described):
     may_empty_rows = False
 
     def init_state(self, context: Context) -> TopPState:
-        """Return the state of rows that have their prompt."""
-        rows, device = context.batch_size, context.device
-        return TopPState(
-            torch.full((rows,), self.p, dtype=torch.float64, device=device),
-            torch.full((rows,), self.min_tokens_to_keep, dtype=torch.int64, device=device),
-        )
+        """Return the initial state of the rows."""
+        return TopPState(per_row(context, self.p), per_row(context, self.min_tokens_to_keep))
 
-    def advance(self, state: TopPState, tokens: Tensor) -> TopPState:
-        """Return the state, which stays as it is."""
-        check_tokens("TopP", state.p.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: TopPState, logits: Tensor) -> Tensor:
+        scores = scores_of(logits)
+        rising, order = scores.sort(dim=1, stable=True)
+        unlikely = rising.softmax(1).cumsum(1) <= (1 - state.p).to(scores.dtype)[:, None]
+        best = torch.arange(scores.shape[1], device=scores.device) >= scores.shape[1] - state.keep[:, None]
+        return remove(logits, in_place_of(order, unlikely & ~best), state.p < 1)
 
-    def process_logits(self, state: TopPState, logits: Tensor, context: Context) -> tuple[TopPState, Tensor]:
-        """Keep the likeliest tokens, in place on the CPU."""
-        logits = own_rows("TopP", state.p.shape[0], logits)
-        if by_tensors(logits):
-            return state, _by_tensors(state, logits)
+    def _by_rows(self, state: TopPState, logits: Tensor) -> Tensor:
         numbers, least = state.p.tolist(), state.keep.tolist()
         for number, row in host_rows(logits, [p < 1 for p in numbers]):
             row.keep(_nucleus(row.scores, 1 - numbers[number], least[number]))
-        return state, logits
-
-
-def _by_tensors(state: TopPState, logits: Tensor) -> Tensor:
-    scores = scores_of(logits)
-    rising, order = scores.sort(dim=1, stable=True)
-    unlikely = rising.softmax(1).cumsum(1) <= (1 - state.p).to(scores.dtype)[:, None]
-    best = torch.arange(scores.shape[1], device=scores.device) >= scores.shape[1] - state.keep[:, None]
-    return remove(logits, in_place_of(order, unlikely & ~best), state.p < 1)
+        return logits
 
 
 def _nucleus(scores: NDArray[Any], spared: float, least: int) -> NDArray[np.intp]:
-    """Return the ids to keep, when the unlikely ones may have the probability `spared` together.
+    """Return the ids to keep; the others have at most the probability `spared` together.
 
-    Only values are sorted, as numpy does many times faster than torch sorts with the places. The sum of a softmax depends, in its
-    last bits, on the order; so does where the cut falls. This is the order of the reference.
+    Only values are sorted, which numpy does many times faster than torch sorts values and indices. The last bits of the sums of a
+    softmax depend on the order, and so does the cut. This is the order of the reference.
     """
     rising = np.sort(scores)
     sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()

@@ -1,4 +1,4 @@
-"""Only the tokens that say about as much as is to be expected."""
+"""TypicalP: locally typical sampling."""
 
 from __future__ import annotations
 
@@ -11,26 +11,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TypicalP", "TypicalPState"]
 
-# A mass of less is no mass in 32 bits.
+# 32-bit sums of probabilities cannot resolve less.
 P = Number(1e-6, 1, "1 changes nothing")
 
 
 class TypicalPState(NamedTuple):
-    """How much probability each row keeps.
+    """The probability that each row keeps.
 
     Args:
-        p: [B] float64, from 1e-6 to 1; 1 keeps all.
-        keep: [B] int64, tokens to keep at least.
+        p: [B] float64, from 1e-6 to 1; 1 keeps all tokens.
+        keep: [B] int64, the minimum number of tokens to keep.
     """
 
     p: Annotated[Tensor, P]
@@ -38,17 +36,17 @@ class TypicalPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TypicalP(Described):
-    """Keep the tokens whose information is nearest to the entropy, until they have the probability p; set all others to -inf.
+class TypicalP(TwoPaths[TypicalPState]):
+    """Keep the tokens whose information content is closest to the entropy, up to the probability p; set all others to -inf.
 
-    The likeliest token may be among those that go. All that tie with the last one are kept.
+    The most likely token may be removed. All tokens that tie with the last one are kept.
 
     Args:
         p: From 1e-6 to 1 (which changes nothing).
-        min_tokens_to_keep: Keep so many of the most typical at least; from 1.
+        min_tokens_to_keep: Keep at least this many of the most typical tokens; from 1.
 
     Raises:
-        ConfigurationError: An argument is not of its range.
+        ConfigurationError: An argument is not in range.
 
     Example:
         >>> import torch
@@ -59,8 +57,8 @@ class TypicalP(Described):
         >>> typical.process_logits(typical.init_state(context), logits, context)[1].exp()
         tensor([[0.0000, 0.3000, 0.0000, 0.0000]])
 
-    Source: Meister et al., Locally Typical Sampling (2022); results are those of transformers' TypicalLogitsWarper in float32,
-    but that the entropy is summed in 64 bits, which may matter where two tokens are typical to within rounding.
+    Source: Meister et al., Locally Typical Sampling (2022). The results are those of transformers' TypicalLogitsWarper in
+    float32, except that the entropy is summed in 64 bits, which may matter if two tokens are equally typical up to rounding.
     """
 
     p: float
@@ -71,43 +69,29 @@ class TypicalP(Described):
     may_empty_rows = False
 
     def init_state(self, context: Context) -> TypicalPState:
-        """Return the state of rows that have their prompt."""
-        rows, device = context.batch_size, context.device
-        return TypicalPState(
-            torch.full((rows,), self.p, dtype=torch.float64, device=device),
-            torch.full((rows,), self.min_tokens_to_keep, dtype=torch.int64, device=device),
-        )
+        """Return the initial state of the rows."""
+        return TypicalPState(per_row(context, self.p), per_row(context, self.min_tokens_to_keep))
 
-    def advance(self, state: TypicalPState, tokens: Tensor) -> TypicalPState:
-        """Return the state, which stays as it is."""
-        check_tokens("TypicalP", state.p.shape[0], tokens)
-        return state
+    def _by_tensors(self, state: TypicalPState, logits: Tensor) -> Tensor:
+        scores = scores_of(logits)
+        last = scores.shape[1] - 1
+        rising, order = _distance_to_entropy(scores).sort(dim=1, stable=True)
+        sums = scores.gather(1, order).softmax(1).cumsum(1)
+        reached = (sums < state.p.to(sums.dtype)[:, None]).sum(1, keepdim=True).clamp(max=last)
+        surplus = torch.arange(last + 1, device=scores.device) >= state.keep[:, None]
+        return remove(logits, in_place_of(order, (rising > rising.gather(1, reached)) & surplus), state.p < 1)
 
-    def process_logits(self, state: TypicalPState, logits: Tensor, context: Context) -> tuple[TypicalPState, Tensor]:
-        """Keep the typical tokens, in place on the CPU."""
-        logits = own_rows("TypicalP", state.p.shape[0], logits)
-        if by_tensors(logits):
-            return state, _by_tensors(state, logits)
+    def _by_rows(self, state: TypicalPState, logits: Tensor) -> Tensor:
         masses, least = state.p.tolist(), state.keep.tolist()
         for number, row in host_rows(logits, [p < 1 for p in masses]):
             row.keep(_typical(row.scores, masses[number], least[number]))
-        return state, logits
+        return logits
 
 
-def _by_tensors(state: TypicalPState, logits: Tensor) -> Tensor:
-    scores = scores_of(logits)
-    last = scores.shape[1] - 1
-    rising, order = _unlikeness(scores).sort(dim=1, stable=True)
-    sums = scores.gather(1, order).softmax(1).cumsum(1)
-    reached = (sums < state.p.to(sums.dtype)[:, None]).sum(1, keepdim=True).clamp(max=last)
-    behind = torch.arange(last + 1, device=scores.device) >= state.keep[:, None]
-    return remove(logits, in_place_of(order, (rising > rising.gather(1, reached)) & behind), state.p < 1)
-
-
-def _unlikeness(scores: Tensor) -> Tensor:
-    """Return how far the information of each token is from the entropy of its row."""
+def _distance_to_entropy(scores: Tensor) -> Tensor:
+    """Return how far the information content of each token is from the entropy of its row."""
     log_chance = scores.log_softmax(1)
-    # In 64 bits, so that no number of threads, and no other row, decides about the last bit.
+    # Summed in 64 bits, so that the last bit does not depend on the number of threads or on other rows.
     entropy = -(log_chance * log_chance.exp()).nansum(1, keepdim=True, dtype=torch.float64).to(scores.dtype)
     return (-log_chance - entropy).abs()
 
@@ -115,19 +99,19 @@ def _unlikeness(scores: Tensor) -> Tensor:
 def _typical(scores: NDArray[Any], mass: float, least: int) -> NDArray[np.intp]:
     """Return the ids to keep."""
     given = torch.from_numpy(scores)
-    unlikeness = _unlikeness(given[None])[0].numpy()
-    order = _stable_order(unlikeness)
+    distance = _distance_to_entropy(given[None])[0].numpy()
+    order = _stable_order(distance)
     sums = given[torch.from_numpy(order)].softmax(0).cumsum(0).numpy()
     reached = min(int(np.searchsorted(sums, sums.dtype.type(mass))), len(scores) - 1)
-    count = int(np.searchsorted(unlikeness[order], unlikeness[order[reached]], "right"))
+    count = int(np.searchsorted(distance[order], distance[order[reached]], "right"))
     return order[: max(count, least)]
 
 
 def _stable_order(numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the order of numbers from 0 up, equal ones by place."""
+    """Return the indices that sort numbers from 0 up; equal numbers stay in order."""
     if numbers.dtype != np.float32:
         return np.argsort(numbers, kind="stable")
-    # The bits of such floats are in their order. numpy sorts integers much faster than it finds an order.
+    # The bits of these floats sort like the floats, and numpy sorts integers much faster than it finds an order.
     keys = numbers.view(np.uint32).astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= np.arange(len(numbers), dtype=np.uint64)

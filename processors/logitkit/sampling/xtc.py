@@ -1,4 +1,4 @@
-"""Exclude top choices: now and then, none of the likely tokens but the last."""
+"""Xtc: exclude top choices. Now and then, only the least likely of the likely tokens stays."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Integer, Number
-from logitkit.protocol.calls import by_tensors, check_tokens, count_tokens, own_rows
+from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import HostRow, host_rows
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
 from logitkit.sampling.scores import remove, scores_of
@@ -25,19 +24,19 @@ __all__ = ["Xtc", "XtcState"]
 PROBABILITY = Number(0, 1, "0 changes nothing")
 THRESHOLD = Number(0, 1, "above 0.5 nothing changes")
 
-# Above it, no two tokens can be likely at once.
+# Above this threshold, no two tokens can be likely.
 HALF = 0.5
 
 
 class XtcState(NamedTuple):
-    """What each row takes for likely, and which random numbers are its own.
+    """The parameters of each row, and its place in the sequence of random numbers.
 
     Args:
         probability: [B] float64, from 0 to 1; 0 changes nothing.
         threshold: [B] float64, from 0 to 1.
         seed: [B] int64.
         stream: [B] int64.
-        position: [B] int64, tokens so far, the prompt's among them.
+        position: [B] int64, the number of tokens so far, including the prompt.
     """
 
     probability: Annotated[Tensor, PROBABILITY]
@@ -48,20 +47,20 @@ class XtcState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Xtc(Described):
-    """With a given probability, set the tokens that are likely to -inf, but for the least likely of them.
+class Xtc(TwoPaths[XtcState]):
+    """With a given probability, set all likely tokens except the least likely of them to -inf.
 
-    Where likely ones tie for the least, the one with the greatest id stays. No token is exempt: a line break or EOS may go too.
-    The random numbers are a function of the seed, the row's stream (see `Context.stream_ids`) and the number of its tokens: a
-    replay gives the same, and rows of one prompt differ.
+    If several tie for the least likely, the one with the highest id stays. No token is exempt: a line break or EOS may be removed
+    too. The random numbers are a function of the seed, the row's stream (see `Context.stream_ids`) and the number of its tokens,
+    so a replay draws the same numbers, and rows with the same prompt draw different ones.
 
     Args:
-        probability: How often this happens, from 0 (never) to 1.
-        threshold: Which probability of a token is likely, from 0 to 1; above 0.5 nothing changes.
+        probability: How often tokens are removed, from 0 (never) to 1.
+        threshold: The probability from which a token is likely, from 0 to 1; above 0.5 nothing changes.
         seed: From 0 to 2**63 - 1.
 
     Raises:
-        ConfigurationError: An argument is not of its range.
+        ConfigurationError: An argument is not in range.
 
     Example:
         >>> import torch
@@ -72,8 +71,8 @@ class Xtc(Described):
         >>> daring.process_logits(daring.init_state(context), logits, context)[1].exp()
         tensor([[0.0000, 0.1000, 0.2000, 0.0000]])
 
-    Source: p-e-w, Exclude Top Choices (XTC) (2024); results are those of llama.cpp where it removes anything, with other random
-    numbers.
+    Source: p-e-w, Exclude Top Choices (XTC) (2024). Whenever tokens are removed, they are those of llama.cpp; the random numbers
+    differ.
     """
 
     probability: float
@@ -91,47 +90,36 @@ class Xtc(Described):
     may_empty_rows = False
 
     def init_state(self, context: Context) -> XtcState:
-        """Return the state of rows that have their prompt."""
-        rows, device = context.batch_size, context.device
-        return XtcState(
-            torch.full((rows,), self.probability, dtype=torch.float64, device=device),
-            torch.full((rows,), self.threshold, dtype=torch.float64, device=device),
-            torch.full((rows,), self.seed, dtype=torch.int64, device=device),
-            context.streams.clone(),
-            context.lengths.clone(),
-        )
+        """Return the initial state of the rows."""
+        parameters = (per_row(context, value) for value in (self.probability, self.threshold, self.seed))
+        return XtcState(*parameters, context.streams.clone(), context.lengths.clone())
 
     def advance(self, state: XtcState, tokens: Tensor) -> XtcState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
         check_tokens("Xtc", state.position.shape[0], tokens)
         return state._replace(position=state.position + count_tokens(tokens))
 
-    def process_logits(self, state: XtcState, logits: Tensor, context: Context) -> tuple[XtcState, Tensor]:
-        """Remove the likely tokens, in place on the CPU, in rows whose random number says so."""
-        logits = own_rows("Xtc", state.position.shape[0], logits)
-        where = (state.seed, state.stream, state.position)
-        if by_tensors(logits):
-            happens = (uniform_tensors(*where) < state.probability) & (state.threshold <= HALF)
-            return state, _by_tensors(state.threshold, happens, logits)
-        active = (uniform_rows(*where) < state.probability.numpy()) & (state.threshold.numpy() <= HALF)
+    def _by_tensors(self, state: XtcState, logits: Tensor) -> Tensor:
+        happens = uniform_tensors(state.seed, state.stream, state.position) < state.probability
+        scores = scores_of(logits)
+        chance = scores.softmax(1)
+        likely = (chance >= state.threshold.to(chance.dtype)[:, None]) & (scores > -torch.inf)
+        least = torch.where(likely, scores, torch.inf).amin(1, keepdim=True)
+        number = torch.arange(scores.shape[1], device=scores.device)
+        stays = torch.where(likely & (scores == least), number, -1).amax(1, keepdim=True)
+        return remove(logits, likely & (number != stays), happens & (state.threshold <= HALF))
+
+    def _by_rows(self, state: XtcState, logits: Tensor) -> Tensor:
+        happens = uniform_rows(state.seed, state.stream, state.position) < state.probability.numpy()
+        active = happens & (state.threshold.numpy() <= HALF)
         thresholds = state.threshold.tolist()
         for number, row in host_rows(logits, active.tolist()):
-            row.line[_likely(row, thresholds[number])] = row.never
-        return state, logits
+            row.line[_removed(row, thresholds[number])] = row.never
+        return logits
 
 
-def _by_tensors(threshold: Tensor, happens: Tensor, logits: Tensor) -> Tensor:
-    scores = scores_of(logits)
-    chance = scores.softmax(1)
-    likely = (chance >= threshold.to(chance.dtype)[:, None]) & (scores > -torch.inf)
-    least = torch.where(likely, scores, torch.inf).amin(1, keepdim=True)
-    number = torch.arange(scores.shape[1], device=scores.device)
-    stays = torch.where(likely & (scores == least), number, -1).amax(1, keepdim=True)
-    return remove(logits, likely & (number != stays), happens)
-
-
-def _likely(row: HostRow, threshold: float) -> NDArray[np.intp]:
-    """Return the ids of the likely tokens but the least likely of them."""
+def _removed(row: HostRow, threshold: float) -> NDArray[np.intp]:
+    """Return the ids of all likely tokens except the least likely of them."""
     chance = torch.from_numpy(row.scores).softmax(0).numpy()
     ids = np.flatnonzero((chance >= chance.dtype.type(threshold)) & (row.scores > -np.inf))
     if len(ids) < 2:

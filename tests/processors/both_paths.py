@@ -36,6 +36,13 @@ def by_tensors(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
         return host(processor, logits)
 
 
+def tensors_only(processor: Any, state: Any, logits: Tensor) -> Tensor:
+    """Process logits in a given state, as in a compiled graph and on an accelerator."""
+    context = lk.Context.of([[]] * len(logits), logits.shape[1])
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        return processor.process_logits(state, logits.clone(), context)[1]  # type: ignore[no-any-return]
+
+
 def both_paths(processor: lk.Processor[Any], logits: Tensor) -> Tensor:
     """Process the first step's logits on the host, having seen that tensors alone give the same."""
     out = host(processor, logits)

@@ -16,6 +16,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.protocol.state import problem_of
+from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import after
 
 COLUMNS = 9
@@ -88,7 +89,7 @@ def both_ways(processor: Counted, state: Any, logits: Tensor, context: lk.Contex
     """Return what the host path and the tensor path give."""
     return [
         processor.process_logits(state, logits.clone(), context)[1],
-        processor.penalise_tensors(state, logits.clone()),
+        tensors_only(processor, state, logits),
     ]
 
 
@@ -174,7 +175,7 @@ def test_a_token_that_the_logits_do_not_have_is_reported(kind: type[Counted]) ->
 def test_a_token_that_the_logits_do_not_have_is_harmless_among_tensors(kind: type[Counted]) -> None:
     processor, context = kind(1.0), lk.Context.of([[], []], 4)
     state = processor.advance(processor.init_state(context), torch.tensor([[3, 9], [9, 9]]))
-    out = processor.penalise_tensors(state, torch.zeros(2, 4))
+    out = tensors_only(processor, state, torch.zeros(2, 4))
     assert out.tolist() == [[0, 0, 0, -1], [0, 0, 0, 0]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties import discourage_tensors
+from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import after
 
 LOGITS = [4.0, -4.0, 0.5, 0.0]
@@ -142,7 +142,7 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
     wanted = [reference(*four) for four in zip(some, prompts, outputs, logits.tolist(), strict=True)]
     context = lk.concatenate_context(contexts)
     assert some[-1].process_logits(state, logits.clone(), context)[1].tolist() == wanted
-    assert discourage_tensors(state, logits.clone()).tolist() == wanted
+    assert tensors_only(some[-1], state, logits).tolist() == wanted
 
 
 @pytest.mark.parametrize("gap", [0, 1, 62, 63, 64, 65, 200])
@@ -155,7 +155,7 @@ def test_a_breaker_is_found_however_far_it_is(gap: int, breakers: list[str]) -> 
     wanted = reference(one, heard, [], logits)
     assert after(one, [], logits, heard) == wanted
     state = one.init_state(lk.Context.of([heard], COLUMNS))
-    assert discourage_tensors(state, torch.tensor([logits]))[0].tolist() == wanted
+    assert tensors_only(one, state, torch.tensor([logits]))[0].tolist() == wanted
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
@@ -171,7 +171,7 @@ def test_a_finite_logit_stays_finite(dtype: torch.dtype) -> None:
         math.inf,
         0.0 - 100,
     ]
-    assert rows.equal(discourage_tensors(state, logits.clone()))
+    assert rows.equal(tensors_only(processor, state, logits))
     assert not rows.isnan().any()
 
 
@@ -227,8 +227,8 @@ def test_memory_is_what_the_documentation_says() -> None:
         ({"allowed_length": -1}, "allowed_length is -1; allowed are integers from 0 to 4096"),
         ({"allowed_length": 2.0}, "allowed_length is 2.0; allowed"),
         ({"window": 0}, "window is 0; allowed are integers from 1"),
-        ({"breakers": "\n"}, "give a sequence of texts and token ids"),
-        ({"breakers": 5}, "give a sequence of texts and token ids"),
+        ({"breakers": "\n"}, "give a list of texts and token ids"),
+        ({"breakers": 5}, "give a list of texts and token ids"),
         ({"breakers": ["\n", ""]}, "breakers has ''; allowed are texts of 1 to 40 bytes"),
         ({"breakers": ["x" * 41]}, "allowed are texts of 1 to 40 bytes"),
         ({"breakers": ["\ud800"]}, "allowed are texts of 1 to 40 bytes"),
@@ -237,10 +237,9 @@ def test_memory_is_what_the_documentation_says() -> None:
         ({"breakers": [True]}, "breakers has True; allowed"),
         ({"breakers": range(300)}, "breakers has 300 entries; at most 256 are allowed"),
         ({"breakers": ["x" * 40] * 52}, "breakers have 2080 bytes of text together; at most 2048 are allowed"),
-        ({"breakers": ["\n"], "vocabulary": None}, "of which the tokens are not known: give vocabulary="),
-        ({"vocabulary": PIECES}, "vocabulary is a tuple; give a logitkit.Vocabulary"),
+        ({"breakers": ["\n"], "vocabulary": None}, "whose tokens are unknown: give vocabulary="),
         ({"encode": 1}, "encode is 1; give a function"),
-        ({"breakers": ["ab:"], "encode": lambda text: [-1]}, "encode gave -1 for 'b:'; it must give token ids"),
+        ({"breakers": ["ab:"], "encode": lambda text: [-1]}, "the result of encode('b:') has -1; allowed are token ids"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
@@ -261,12 +260,15 @@ def test_tables_of_breakers_are_bounded() -> None:
 
 
 def test_tokens_that_there_are_not() -> None:
+    with pytest.raises(VocabularyError, match=r"vocabulary is a tuple; give a logitkit\.Vocabulary"):
+        lk.Dry(0.8, vocabulary=cast(Any, PIECES))
     with pytest.raises(VocabularyError, match="breakers has the token id 15; allowed are ids from 0 to 14"):
         lk.Dry(0.8, breakers=[15], vocabulary=VOCABULARY)
     with pytest.raises(VocabularyError, match="row 0 has the token 9, but the logits have 4 columns"):
         after(dry(1.0, 2.0, 1), [3, 9, 3], LOGITS)
-    state = dry(1.0, 2.0, 1).init_state(lk.Context.of([[3, 9, 3, 1, 3]], 4))
-    assert discourage_tensors(state, torch.zeros(1, 4)).tolist() == [[0, -1, 0, 0]]
+    one = dry(1.0, 2.0, 1)
+    state = one.init_state(lk.Context.of([[3, 9, 3, 1, 3]], 4))
+    assert tensors_only(one, state, torch.zeros(1, 4)).tolist() == [[0, -1, 0, 0]]
 
 
 def test_impossible_values_of_a_file_are_seen() -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import logitkit as lk
-from logitkit.penalties import discourage_tensors
 from tests import llama_cpp_samplers as samplers
 from tests import llama_cpp_vocabulary
+from tests.processors.both_paths import tensors_only
 
 VOCABULARY = llama_cpp_vocabulary.vocabulary()
 COLUMNS = VOCABULARY.size
@@ -37,8 +37,7 @@ def ours(processor: Any, prompt: list[int], output: list[int], logits: Tensor) -
     context = lk.Context.of([prompt], COLUMNS)
     state = processor.advance(processor.init_state(context), torch.tensor([output], dtype=torch.int64).reshape(1, -1))
     rows = processor.process_logits(state, logits[None].clone(), context)[1]
-    tensors = discourage_tensors if isinstance(processor, lk.Dry) else processor.penalise_tensors
-    return [rows[0], tensors(state, logits[None].clone())[0]]
+    return [rows[0], tensors_only(processor, state, logits[None])[0]]
 
 
 @given(texts, texts, windows, st.sampled_from([-2.0, -0.3, 0.1, 0.7, 1.1, 100.0]))

@@ -13,7 +13,7 @@ from transformers import NoRepeatNGramLogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties import ban_tensors
+from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import NEVER, after
 
 COLUMNS = 5
@@ -66,7 +66,7 @@ def test_transformers_gives_the_same_bits(data: st.DataObject, dtype: torch.dtyp
     ours, context = lk.NoRepeatNGram(n), lk.Context.of(prompt.tolist(), COLUMNS)
     state = ours.advance(ours.init_state(context), output)
     bits = torch.int32 if dtype == torch.float32 else torch.int16
-    for out in (ours.process_logits(state, logits.clone(), context)[1], ban_tensors(state, logits.clone())):
+    for out in (ours.process_logits(state, logits.clone(), context)[1], tensors_only(ours, state, logits)):
         assert out.view(bits).equal(theirs.view(bits))
 
 
@@ -104,7 +104,7 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
         state = some[0].advance(state, piece)
     for out in (
         some[-1].process_logits(state, torch.zeros(len(some), COLUMNS), context)[1],
-        ban_tensors(state, torch.zeros(len(some), COLUMNS)),
+        tensors_only(some[-1], state, torch.zeros(len(some), COLUMNS)),
     ):
         banned = [set(row.isneginf().nonzero().flatten().tolist()) for row in out]
         assert banned == [reference(*three) for three in zip(some, prompts, output, strict=True)]
@@ -132,7 +132,7 @@ def test_a_length_that_makes_no_sense_is_refused(n: Any) -> None:
 
 
 def test_a_window_without_room_for_a_run_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"window is 3, in which no run of n=4 tokens has room"):
+    with pytest.raises(ConfigurationError, match=r"window is 3, too short for a run of n=4 tokens; give at least 4"):
         lk.NoRepeatNGram(4, window=3)
     with pytest.raises(
         ConfigurationError, match=r"window is 0; allowed are integers from 1 to 16777216 \(None counts all"
@@ -144,11 +144,11 @@ def test_a_token_that_the_logits_do_not_have() -> None:
     with pytest.raises(VocabularyError, match="row 0 has the token 9, but the logits have 4 columns"):
         after(lk.NoRepeatNGram(2), [3, 9, 3], LOGITS)
     processor, context = lk.NoRepeatNGram(2), lk.Context.of([[3, 9, 3, 1, 3]], 4)
-    assert ban_tensors(processor.init_state(context), torch.zeros(1, 4)).tolist() == [[0, NEVER, 0, 0]]
+    assert tensors_only(processor, processor.init_state(context), torch.zeros(1, 4)).tolist() == [[0, NEVER, 0, 0]]
 
 
 def test_an_impossible_length_of_a_file_is_seen() -> None:
     state = lk.NoRepeatNGram(3).init_state(lk.Context.of([[]], 4))
     assert state.problem() is None
     assert state._replace(n=torch.tensor([2])).problem() is None
-    assert state._replace(n=torch.tensor([4])).problem() == "n is not from 0 to 3"
+    assert state._replace(n=torch.tensor([4])).problem() == "n is not an integer from 0 to 3"

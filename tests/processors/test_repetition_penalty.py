@@ -16,8 +16,8 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.penalties import penalise_tensors
 from logitkit.penalties.token_history import ROOM, UNBOUNDED
+from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import after
 
 COLUMNS = 12
@@ -79,7 +79,7 @@ def test_a_finite_logit_stays_finite(dtype: torch.dtype) -> None:
         logits = torch.tensor([[logit, 1.0]], dtype=dtype)
         for out in (
             processor.process_logits(state, logits.clone(), context)[1],
-            penalise_tensors(state.history, state.penalty, logits.clone()),
+            tensors_only(processor, state, logits),
         ):
             assert out.tolist() == [[logit, 1.0]]
 
@@ -100,7 +100,7 @@ def test_transformers_gives_the_same_bits(data: st.DataObject, dtype: torch.dtyp
     ours, context = lk.RepetitionPenalty(penalty), lk.Context.of(prompt.tolist(), COLUMNS)
     state = ours.advance(ours.init_state(context), output)
     by_rows = ours.process_logits(state, logits.clone(), context)[1]
-    by_tensors = penalise_tensors(state.history, state.penalty, logits.clone())
+    by_tensors = tensors_only(ours, state, logits)
     bits = torch.int32 if dtype == torch.float32 else torch.int16
     assert by_rows.view(bits).equal(theirs.view(bits))
     assert by_tensors.view(bits).equal(theirs.view(bits))
@@ -162,7 +162,7 @@ def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
     logits = torch.tensor(rows)
     wanted = [reference(one, *three) for one, *three in zip(some, prompts, output, logits.tolist(), strict=True)]
     assert some[-1].process_logits(state, logits.clone(), context)[1].tolist() == wanted
-    assert penalise_tensors(state.history, state.penalty, logits.clone()).tolist() == wanted
+    assert tensors_only(some[-1], state, logits).tolist() == wanted
 
 
 def test_a_history_grows_by_doubling() -> None:
@@ -229,7 +229,7 @@ def test_the_extremes_make_no_nan(penalty: float, dtype: torch.dtype) -> None:
     state = processor.init_state(context)
     rows = processor.process_logits(state, logits.clone(), context)[1]
     assert rows.isfinite().all()
-    assert rows.equal(penalise_tensors(state.history, state.penalty, logits.clone()))
+    assert rows.equal(tensors_only(processor, state, logits))
 
 
 @pytest.mark.parametrize("piece", [1, 7])

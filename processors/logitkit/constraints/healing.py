@@ -75,15 +75,9 @@ def heal_prompt(
 
 
 def _goes_on(trie: Trie, text: bytes) -> bool:
-    """Whether some token begins with a text and is longer."""
-    node = 0
-    for byte in text:
-        first, last = int(trie.children[node]), int(trie.children[node + 1])
-        place = first + int(trie.byte[first:last].searchsorted(byte))
-        if place == last or trie.byte[place] != byte:
-            return False
-        node = place
-    return bool(trie.children[node] < trie.children[node + 1])
+    """Whether a longer token starts with the text."""
+    path = trie.path(text)
+    return len(path) == len(text) and bool(trie.children[path[-1]] < trie.children[path[-1] + 1])
 
 
 def _checked_id(place: int, given: object, vocabulary: Vocabulary) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from logitkit.errors import ConfigurationError
+from logitkit.parameters.forms import elements
 
 
 def check_texts(name: str, given: object) -> tuple[str | bytes, ...]:
@@ -17,11 +16,7 @@ def check_texts(name: str, given: object) -> tuple[str | bytes, ...]:
     Raises:
         ConfigurationError: It is a single text, no list, or empty, or an element is no text.
     """
-    if isinstance(given, str | bytes):
-        raise ConfigurationError(f"{name} is the single text {given!r}; give a list of texts")
-    if not isinstance(given, Iterable):
-        raise ConfigurationError(f"{name} is {given!r}; give a list of texts")
-    texts = tuple(check_text(f"{name}[{index}]", text) for index, text in enumerate(given))
+    texts = tuple(check_text(f"{name}[{i}]", text) for i, text in enumerate(elements(name, given, "texts")))
     if not texts:
         raise ConfigurationError(f"{name} is empty; give at least one text")
     return texts

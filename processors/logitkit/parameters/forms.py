@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,24 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.place import Place
 
-__all__ = ["Boolean", "Either", "ListOf", "Null", "Text", "Word"]
+__all__ = ["Boolean", "Either", "ListOf", "Null", "Text", "Word", "elements"]
+
+
+def elements(name: str, given: object, kind: str) -> list[Any]:
+    """Return the elements of a list argument.
+
+    Args:
+        name: The argument's name, for the error.
+        given: Its value, any iterable except a text.
+        kind: The kind of the elements in the plural, for the error.
+
+    Raises:
+        ConfigurationError: The value is a text, or is not iterable.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        single = "the single text " if isinstance(given, str | bytes) else ""
+        raise ConfigurationError(f"{name} is {single}{given!r}; give a list of {kind}")
+    return list(given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
-from logitkit.parameters.forms import ListOf
+from logitkit.parameters.forms import ListOf, elements
 from logitkit.parameters.integers import as_integer
 from logitkit.parameters.numbers import LARGEST, Integer
 from logitkit.parameters.place import Place
@@ -30,9 +30,7 @@ def checked_id(name: str, given: object) -> int:
 
 def checked_ids(name: str, given: object) -> tuple[int, ...]:
     """Return token ids in the given order; `name` is the argument's name, for the error."""
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise ConfigurationError(f"{name} is {given!r}; give a list of token ids")
-    return tuple(checked_id(name, i) for i in given)
+    return tuple(checked_id(name, i) for i in elements(name, given, "token ids"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,9 @@
-"""Penalties on tokens that the text has had already.
+"""Penalties on tokens that have occurred already.
 
 repetition, counted          by how often a token occurred: RepetitionPenalty, FrequencyPenalty and PresencePenalty
-no_repeat_ngram, dry         by the sequence that a token would repeat (dry_state, breakers, breaker_tables: parts of DRY)
+no_repeat_ngram, dry         by the sequence that a token would repeat: NoRepeatNGram and Dry
+history_penalty              the base of penalties on all tokens of a history
 token_history, repeats       the tokens of each row, and where the last ones occurred before
-history_logits               the logits of these tokens, on either path
+dry_state, breakers          the state of Dry, and where its last breaker is
+breaker_tables               the tables that breakers are looked up in
 """
-
-from logitkit.penalties.dry_state import discourage_tensors as discourage_tensors
-from logitkit.penalties.no_repeat_ngram import ban_tensors as ban_tensors
-from logitkit.penalties.repetition import penalise_tensors as penalise_tensors
-
-__all__ = ["ban_tensors", "discourage_tensors", "penalise_tensors"]

@@ -1,7 +1,8 @@
-"""Compile breakers, texts and token ids, to the tables in which they are found."""
+"""Compile breakers, given as texts and token ids, to the tables in which `Breakers` looks them up."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,25 +12,32 @@ import torch
 from numpy.typing import NDArray
 
 from logitkit.errors import ConfigurationError
-from logitkit.parameters.integers import as_integer
+from logitkit.parameters.token_ids import checked_ids
 from logitkit.penalties.breakers import ENDS, Breakers
 from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Encode", "compile_breakers"]
 
 Encode = Callable[[str], Iterable[int]]
 
-# llama.cpp cuts off the tokens of a breaker behind its head there.
+# llama.cpp ignores the tokens of a breaker after this many.
 MOST_TOKENS = 20
 
 Ids = NDArray[np.int64]
 
-# Bytes of the tables of one row.
+# The maximum size of the tables of one row in bytes.
 MOST_MEMORY = 4 * 2**20
 
-# What of a breaker is still to come: its bytes, in any tokens, or exactly these tokens.
+# The rest of a breaker: its bytes, in any tokens, or exactly these tokens.
 Rest = bytes | tuple[int, ...]
+
+# A byte that never occurs in UTF-8.
+SEPARATOR = b"\xff"
+
+# The lower half of a key.
+LOW = 2**32 - 1
 
 
 def compile_breakers(
@@ -38,118 +46,74 @@ def compile_breakers(
     """Return the breakers of one row.
 
     Args:
-        texts: Breakers as text, none of them empty.
-        ids: Breakers that are tokens.
-        vocabulary: What the tokens spell; needed for texts.
-        encode: Gives the tokens of the rest of a text that begins inside a token; without it they may be any that spell it.
+        texts: The breakers that are texts in UTF-8, none of them empty.
+        ids: The breakers that are tokens.
+        vocabulary: The vocabulary; required for texts.
+        encode: Returns the tokens for the rest of a text that begins inside a token. Without it, any tokens that spell the rest
+            match.
 
     Raises:
-        ConfigurationError: `encode` gives something that is no token id, or the tables would be too large.
+        ConfigurationError: `encode` returns a value that is not a token id, or the tables are too large.
     """
-    tables = _Tables(_texts_of(vocabulary), encode)
+    tables = _Tables(vocabulary, encode)
     tables.single.append(np.array(ids, np.int64))
     for text in texts:
         tables.add(text)
     return tables.finished()
 
 
-def _texts_of(vocabulary: Vocabulary | None) -> _Texts:
-    if vocabulary is None:
-        return _Texts.of(())
-    return shared_by(vocabulary).once(_Texts, lambda: _Texts.of(vocabulary.tokens))
+class _Blob:
+    """The texts of all tokens, separated, for searching all of them at once."""
 
-
-@dataclass(frozen=True, eq=False)
-class _Texts:
-    """The bytes of all tokens that have text, after one another, for comparisons with all of them at once."""
-
-    ids: Ids
-    blob: NDArray[np.uint8]
-    start: Ids
-    length: Ids
-    by_first: tuple[Ids, ...]
-    by_last: tuple[Ids, ...]
-
-    @classmethod
-    def of(cls, tokens: Sequence[bytes | None]) -> _Texts:
-        ids = [i for i, token in enumerate(tokens) if token]
-        texts = [token for token in tokens if token]
-        length = np.array([len(t) for t in texts], np.int64)
-        blob = np.frombuffer(b"".join(texts), np.uint8)
-        start = np.cumsum(length) - length
-        by_first, by_last = _by_byte(blob[start]), _by_byte(blob[start + length - 1])
-        return cls(np.array(ids, np.int64), blob, start, length, by_first, by_last)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        texts = [text or b"" for text in vocabulary.tokens]
+        self.blob = SEPARATOR.join(texts)
+        self.start = np.cumsum([0, *(len(text) + 1 for text in texts)])
 
     def containing(self, text: bytes) -> Ids:
-        """Return which tokens have the text within themselves, as indices into `ids`."""
-        places = np.flatnonzero(self.blob[: max(len(self.blob) - len(text) + 1, 0)] == text[0])
-        for i, byte in enumerate(text[1:], 1):
-            places = places[self.blob[places + i] == byte]
-        owner = np.searchsorted(self.start, places, side="right") - 1
-        return np.unique(owner[places + len(text) <= self.start[owner] + self.length[owner]])
-
-    def ending_with(self, text: bytes) -> Ids:
-        """Return which tokens end with the text."""
-        some = self.by_last[text[-1]]
-        some = some[self.length[some] >= len(text)]
-        for i, byte in enumerate(reversed(text)):
-            some = some[self.blob[self.start[some] + self.length[some] - 1 - i] == byte]
-        return some
-
-    def going_through(self, text: bytes) -> Iterable[tuple[Ids, int]]:
-        """Yield the tokens that spell the first bytes of the text, with how many; all of it, where they spell it and more."""
-        some = self.by_first[text[0]]
-        for i, byte in enumerate(text):
-            some = some[self.blob[self.start[some] + i] == byte]
-            whole = self.length[some] == i + 1
-            if i + 1 == len(text):
-                yield some, len(text)
-            else:
-                yield some[whole], i + 1
-                some = some[~whole]
-
-
-def _by_byte(byte: NDArray[np.uint8]) -> tuple[Ids, ...]:
-    """Return, for each of the 256 bytes, where it stands."""
-    order = np.argsort(byte, kind="stable")
-    return tuple(np.split(order, np.cumsum(np.bincount(byte, minlength=256))[:-1]))
+        """Return the ids of the tokens that contain a text in UTF-8."""
+        places = [match.start() for match in re.finditer(re.escape(text), self.blob)]
+        return np.unique(np.searchsorted(self.start, places, side="right") - 1)
 
 
 @dataclass
 class _Tables:
-    texts: _Texts
+    vocabulary: Vocabulary | None
     encode: Encode | None
     single: list[Ids] = field(default_factory=list)
-    heads: list[tuple[Ids, int]] = field(default_factory=list)
+    heads: list[Ids] = field(default_factory=list)
     edges: list[tuple[int, Ids, int]] = field(default_factory=list)
     states: dict[Rest, int] = field(default_factory=dict)
 
     def add(self, text: bytes) -> None:
         """Add a breaker."""
-        inside = self.texts.containing(text)
-        self.single.append(self.texts.ids[inside])
+        assert self.vocabulary is not None
+        vocabulary = self.vocabulary
+        inside = shared_by(vocabulary).once(_Blob, lambda: _Blob(vocabulary)).containing(text)
+        self.single.append(inside)
         for cut in range(1, len(text)):
-            heads = self.texts.ids[np.setdiff1d(self.texts.ending_with(text[:cut]), inside)]
+            backwards = vocabulary.reversed_trie
+            path = backwards.path(text[:cut][::-1])
+            heads = np.setdiff1d(backwards.tokens_below(path[-1]), inside) if len(path) == cut else inside[:0]
             if len(heads):
                 rest = self.encoded(text[cut:])
                 if rest:
-                    self.heads.append((heads, self.state(rest)))
+                    self.heads.append(heads << 32 | self.state(rest))
                 else:
                     self.single.append(heads)
 
     def encoded(self, rest: bytes) -> Rest:
-        """Return the tokens of the rest of a breaker, or the rest itself, of which any tokens will do."""
+        """Return the tokens for the rest of a breaker, or the rest itself if any tokens that spell it match."""
         if self.encode is None:
             return rest
         try:
             text = rest.decode()
         except UnicodeDecodeError:
             return rest
-        ids = [_checked(token, text) for token in self.encode(text)]
-        return tuple(ids[:MOST_TOKENS])
+        return checked_ids(f"the result of encode({text!r})", self.encode(text))[:MOST_TOKENS]
 
     def state(self, rest: Rest) -> int:
-        """Return the state in which a rest is still to come; `ENDS` if nothing is."""
+        """Return the state in which a rest is still to come, or `ENDS` if the rest is empty."""
         if not rest:
             return ENDS
         if rest not in self.states:
@@ -157,45 +121,44 @@ class _Tables:
             if isinstance(rest, tuple):
                 self.edges.append((number, np.array(rest[:1], np.int64), self.state(rest[1:])))
             else:
-                for tokens, spelt in self.texts.going_through(rest):
-                    self.edges.append((number, self.texts.ids[tokens], self.state(rest[spelt:])))
+                assert self.vocabulary is not None
+                trie = self.vocabulary.trie
+                for spelled, node in enumerate(trie.path(rest), 1):
+                    # Tokens that spell the whole rest may go on after it.
+                    count = trie.own[node] if spelled < len(rest) else trie.below[node]
+                    self.edges.append((number, trie.tokens_below(node)[:count], self.state(rest[spelled:])))
         return self.states[rest]
 
     def finished(self) -> Breakers:
-        """Return the tables, in order."""
-        heads = np.unique(np.concatenate([np.zeros(0, np.int64), *(tokens for tokens, _ in self.heads)]))
-        states: list[set[int]] = [set() for _ in heads]
-        for tokens, state in self.heads:
-            for place in np.searchsorted(heads, tokens).tolist():
-                states[place].add(state)
-        most = max(map(len, states), default=0)
-        size = 4 * len(heads) * (1 + most) + 12 * sum(len(tokens) for _, tokens, _ in self.edges)
+        """Return the tables."""
+        pairs = np.unique(_joined(self.heads))
+        heads, first, count = np.unique(pairs >> 32, return_index=True, return_counts=True)
+        keys = _joined([state << 32 | tokens for state, tokens, _ in self.edges])
+        targets = _joined([np.full(len(tokens), target) for _, tokens, target in self.edges])
+        most = int(count.max(initial=0))
+        size = 4 * len(heads) * (1 + most) + 12 * len(keys)
         if size > MOST_MEMORY:
             raise ConfigurationError(
                 f"the tables of the breakers would take {size:,} bytes for each row; allowed are {MOST_MEMORY:,}: give fewer or "
-                "shorter breakers, or such as share less"
+                "shorter breakers, or breakers that begin in fewer tokens"
             )
-        starts = [[*sorted(s), *[-1] * (most - len(s))] for s in states]
-        keys = np.concatenate([np.zeros(0, np.int64), *(s << 32 | tokens for s, tokens, _ in self.edges)])
-        targets = np.concatenate([np.zeros(0, np.int64), *(np.full(len(t), to) for _, t, to in self.edges)])
+        starts = np.full((len(heads), most), -1)
+        members, owner = expand(first, count)
+        starts[owner, members - first[owner]] = pairs & LOW
         order = np.argsort(keys, kind="stable")
-        steps = max(map(len, self.states), default=0)
         return Breakers(
-            single=_row(np.unique(np.concatenate(self.single)), np.int32),
+            single=_row(np.unique(_joined(self.single)), np.int32),
             heads=_row(heads, np.int32),
-            starts=_row(np.array(starts, np.int64).reshape(len(heads), most), np.int32),
+            starts=_row(starts, np.int32),
             edges=_row(keys[order], np.int64),
             targets=_row(targets[order], np.int32),
-            steps=torch.ones((1, steps), dtype=torch.bool),
+            steps=torch.ones((1, max(map(len, self.states), default=0)), dtype=torch.bool),
         )
+
+
+def _joined(arrays: Sequence[Ids]) -> Ids:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
 
 
 def _row(values: Ids, dtype: type[np.signedinteger[Any]]) -> torch.Tensor:
     return torch.from_numpy(values.astype(dtype)[None])
-
-
-def _checked(token: object, text: str) -> int:
-    found = as_integer(token)
-    if found is None or not 0 <= found < 2**31:
-        raise ConfigurationError(f"encode gave {token!r} for {text!r}; it must give token ids, integers from 0")
-    return found

@@ -1,8 +1,8 @@
-"""The tokens of each row in order, all or the last few: what the repetition processors remember."""
+"""The last tokens of each row, or all of them, for processors that look for repetitions."""
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -10,37 +10,39 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.parameters import Boolean, Either, Integer, Null
-from logitkit.protocol.calls import by_tensors
+from logitkit.protocol.calls import by_tensors, check_tokens
 from logitkit.protocol.context import Context
+from logitkit.protocol.described import TwoPaths
 from logitkit.protocol.state import Fill
 
-__all__ = ["COUNTED", "TokenHistory"]
+__all__ = ["COUNTED", "HistoryProcessor", "TokenHistory"]
 
-# The parameters that say which tokens count.
+S = TypeVar("S", bound=tuple[Any, ...])
+
+# The parameters that define which tokens count.
 COUNTED = {
     "window": Either((Integer(1, 2**24, "None counts all tokens"), Null())),
     "include_prompt": Boolean(),
 }
 
-# Window of a row that remembers everything.
+# The window of a row that remembers all tokens.
 UNBOUNDED = 2**31 - 1
 
-# A history without bound begins with room for so many tokens behind the prompt, and doubles when it is full.
+# An unbounded history starts with room for this many tokens after the prompt, and doubles when it is full.
 ROOM = 256
 
-# A window up to this has its whole room from the start, and never grows.
+# A window up to this size is allocated at the start and never grows.
 AT_ONCE = 4096
 
 
 class TokenHistory(NamedTuple):
-    """A ring per row: token number `i` is at place `i % window`.
+    """A ring buffer per row: token number `i` is at index `i % window`.
 
     Args:
-        tokens: [B, N] int32 token ids, -1 where there is none. Memory is 4 bytes for each remembered token,
-            rounded up to a power of two.
-        length: [B] int64, tokens so far, forgotten ones included.
-        window: [B] int64, tokens remembered per row; `UNBOUNDED` for all.
-        grows: [B, 1] bool if a row may ever need more room, else [B, 0]. The shape alone says so, and no device is asked.
+        tokens: [B, N] int32 token ids, -1 for unused places: 4 bytes for each remembered token, rounded up to a power of two.
+        length: [B] int64, the number of tokens so far, including forgotten ones.
+        window: [B] int64, the number of tokens to remember; `UNBOUNDED` for all.
+        grows: [B, 1] bool if a row may ever need more room, else [B, 0]; a shape needs no read from a device.
     """
 
     tokens: Annotated[Tensor, Fill(-1)]
@@ -50,11 +52,11 @@ class TokenHistory(NamedTuple):
 
     @classmethod
     def of(cls, context: Context, window: int | None, include_prompt: bool) -> TokenHistory:
-        """Begin the histories of a batch, with or without the prompt.
+        """Start the histories of a batch, with or without the prompt.
 
         Args:
             context: The batch.
-            window: Tokens to remember, or None for all.
+            window: The number of tokens to remember, or None for all.
             include_prompt: Whether the prompt counts.
         """
         rows, device = context.batch_size, context.device
@@ -72,7 +74,7 @@ class TokenHistory(NamedTuple):
         return empty.append(prompt) if prompt.shape[1] else empty
 
     def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
+        """Describe an impossible value in a state read from a file, or return None."""
         if bool((self.tokens < -1).any()):
             return "a token id is below -1"
         if bool((self.length < 0).any()) or bool((self.window < 1).any()):
@@ -80,25 +82,20 @@ class TokenHistory(NamedTuple):
         count = torch.minimum(self.length, self.window)[:, None]
         there = torch.arange(self.tokens.shape[1]) < count
         if bool((count > there.shape[1]).any()) or not torch.equal(self.tokens >= 0, there):
-            return "a row has not as many tokens as it says"
+            return "a row has more or fewer tokens than its length and window say"
         return None
 
     def rows(self) -> list[NDArray[np.int32]]:
-        """Return the tokens of each row, in the order of their places in the ring, on the host."""
-        tokens = self.tokens.numpy()
-        ends = zip(self.length.tolist(), self.window.tolist(), strict=True)
-        return [tokens[row, : min(length, window)] for row, (length, window) in enumerate(ends)]
-
-    def ordered_rows(self) -> list[NDArray[np.int32]]:
-        """Return the tokens of each row, oldest first, on the host."""
+        """Return the tokens of each row, oldest first, on the CPU."""
         found = []
-        for tokens, length, window in zip(self.rows(), self.length.tolist(), self.window.tolist(), strict=True):
+        for tokens, length, window in zip(self.tokens.numpy(), self.length.tolist(), self.window.tolist(), strict=True):
+            used = tokens[: min(length, window)]
             oldest = length % window if length > window else 0
-            found.append(np.concatenate([tokens[oldest:], tokens[:oldest]]) if oldest else tokens)
+            found.append(np.concatenate([used[oldest:], used[:oldest]]) if oldest else used)
         return found
 
     def latest_tensors(self) -> Tensor:
-        """Return the tokens of each row, newest first: [B, N] int32, -1 behind the oldest."""
+        """Return the tokens of each row, newest first: [B, N] int32, -1 after the oldest."""
         size = self.tokens.shape[1]
         back = torch.arange(size, device=self.tokens.device)[None]
         there = back < torch.minimum(self.length, self.window)[:, None]
@@ -115,9 +112,9 @@ class TokenHistory(NamedTuple):
         return history.append_rows(tokens)
 
     def append_tensors(self, tokens: Tensor) -> TokenHistory:
-        """Append [B, T] tokens, -1 = none, where there is room for them."""
+        """Append [B, T] tokens, -1 = none, for which there is room."""
         real = tokens >= 0
-        # The place of a token counts only real ones before it; of more than a window holds, the last stay.
+        # A -1 takes no place. If there are more tokens than the window holds, the last ones stay.
         index = self.length[:, None] + real.cumsum(1) - 1
         length = self.length + real.sum(1)
         stays = real & (index >= (length - self.window)[:, None])
@@ -128,7 +125,7 @@ class TokenHistory(NamedTuple):
         return self._replace(tokens=padded[:, :size].contiguous(), length=length)
 
     def append_rows(self, tokens: Tensor) -> TokenHistory:
-        """Append [B] tokens on the host: for one token a row it is faster than any tensor operation."""
+        """Append [B] tokens on the CPU: for one token per row, this is faster than tensor operations."""
         kept = self.tokens.numpy().copy()
         length = self.length.tolist()
         for row, (token, window) in enumerate(zip(tokens.tolist(), self.window.tolist(), strict=True)):
@@ -138,11 +135,11 @@ class TokenHistory(NamedTuple):
         return self._replace(tokens=torch.from_numpy(kept), length=torch.from_numpy(np.array(length, np.int64)))
 
     def grown(self, more: int) -> TokenHistory:
-        """Return the histories with room for `more` tokens, at least doubled when there is too little.
+        """Return the histories with room for `more` tokens; if they need to grow, they at least double.
 
-        A short window, or `Context.max_length`, gives the room from the start; without either the host reads the lengths,
-        and a compiled graph, which cannot, must not outgrow the room that is there. On the CPU reading costs nothing, so
-        that there more tokens than `Context.max_length` find room too.
+        With a short window or `Context.max_length`, all room is allocated at the start. Otherwise the host reads the lengths. A
+        compiled graph cannot do that, so there a history must not outgrow its room. On the CPU, reading costs nothing, so a
+        history may even exceed `Context.max_length`.
         """
         fixed = self.grows.shape[1] == 0 and not self.tokens.is_cpu
         if fixed or torch.compiler.is_compiling() or len(self.length) == 0:
@@ -157,3 +154,26 @@ class TokenHistory(NamedTuple):
 
 def _room(tokens: int) -> int:
     return 1 << (tokens + ROOM - 1).bit_length()
+
+
+class HistoryProcessor(TwoPaths[S]):
+    """A processor that remembers tokens, with the parameters of `COUNTED`. Its states have the field `history`."""
+
+    window: int | None
+    include_prompt: bool
+
+    @property
+    def reads_prompt(self) -> bool:
+        """Whether tokens of the prompt count."""
+        return self.include_prompt
+
+    def history(self, context: Context) -> TokenHistory:
+        """Return the initial histories of the rows."""
+        return TokenHistory.of(context, self.window, self.include_prompt)
+
+    def advance(self, state: S, tokens: Tensor) -> S:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
+        history: TokenHistory = state.history  # type: ignore[attr-defined]
+        check_tokens(type(self).__name__, history.length.shape[0], tokens)
+        after: S = state._replace(history=history.append(tokens))  # type: ignore[attr-defined]
+        return after

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from logitkit.errors import ConfigurationError
+from logitkit.parameters.forms import elements
 from logitkit.vocabulary.marker import as_marker, check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -20,8 +18,5 @@ def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int, .
         VocabularyError: The vocabulary has another type.
     """
     check_vocabulary(vocabulary)
-    if isinstance(stops, str | bytes):
-        raise ConfigurationError(f"stops is the single text {stops!r}; give a list of texts and token ids")
-    if not isinstance(stops, Iterable):
-        raise ConfigurationError(f"stops is {stops!r}; give a list of texts and token ids")
-    return tuple(as_marker(f"stops[{i}]", stop, vocabulary) for i, stop in enumerate(stops))
+    given = elements("stops", stops, "texts and token ids")
+    return tuple(as_marker(f"stops[{i}]", stop, vocabulary) for i, stop in enumerate(given))

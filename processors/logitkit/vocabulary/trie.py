@@ -147,6 +147,22 @@ class Trie:
         """Return all children of the given nodes, and for each child the index of its parent in `nodes`."""
         return expand(self.children[nodes], self.children[nodes + 1] - self.children[nodes])
 
+    def path(self, text: bytes) -> list[int]:
+        """Return the nodes of the prefixes of a text, from one byte on, up to the longest that is in the trie."""
+        nodes: list[int] = []
+        node = 0
+        for byte in text:
+            first, last = int(self.children[node]), int(self.children[node + 1])
+            node = first + int(self.byte[first:last].searchsorted(byte))
+            if node == last or self.byte[node] != byte:
+                break
+            nodes.append(node)
+        return nodes
+
+    def tokens_below(self, node: int) -> NDArray[np.int64]:
+        """Return the ids of the tokens that start with the prefix of a node, first those that are equal to it."""
+        return self.tokens[self.first[node] : self.first[node] + self.below[node]]
+
     def single_bytes(self) -> NDArray[np.bool_]:
         """Return [256], which bytes are tokens on their own."""
         single = np.zeros(256, bool)

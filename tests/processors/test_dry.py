@@ -239,7 +239,10 @@ def test_memory_is_what_the_documentation_says() -> None:
         ({"breakers": ["x" * 40] * 52}, "breakers have 2080 bytes of text together; at most 2048 are allowed"),
         ({"breakers": ["\n"], "vocabulary": None}, "whose tokens are unknown: give vocabulary="),
         ({"encode": 1}, "encode is 1; give a function"),
-        ({"breakers": ["ab:"], "encode": lambda text: [-1]}, "the result of encode('b:') has -1; allowed are token ids"),
+        (
+            {"breakers": ["ab:"], "encode": lambda text: [-1]},
+            "the result of encode('b:') has -1; allowed are token ids",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:

@@ -7,7 +7,7 @@ stateless        a processor made from a function
 calls            checks of what the methods are given and return; host loop or tensors only
 state_errors     errors that name the wrong part of a state
 declared         read the declarations in the class of a processor, with safe defaults
-kind, described  the JSON form of a class and its parameters; the base of the classes of this package
+kind, described  the JSON form of a class and its parameters; the bases of the classes of this package
 context          Context: what a processor can know about a batch in addition to its state
 state            select, concatenate and move the rows of a state; Fill pads fields of different sizes
 portable         methods that a state class defines so that it can be saved

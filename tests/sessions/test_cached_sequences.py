@@ -48,7 +48,7 @@ def test_conversations_in_turns_are_gone_on_from_without_a_copy(name: str, monke
     copied, session = take_turns(name, monkeypatch)
     # llama.cpp has one context, from which and to which a cache is copied.
     assert copied == (6 if name == "llama.cpp" else 0)
-    assert list(session._cached._ready) == []  # it is closed
+    assert list(session._cached._ready.held) == []  # it is closed
 
 
 @pytest.mark.parametrize("name", ["transformers", "mlx-lm"])
@@ -60,7 +60,7 @@ def test_there_is_room_for_some_only(name: str, ready: int, monkeypatch: pytest.
 
     def watched(self: Any, *given: Any) -> None:
         whole(self, *given)
-        held.append(sum(len(tokens) for tokens in self._ready if tokens != self._last))
+        held.append(sum(len(tokens) for tokens in self._ready.held if tokens != self._last))
 
     monkeypatch.setattr(cached_sequences.CachedSequences, "keep", watched)
     copied, _ = take_turns(name, monkeypatch)
@@ -73,7 +73,7 @@ def test_what_is_no_longer_cached_is_not_ready_either(name: str) -> None:
     with Session(*loaded(name), max_length=64, max_cached_tokens=25) as session:
         for chat in range(4):
             session.generate([*SHARED, 30 + chat, 31, 32], max_new_tokens=6)
-            ready = list(session._cached._ready)
+            ready = list(session._cached._ready.held)
             assert all(session._cached._tree.get(tokens) is not None for tokens in ready)
             assert sum(map(len, ready)) <= 25 + len(SHARED)
         session.position = 3

@@ -7,13 +7,13 @@ transformers, one sequence in mlx-lm and llama.cpp), so there the hook would fol
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit.protocol.not_a_hook import bare_processor, leave_only_ends
+from logitkit.protocol.not_a_hook import NotAHook, bare_processor, leave_only_ends
 from logitkit.protocol.processor import is_processor
 from logitkit.tracking import Tracker
 from logitkit_adapters.loaded_class import is_instance
@@ -21,8 +21,8 @@ from logitkit_adapters.loaded_class import is_instance
 __all__ = ["EngineHook", "check_hooks"]
 
 
-class EngineHook:
-    """The base class of the hooks of all engines.
+class EngineHook(NotAHook):
+    """The base class of the hooks of all engines, which can be used in lists of hooks only.
 
     Subclasses set `engine`, the `module` of their adapter, and `argument`, the engine's parameter for a list of hooks.
     """
@@ -38,19 +38,7 @@ class EngineHook:
         """The state of the rows of the last call, in their order, or None before the first."""
         return None if self.tracker is None else self.tracker.state
 
-    def __bool__(self) -> bool:
-        """Return True, because Python would call `__len__` otherwise."""
-        return True
-
-    def __len__(self) -> int:
-        """Raise: only lists of hooks have a length."""
-        raise self._outside()
-
-    def __iter__(self) -> NoReturn:
-        """Raise: only lists of hooks can be iterated over."""
-        raise self._outside()
-
-    def _outside(self) -> ConfigurationError:
+    def _misused(self) -> ConfigurationError:
         return ConfigurationError(
             f"{self.engine} was given a hook outside of a list; write {self.argument}=[logits_processor(processor)]"
         )

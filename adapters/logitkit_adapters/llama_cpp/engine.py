@@ -39,4 +39,4 @@ def batch_engine(model: Any, _tokenizer: Any, make_cache: Callable[[], Any] | No
         if engine is None or make_cache is not None:
             engine = LlamaCppEngine(model, make_cache)
             setattr(model, ATTRIBUTE, engine)
-    return SequenceBatches(model, engine.tokenizer, engine, "llama.cpp")
+    return SequenceBatches(model, engine, "llama.cpp")

@@ -7,7 +7,7 @@ not as expected. Only warnings, errors, and the choice between sequences with th
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -25,13 +25,8 @@ DEPTH = 24
 
 def cached_tokens() -> int | None:
     """Return how many tokens of the current sequence are in the cache, or None if unknown."""
-    frame = _caller(sys._getframe())  # noqa: SLF001 - the public way, inspect.stack, reads source files
-    while frame is not None:
-        found = _cached(frame.f_locals)
-        if found is not None:
-            return found
-        frame = _caller(frame)
-    return None
+    found = (_cached(frame.f_locals) for frame in _callers())
+    return next((count for count in found if count is not None), None)
 
 
 def hidden_tokens(shown: int) -> int:
@@ -39,18 +34,15 @@ def hidden_tokens(shown: int) -> int:
     cached = cached_tokens()
     if cached is None:
         return 0
-    frame, drafts = _caller(sys._getframe()), 0  # noqa: SLF001
-    while frame is not None:
-        if frame.f_code.co_name == "speculative_generate_step":
-            # They are in the cache before it is known whether they are accepted.
-            drafts = frame.f_locals.get("num_draft_tokens", 0)
-        frame = _caller(frame)
+    speculative = (f for f in _callers() if f.f_code.co_name == "speculative_generate_step")
+    # Drafts are in the cache before it is known whether they are accepted.
+    drafts = next((frame.f_locals.get("num_draft_tokens", 0) for frame in speculative), 0)
     return max(0, cached - shown - drafts)
 
 
 def batch_sequence() -> tuple[Hashable, bool]:
     """Return the id of the current sequence, and whether it is new; None and False if unknown."""
-    frame = _caller(sys._getframe())  # noqa: SLF001
+    frame = _caller(sys._getframe())  # noqa: SLF001 - the public way, inspect.stack, reads source files
     if frame is None or ROW_OF_BATCH not in frame.f_code.co_varnames:
         return None, False
     row, batch = frame.f_locals.get(ROW_OF_BATCH), frame.f_locals.get("self")
@@ -63,8 +55,7 @@ def batch_sequence() -> tuple[Hashable, bool]:
 
 def why_tokens_are_missing() -> str | None:
     """Return why a hook in its first call does not see every token of the output, or None if it does."""
-    frame = _caller(sys._getframe())  # noqa: SLF001
-    while frame is not None:
+    for frame in _callers():
         name, variables = frame.f_code.co_name, frame.f_locals
         # It counts the tokens that it has chosen.
         if name == "generate_step" and "n" in variables:
@@ -73,8 +64,15 @@ def why_tokens_are_missing() -> str | None:
             )
         if name == "speculative_generate_step" and variables.get("num_draft_tokens", 1) < 1:
             return "shows it the last token only, as with num_draft_tokens=0; ask for drafts, or give no draft_model"
-        frame = _caller(frame)
     return None
+
+
+def _callers() -> Iterator[FrameType]:
+    """Yield the functions of mlx-lm on the call stack, the nearest first."""
+    frame = _caller(sys._getframe())  # noqa: SLF001
+    while frame is not None:
+        yield frame
+        frame = _caller(frame)
 
 
 def _caller(frame: FrameType) -> FrameType | None:

@@ -24,4 +24,4 @@ def sequence_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | 
 
 def batch_engine(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | None) -> SequenceBatches:
     """Return the engine that runs a batch; the arguments are those of `sequence_engine`."""
-    return SequenceBatches(model, tokenizer, sequence_engine(model, tokenizer, make_cache), "mlx-lm")
+    return SequenceBatches(model, sequence_engine(model, tokenizer, make_cache), "mlx-lm")

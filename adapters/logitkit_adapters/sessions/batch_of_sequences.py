@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.packing import Packing
 from logitkit.sessions.reuse import common_prefix
 from logitkit.sessions.sequence_state import SequenceState
+from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.sequence import CachedSequence, SavedSequence, SequenceEngine
 
 __all__ = ["CachedRow", "SequenceBatches"]
@@ -31,32 +32,8 @@ class CachedRow(NamedTuple):
     length: int
 
 
-class SequenceBatches:
-    """A model of mlx-lm or llama.cpp, or a transformers model with recurrent layers.
-
-    Args:
-        model: The model.
-        tokenizer: The tokenizer that encodes prompts and decodes rows.
-        engine: The model as an engine of sequences.
-        name: The engine's name.
-    """
-
-    one_by_one = True
-
-    def __init__(self, model: Any, tokenizer: Any, engine: SequenceEngine, name: str) -> None:
-        self.model = model
-        self.tokenizer = tokenizer
-        self.engine = engine
-        self.lock = engine.lock
-        self.eos_ids = engine.eos_ids
-        self.max_length = engine.max_length
-        self.device = engine.device
-        self.name = name
-
-    @property
-    def kind(self) -> str:
-        """Identifies the engine and the model."""
-        return f"{self.name} {self.engine.fingerprint()}"
+class SequenceBatches(BatchEngine):
+    """A model of mlx-lm or llama.cpp, or a transformers model with recurrent layers."""
 
     def run(self, state: SequenceState) -> SequenceRun:
         """Return a run of the rows of a state."""
@@ -64,22 +41,15 @@ class SequenceBatches:
         begun = [self._begun(row, held) for row, held in zip(state.rows, cache, strict=True)]
         return SequenceRun(self.engine, begun, state.rows)
 
-    def owns(self, state: SequenceState) -> bool:
-        """Return whether the cache of a state belongs to this model."""
-        return isinstance(state.port, SequenceBatches) and state.port.model is self.model
-
-    def opened(self, state: SequenceState) -> list[CachedRow] | None:
-        """Return the caches that a loaded state refers to, or None if they do not belong to this model."""
-        saved = state.kv_cache
-        if not isinstance(saved, SavedCache) or saved.kind != self.kind:
-            return None
+    def read(self, saved: SavedCache, rows: Sequence[Sequence[int]]) -> list[CachedRow]:
+        """Return the saved sequences of rows, each as far as it has the same tokens."""
         found = [self.engine.read(self._file(saved.folder, row)) for row in range(saved.rows)]
-        rows = [CachedRow(one, 0 if one is None else len(one.tokens)) for one in found]
+        cache = [CachedRow(one, 0 if one is None else len(one.tokens)) for one in found]
         if saved.packing is not None:
-            rows = self.repacked(rows, saved.packing)
+            cache = self.repacked(cache, saved.packing)
         return [
             held._replace(length=0 if held.saved is None else min(held.length, common_prefix(held.saved.tokens, row)))
-            for held, row in zip(rows, state.rows, strict=True)
+            for held, row in zip(cache, rows, strict=True)
         ]
 
     def repacked(self, cache: Sequence[CachedRow], packing: Packing) -> list[CachedRow]:

@@ -73,18 +73,11 @@ class BeamSearch:
             rows.weights[:count].reshape(-1, beams), scores, beams * (1 + len(rows.ends))
         )
         is_end = torch.isin(tokens, rows.ends) | is_last
-        reached = self._scores(best, 1, parents).tolist()
+        columns = (self._scores(best, 1, parents), best, parents, tokens)
         going: list[Hypothesis] = []
         for prompt, is_open in enumerate(self._is_open):
             found = [
-                Hypothesis(*values)
-                for values in zip(
-                    reached[prompt],
-                    best[prompt].tolist(),
-                    parents[prompt].tolist(),
-                    tokens[prompt].tolist(),
-                    strict=True,
-                )
+                Hypothesis(*values) for values in zip(*(column[prompt].tolist() for column in columns), strict=True)
             ]
             alive = [
                 h for h, ends in zip(found, is_end[prompt].tolist(), strict=True) if not ends and h.weight > -torch.inf

@@ -55,10 +55,11 @@ def begun(engine: BatchEngine, prompt: Prompt | SequenceState, attention_mask: T
 
 def opened(engine: BatchEngine, state: SequenceState) -> SequenceState:
     """Return a state on the engine's device, with its cache if that belongs to the engine's model."""
-    if isinstance(state.kv_cache, SavedCache):
-        cache = engine.opened(state) if state.kv_cache.is_there() else None
+    saved = state.kv_cache
+    if isinstance(saved, SavedCache):
+        cache = engine.read(saved, state.rows) if saved.is_there() and saved.kind == engine.kind else None
         state = replace(state, kv_cache=cache, port=engine, cached=0 if cache is None else state.cached)
-    elif state.kv_cache is not None and not engine.owns(state):
+    elif saved is not None and not engine.owns(state):
         state = replace(state, kv_cache=None, cached=0)
     return state.to(engine.device)
 

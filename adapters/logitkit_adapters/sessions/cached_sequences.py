@@ -97,7 +97,7 @@ class CachedSequences:
         """Cache a sequence as the last one; it replaces the sequences that it extends."""
         saved = sequence.save() if self._fits(sequence) else None
         self._last = tokens = sequence.tokens
-        self._ready.drop(tokens)
+        self._ready.take(tokens)
         if saved is None or not tokens:
             return
         self._are_cuttable = saved.is_cuttable
@@ -106,7 +106,7 @@ class CachedSequences:
                 if shared < len(tokens) and entry.value.approximate == approximate:
                     self._discard(entry.tokens)
         for entry in self._tree.put(tokens, CachedEntry(saved, approximate)):
-            self._ready.drop(entry.tokens)
+            self._ready.take(entry.tokens)
         if self._engine.resumes:
             self._ready.hold(sequence)
 
@@ -141,7 +141,7 @@ class CachedSequences:
 
     def _discard(self, tokens: tuple[int, ...]) -> None:
         self._tree.discard(tokens)
-        self._ready.drop(tokens)
+        self._ready.take(tokens)
 
     def _resumed(self, entry: Entry[CachedEntry], length: int) -> CachedSequence | None:
         """Return the first tokens of a sequence that is ready for use, without a copy."""

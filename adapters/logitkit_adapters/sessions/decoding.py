@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
+from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
 from logitkit_adapters.sessions.beam_search import BeamSearch
 from logitkit_adapters.sessions.written_rows import Decoding, WrittenRows
 
@@ -26,7 +28,7 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         steps: The maximum number of steps, at least 1.
         samples: The number of rows that each row of the state becomes.
     """
-    if engine.one_by_one and not how.beams:
+    if isinstance(engine, SequenceBatches) and not how.beams:
         return _row_by_row(engine, state, how, steps, samples)
     run = engine.run(state)
     logits = run.start()
@@ -36,13 +38,19 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         logits, state = logits[rows], _repeated(state, samples)
     written = WrittenRows(how, state, logits.shape[1], steps)
     if how.beams:
-        _search(BeamSearch(written, run, state.num_samples, how.length_penalty), written, run, logits, steps)
+        search = BeamSearch(written, run, state.num_samples, how.length_penalty)
+        # Rows that were already complete have been moved after the others.
+        logits = torch.nn.functional.pad(logits, (0, 0, 0, len(written.ids) - len(logits)))
+        _grow(written, run, logits, steps, search.step)
+        search.finish()
     else:
-        _grow(written, run, logits, steps)
+        _grow(written, run, logits, steps, written.choose)
     return replace(written.state(), kv_cache=run.cache(), cached=written.ids.shape[1] - 1, port=engine)
 
 
-def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
+def _row_by_row(
+    engine: SequenceBatches, state: SequenceState, how: Decoding, steps: int, samples: int
+) -> SequenceState:
     """Generate row after row, because the engine would have to swap caches at every token otherwise."""
     written: WrittenRows | None = None
     parts, caches = list[WrittenRows](), []
@@ -56,7 +64,7 @@ def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps:
         for sample in range(samples):
             part, one = written.only(row * samples + sample), run.only(sample)
             # A copy, because a processor may overwrite its logits, and the next sample starts from the same.
-            _grow(part, one, logits.clone(), steps)
+            _grow(part, one, logits.clone(), steps, part.choose)
             parts.append(part)
             caches += one.cache()
     assert written is not None
@@ -64,25 +72,14 @@ def _row_by_row(engine: BatchEngine, state: SequenceState, how: Decoding, steps:
     return replace(written.state(), kv_cache=caches, cached=written.ids.shape[1] - 1, port=engine)
 
 
-def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
+def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int, choose: Callable[[Tensor, bool], None]) -> None:
+    """Run the model until all rows have ended; `choose` is given the logits, and whether this is the last step."""
     for step in range(steps):
         if bool(rows.ended.all()):
             return
         if step:
             logits = run.step(rows.ids[:, -1], ~rows.ended)
-        rows.choose(logits)
-
-
-def _search(search: BeamSearch, rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int) -> None:
-    # Rows that were already complete have been moved after the others.
-    logits = torch.nn.functional.pad(logits, (0, 0, 0, len(rows.ids) - len(logits)))
-    for step in range(steps):
-        if bool(rows.ended.all()):
-            break
-        if step:
-            logits = run.step(rows.ids[:, -1], ~rows.ended)
-        search.step(logits, is_last=step == steps - 1)
-    search.finish()
+        choose(logits, step == steps - 1)
 
 
 def _repeated(state: SequenceState, samples: int) -> SequenceState:

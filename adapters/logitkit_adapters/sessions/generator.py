@@ -13,6 +13,7 @@ from torch import Tensor
 from logitkit.composition.engine_ends import check_ends, vocabulary_ends
 from logitkit.errors import ConfigurationError, SampleMismatch
 from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.reals import checked_real
 from logitkit.protocol.processor import Processor, check_is_processor, name_of
 from logitkit.protocol.same_processor import same_processor
 from logitkit.sessions.sequence_state import SequenceState
@@ -57,15 +58,9 @@ class Continuous:
         ):
             if given is not None:
                 checked_integer(name, given, least, MOST if name != "seed" else 2**63 - 1)
-        penalty = self.length_penalty
-        if (
-            isinstance(penalty, bool)
-            or not isinstance(penalty, int | float)
-            or not -MOST_PENALTY <= penalty <= MOST_PENALTY
-        ):
-            raise ConfigurationError(
-                f"length_penalty is {penalty!r}; allowed are numbers from -{MOST_PENALTY} to {MOST_PENALTY}"
-            )
+        checked_real(
+            "length_penalty", self.length_penalty, -MOST_PENALTY, MOST_PENALTY, "0 compares texts without their lengths"
+        )
         if self.num_beams > 1 and (
             self.num_samples not in (None, self.num_beams) or self.do_sample or self.seed is not None
         ):

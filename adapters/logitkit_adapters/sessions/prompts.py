@@ -15,17 +15,8 @@ from logitkit.parameters.integers import as_integer
 __all__ = ["Prompt", "read_prompts"]
 
 Message = Mapping[str, Any]
-Prompt = (
-    str
-    | Sequence[str]
-    | Sequence[int]
-    | Sequence[Sequence[int]]
-    | Tensor
-    | NDArray[Any]
-    | Mapping[str, Any]
-    | Sequence[Message]
-    | Sequence[Sequence[Message]]
-)
+PromptItem = str | int | Message | Sequence[int] | Sequence[Message]
+Prompt = str | Message | Tensor | NDArray[Any] | Sequence[PromptItem]
 
 ALLOWED = (
     "give a text, a list of token ids, a tensor or array of them, the output of a tokenizer (a mapping with input_ids), or a "

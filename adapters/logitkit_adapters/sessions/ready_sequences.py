@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 from logitkit_adapters.sessions.sequence import CachedSequence
 
@@ -15,38 +14,32 @@ class ReadySequences:
 
     Args:
         room: The maximum number of tokens of all sequences except the last one.
+        held: The sequences, the last one at the end.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._held: OrderedDict[tuple[int, ...], CachedSequence] = OrderedDict()
+        self.held: OrderedDict[tuple[int, ...], CachedSequence] = OrderedDict()
         self._tokens = 0
-
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
-        return iter(self._held)
 
     def hold(self, sequence: CachedSequence) -> None:
         """Add a sequence as the last one; evicts the oldest ones if they exceed the limit."""
         tokens = sequence.tokens
-        self.drop(tokens)
-        self._held[tokens] = sequence
+        self.take(tokens)
+        self.held[tokens] = sequence
         self._tokens += len(tokens)
         while self._tokens - len(tokens) > self._room:
-            gone, _ = self._held.popitem(last=False)
+            gone, _ = self.held.popitem(last=False)
             self._tokens -= len(gone)
 
     def take(self, tokens: tuple[int, ...]) -> CachedSequence | None:
         """Remove and return a sequence, or return None if it is not here."""
-        sequence = self._held.pop(tokens, None)
+        sequence = self.held.pop(tokens, None)
         if sequence is not None:
             self._tokens -= len(tokens)
         return sequence
 
-    def drop(self, tokens: tuple[int, ...]) -> None:
-        """Remove a sequence, if it is here."""
-        self.take(tokens)
-
     def clear(self) -> None:
         """Hold none."""
-        self._held.clear()
+        self.held.clear()
         self._tokens = 0

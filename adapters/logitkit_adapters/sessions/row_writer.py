@@ -74,11 +74,11 @@ class _Processing:
 
     def __init__(self, writer: RowWriter) -> None:
         self._writer = writer
-        self._processor = writer.processor
+        self._processor: Any = writer.processor
         self._process = None if writer.processor is None else EngineLogits(writer.processor)
         self._tokens: list[int] = []
         # The context of the prompt; `_now` adds the tokens after it.
-        self._context: Context | None = None
+        self._context: Any = None
         self._state: Any = None
         engine = writer.engine
         self._may_force = self._processor is not None and engine.vocabulary_size > 0 and may_force(self._processor)
@@ -89,20 +89,17 @@ class _Processing:
         """Return the next tokens as long as there is no alternative."""
         if not self._may_force:
             return []
-        assert self._processor is not None
-        assert self._context is not None
-        return forced_run(self._processor, self._state, context=self._now(self._context), limit=limit)
+        return forced_run(self._processor, self._state, context=self._now(), limit=limit)
 
     def choose(self, logits: Tensor, known: list[int]) -> int:
         """Return the token after the known ones, from logits [V]."""
         self.commit(known)
-        writer = self._writer
+        writer, context = self._writer, self._context
         if self._process is not None:
-            context, columns, device = self._context, logits.shape[0], logits.device
-            if context is None or context.vocabulary_size != columns or context.device != device:
-                context = self._begin(columns, device)
+            if context is None or (context.vocabulary_size, context.device) != (len(logits), logits.device):
+                self._begin(len(logits), logits.device)
             ends = sorted(writer.engine.eos_ids)
-            logits = self._process(self._state, logits[None], self._now(context), ends)
+            logits = self._process(self._state, logits[None], self._now(), ends)
         if writer.seed is None:
             return writer.engine.greedy(logits)
         length = len(writer.prompt) + len(self._tokens)
@@ -112,31 +109,27 @@ class _Processing:
     def commit(self, tokens: list[int]) -> None:
         """Advance the processor by the chosen tokens."""
         self._tokens += tokens
-        if self._context is not None and tokens:
-            self._advance(self._context, tokens)
+        if self._context is not None:
+            self._advance(tokens)
 
-    def _begin(self, columns: int, device: torch.device) -> Context:
+    def _begin(self, columns: int, device: torch.device) -> None:
         """Initialise the state with the prompt and the tokens so far, for logits of the given width and device."""
         writer = self._writer
-        assert self._processor is not None
         most = len(writer.prompt) + writer.max_new_tokens
-        context = Context.of([writer.prompt], columns, device, max_length=most)
-        # Without stream ids, the first row has the first stream.
-        self._context = (
-            replace(context, stream_ids=torch.tensor([writer.stream], device=device)) if writer.stream else context
-        )
+        self._context = Context.of([writer.prompt], columns, device, max_length=most)
+        if writer.stream:  # without stream ids, the first row has the first stream
+            self._context = replace(self._context, stream_ids=torch.tensor([writer.stream], device=device))
         self._state = init_checked(self._processor, self._context)
-        self._advance(self._context, self._tokens)
-        return self._context
+        self._advance(self._tokens)
 
-    def _advance(self, context: Context, tokens: list[int]) -> None:
-        assert self._processor is not None
+    def _advance(self, tokens: list[int]) -> None:
         # A `Stateless` function has no state to advance.
         if tokens and not isinstance(self._processor, Stateless):
             # Through numpy, which converts lists several times as fast as torch.
-            ids = torch.from_numpy(np.array([tokens], np.int64)).to(context.device)
+            ids = torch.from_numpy(np.array([tokens], np.int64)).to(self._context.device)
             self._state = advance_checked(self._processor, self._state, ids)
 
-    def _now(self, context: Context) -> Context:
+    def _now(self) -> Context:
         """Return the context at the current length of the row."""
+        context: Context = self._context
         return context.at(context.prompt_lengths + len(self._tokens)) if self._tokens else context

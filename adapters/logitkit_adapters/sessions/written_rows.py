@@ -79,7 +79,7 @@ class WrittenRows:
                 how.processor, state.rows, self.prompt_lengths.tolist(), self.seams.tolist(), self.context
             )
 
-    def choose(self, logits: Tensor) -> None:
+    def choose(self, logits: Tensor, _is_last: bool = False) -> None:
         """Append the next token of every row."""
         likelihood = logits.log_softmax(1)
         tokens = torch.where(self.ended, -1, self._next(self.processed(logits)))

@@ -8,18 +8,10 @@ from itertools import accumulate, pairwise
 __all__ = ["bytes_of_pieces"]
 
 
-def _byte_of_character() -> dict[str, int]:
-    printable = [
-        *range(ord("!"), ord("~") + 1),
-        *range(ord("¡"), ord("¬") + 1),
-        *range(ord("®"), ord("ÿ") + 1),
-    ]
-    others = sorted({*range(256)}.difference(printable))
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
-
-
 # Printable Latin-1 bytes represent themselves; the characters from U+0100 on represent the other 68.
-_BYTE_OF = _byte_of_character()
+_PRINTABLE = [b for b in range(256) if chr(b).isprintable() and chr(b) != " "]
+_OTHERS = sorted({*range(256)}.difference(_PRINTABLE))
+_BYTE_OF = {chr(b): b for b in _PRINTABLE} | {chr(256 + i): b for i, b in enumerate(_OTHERS)}
 _TABLE = str.maketrans(_BYTE_OF)
 
 

@@ -18,20 +18,13 @@ def read_tiktoken(encoding: Any) -> Reading:
     names = encoding.special_tokens_set
     special = {name: encoding.encode_single_token(name) for name in names}
     hidden = set(special.values())
-    tokens: list[bytes | None] = [None] * encoding.n_vocab
-    for i in range(encoding.n_vocab):
-        if i not in hidden:
-            tokens[i] = _bytes_or_none(encoding, i)
     return Reading(
         name=f"tiktoken.Encoding {encoding.name!r}",
-        tokens=tokens,
+        tokens=[None if i in hidden else _bytes_or_none(encoding, i) for i in range(encoding.n_vocab)],
+        special=special,
         encode=encoding.encode_ordinary,
-        normalise=str,
-        unknown_id=None,
         is_layout_kept=True,
         eos_id=encoding.eot_token if "<|endoftext|>" in names else None,
-        pad_id=None,
-        special=special,
     )
 
 
@@ -46,8 +39,6 @@ def read_tekken(tokenizer: Any) -> Reading:
         name=type(tokenizer).__name__,
         tokens=[None if i in special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)],
         encode=lambda text: tokenizer.encode(text, bos=False, eos=False),
-        normalise=str,
-        unknown_id=None,
         is_layout_kept=True,
         eos_id=tokenizer.eos_id,
         pad_id=tokenizer.pad_id,

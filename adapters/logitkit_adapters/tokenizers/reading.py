@@ -26,24 +26,24 @@ class Reading:
     Args:
         name: The tokenizer in error messages, such as its class and decoder.
         tokens: Bytes by id; None for an id without text.
+        special: The ids of special tokens by name, and of added tokens named like them.
         encode: Converts a text to token ids, without special tokens; None if encoding loses too much of a text to compare it.
         normalise: Converts a text to the form that the encoder splits, with spaces as spaces.
         unknown_id: The id for text that the vocabulary cannot spell; None if the encoder has none.
         is_layout_kept: Whether encoding preserves runs of spaces, tabs and line ends.
         eos_id: The id that ends a sequence, if the tokenizer defines one.
         pad_id: The id that pads finished rows, if the tokenizer defines one.
-        special: The ids of special tokens by name, and of added tokens named like them.
     """
 
     name: str
     tokens: list[bytes | None]
-    encode: Callable[[str], Sequence[int]] | None
-    normalise: Callable[[str], str]
-    unknown_id: int | None
-    is_layout_kept: bool
-    eos_id: int | None
-    pad_id: int | None
     special: Mapping[str, int]
+    encode: Callable[[str], Sequence[int]] | None
+    normalise: Callable[[str], str] = str
+    unknown_id: int | None = None
+    is_layout_kept: bool = False
+    eos_id: int | None = None
+    pad_id: int | None = None
 
 
 def is_named_like_special(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from logitkit_adapters.tokenizers.reading import Reading, is_named_like_special, refusal
@@ -29,7 +29,6 @@ def read_sentencepiece(model: Any, name: str = "SentencePieceProcessor") -> Read
         encode=model.encode,
         normalise=_normaliser(model),
         unknown_id=model.unk_id(),
-        is_layout_kept=False,
         eos_id=_id_or_none(model.eos_id()),
         pad_id=_id_or_none(model.pad_id()),
         special={
@@ -71,17 +70,12 @@ def read_slow(tokenizer: Any) -> Reading:
         if tokens[i] is None or (i in added and is_named_like_special(piece) and tokens[i] == piece.encode()):
             special[piece] = i
 
-    def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
     return Reading(
         name=name,
         tokens=tokens,
-        encode=encode,
+        encode=lambda text: tokenizer.encode(text, add_special_tokens=False),
         normalise=_normaliser(model),
         unknown_id=tokenizer.unk_token_id,
-        is_layout_kept=False,
         eos_id=tokenizer.eos_token_id,
         pad_id=tokenizer.pad_token_id,
         special=special,
@@ -109,11 +103,7 @@ def _is_user_defined(model: Any, i: int, token: bytes) -> bool:
 
 
 def _normaliser(model: Any) -> Callable[[str], str]:
-    def normalise(text: str) -> str:
-        form: str = model.normalize(text)
-        return form.replace(_SPACE, " ")
-
-    return normalise
+    return lambda text: model.normalize(text).replace(_SPACE, " ")
 
 
 def _id_or_none(i: int) -> int | None:

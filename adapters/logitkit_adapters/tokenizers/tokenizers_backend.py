@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
+from logitkit.parameters.integers import as_integer
 from logitkit_adapters.tokenizers.decoder_chain import DecoderChain
 from logitkit_adapters.tokenizers.reading import Reading, is_named_like_special, refusal
 from logitkit_adapters.tokenizers.verification import verify_decoder
@@ -23,20 +25,14 @@ def read_fast(tokenizer: Any) -> Reading:
     Raises:
         VocabularyError: Its bytes cannot be read with certainty.
     """
-
-    def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = tokenizer.encode(text, add_special_tokens=False)
-        return ids
-
-    return _read(
+    reading = _read(
         type(tokenizer).__name__,
         tokenizer.backend_tokenizer,
         tokenizer.added_tokens_decoder,
         tokenizer.all_special_ids,
-        encode,
-        eos_id=tokenizer.eos_token_id,
-        pad_id=tokenizer.pad_token_id,
+        lambda text: tokenizer.encode(text, add_special_tokens=False),
     )
+    return replace(reading, eos_id=tokenizer.eos_token_id, pad_id=tokenizer.pad_token_id)
 
 
 def read_tokenizers(backend: Any) -> Reading:
@@ -54,12 +50,13 @@ def read_tokenizers(backend: Any) -> Reading:
         plain.no_truncation()
         plain.no_padding()
 
-    def encode(text: str) -> Sequence[int]:
-        ids: Sequence[int] = plain.encode(text, add_special_tokens=False).ids
-        return ids
-
-    added = backend.get_added_tokens_decoder()
-    return _read("tokenizers.Tokenizer", backend, added, (), encode, eos_id=None, pad_id=None)
+    return _read(
+        "tokenizers.Tokenizer",
+        backend,
+        backend.get_added_tokens_decoder(),
+        (),
+        lambda text: plain.encode(text, add_special_tokens=False).ids,
+    )
 
 
 def _read(
@@ -68,9 +65,6 @@ def _read(
     added: Mapping[int, Any],
     special_ids: Sequence[int],
     encode: Callable[[str], Sequence[int]],
-    *,
-    eos_id: int | None,
-    pad_id: int | None,
 ) -> Reading:
     chain = _decoder_chain(backend, name)
     unknown_id = _unknown_id(backend.model)
@@ -110,13 +104,11 @@ def _read(
     return Reading(
         name=name,
         tokens=tokens,
+        special=special,
         encode=encode if is_comparable else None,
         normalise=normalise,
         unknown_id=unknown_id,
         is_layout_kept=chain.is_byte_level,
-        eos_id=eos_id,
-        pad_id=pad_id,
-        special=special,
     )
 
 
@@ -138,7 +130,6 @@ def _decoder_chain(backend: Any, name: str) -> DecoderChain:
 
 def _unknown_id(model: Any) -> int | None:
     if type(model).__name__ == "Unigram":
-        unknown: int | None = json.loads(model.__getstate__())["unk_id"]
-        return unknown
+        return as_integer(json.loads(model.__getstate__())["unk_id"])
     piece = getattr(model, "unk_token", None)
     return None if piece is None else model.token_to_id(piece)

@@ -43,6 +43,7 @@ def batch_engine(
     Raises:
         ConfigurationError: The model has an encoder, or no cache.
     """
+    engine = sequence_engine(model, tokenizer, make_cache)
     if is_recurrent(model) or reads_pads(model):
-        return SequenceBatches(model, tokenizer, sequence_engine(model, tokenizer, make_cache), "transformers")
-    return TransformersBatches(model, tokenizer, make_cache)
+        return SequenceBatches(model, engine, "transformers")
+    return TransformersBatches(model, engine, make_cache)

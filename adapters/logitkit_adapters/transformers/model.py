@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
+import json
 from threading import RLock
 from typing import Any
 
@@ -15,6 +17,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.sessions.array_caches import ArrayEngine
+from logitkit_adapters.sessions.checksum import checksum
 
 __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
 
@@ -22,6 +25,10 @@ __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
 NAMES = ("past_key_values", "cache_params", "state")
 # With linear biases, which depend on distances between tokens.
 DISTANCES = frozenset({"bloom", "mpt"})
+
+
+# Configuration entries on where the model was read from, and by which version.
+NO_MATTER = frozenset({"_name_or_path", "transformers_version"})
 
 
 def checked_cache_name(model: Any) -> str:
@@ -92,11 +99,11 @@ class TransformersModel(ArrayEngine):
         taken = inspect.signature(type(model).forward).parameters
         # Makes the model compute only the last logits, if it can.
         self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in taken else {}
-        self._takes_positions = "position_ids" in taken
+        self.takes_positions = "position_ids" in taken
 
     def positions(self, begin: int, end: int) -> dict[str, Any]:
         """Return the argument for the positions of a pass, as in `generate`: some models count from 0 without it."""
-        return {"position_ids": torch.arange(begin, end, device=self.device)[None]} if self._takes_positions else {}
+        return {"position_ids": torch.arange(begin, end, device=self.device)[None]} if self.takes_positions else {}
 
     def copied(self, cache: Any) -> Any:
         """Return an independent copy of a cache. Attention layers replace their tensors; all other layers write to theirs."""
@@ -107,8 +114,15 @@ class TransformersModel(ArrayEngine):
         return copied
 
     def fingerprint(self) -> str:
-        """Return the class of the model, because caches of sequences are never saved."""
-        return type(self.model).__name__
+        """Return a string that identifies the model by its configuration, parameters and buffers, all of which are read."""
+        config = {key: value for key, value in self.model.config.to_dict().items() if key not in NO_MATTER}
+        digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
+        # Quantised weights may be buffers. Buffers that are not saved are computed from the configuration, which is included.
+        saved = self.model.state_dict()
+        buffers = ((name, buffer) for name, buffer in self.model.named_buffers() if name in saved)
+        for name, values in (*self.model.named_parameters(), *buffers):
+            digest.update(f"{name}{tuple(values.shape)}{values.dtype}{checksum(values)}".encode())
+        return f"{type(self.model).__name__} {digest.hexdigest()}"
 
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt."""

@@ -152,7 +152,7 @@ def test_the_pydantic_model_reads_what_is_written() -> None:
     engine = TransformersDemo()
     engine.load()
     constraint = case.constraint(engine.vocabulary, logitkit.Limits())
-    (text,) = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams).texts
+    (text,) = engine.generate(case, constraint).texts
     assert Contact.model_validate_json(text).model_dump_json() == text
     assert case.check is not None
     assert case.check(text)

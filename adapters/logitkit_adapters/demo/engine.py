@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any
 
 from logitkit import Processor, Vocabulary
 from logitkit.errors import ConfigurationError
+from logitkit_adapters.demo.cases import DemoCase
 
 __all__ = ["POSITIONS", "DemoGeneration", "Engine", "RowByRowEngine"]
 
@@ -76,29 +77,25 @@ class Engine(ABC):
 
     @abstractmethod
     def generate(
-        self,
-        prompts: Sequence[str],
-        processor: Processor[Any] | None = None,
-        *,
-        max_new_tokens: int,
-        beams: int = 1,
-        past_eos: bool = False,
+        self, case: DemoCase, processor: Processor[Any] | None = None, steps: int | None = None
     ) -> DemoGeneration:
-        """Generate the most likely text after each prompt.
+        """Generate the most likely text after each prompt of a case.
 
         Args:
-            prompts: At least one.
+            case: The prompts, the number of beams, which is above 1 only if the engine `has_beams`, and the number of tokens.
             processor: The processor for the logits, or None to use the engine alone.
-            max_new_tokens: The maximum number of tokens of each text.
-            beams: The number of beams per prompt; 1 is greedy search. More only if the engine `has_beams`.
-            past_eos: Generate exactly `max_new_tokens` tokens, so that two calls do the same amount of work.
+            steps: Generate exactly this many tokens, even after EOS, so that two calls do the same amount of work.
 
         Raises:
             ConfigurationError: A prompt is not valid text, or is too long for the model.
         """
 
-    def prompt_ids(self, prompt: str, max_new_tokens: int) -> list[int]:
+    def prompt_ids(self, prompt: str, limit: int) -> list[int]:
         """Return the ids of a prompt; without any text to continue, the model starts from its BOS.
+
+        Args:
+            prompt: The prompt.
+            limit: The maximum number of tokens to generate after it.
 
         Raises:
             ConfigurationError: The prompt is not valid text, or is too long for the model.
@@ -110,9 +107,9 @@ class Engine(ABC):
                 f"the prompt {prompt!r} is not valid UTF-8 at position {error.start}; give valid text"
             ) from error
         ids = self.encode(prompt) or [self.vocabulary.special["<s>"]]
-        if len(ids) + max_new_tokens > POSITIONS:
+        if len(ids) + limit > POSITIONS:
             raise ConfigurationError(
-                f"a prompt of {len(ids)} tokens and {max_new_tokens} new ones are more than the demo model's {POSITIONS} "
+                f"a prompt of {len(ids)} tokens and {limit} new ones are more than the demo model's {POSITIONS} "
                 "positions; give a shorter prompt, or ask for fewer new tokens"
             )
         return ids
@@ -141,22 +138,17 @@ class RowByRowEngine(Engine):
         return
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        processor: Processor[Any] | None = None,
-        *,
-        max_new_tokens: int,
-        beams: int = 1,
-        past_eos: bool = False,
+        self, case: DemoCase, processor: Processor[Any] | None = None, steps: int | None = None
     ) -> DemoGeneration:
-        """Generate the most likely text after each prompt; see `Engine.generate`."""
-        assert beams == 1
+        """Generate the most likely text after each prompt of a case; see `Engine.generate`."""
+        assert case.beams == 1
+        limit = steps or case.max_new_tokens
         hook_seconds: list[float] = []
         step_seconds: list[float] = []
         rows: list[list[int]] = []
-        for prompt in prompts:
+        for prompt in case.prompts:
             hooks = [] if processor is None else self._timed(self.hooks(processor), hook_seconds)
-            row, seconds = self._row(self.prompt_ids(prompt, max_new_tokens), hooks, max_new_tokens, past_eos)
+            row, seconds = self._row(self.prompt_ids(prompt, limit), hooks, limit, past_eos=steps is not None)
             rows.append(row)
             # The first step includes the time of the prompt.
             step_seconds += seconds[1:] or seconds

@@ -21,10 +21,11 @@ class LlamaCppDemo(RowByRowEngine):
     r"""The demo model in `llama.generate`.
 
     Example:
+        >>> from logitkit_adapters.demo.cases import own_case
         >>> engine = LlamaCppDemo()
         >>> engine.load().split()[0]
         'llama-cpp-python'
-        >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
+        >>> engine.generate(own_case("", "Question: Is Paris in France?\nAnswer:", beams=1, max_new_tokens=5)).texts
         (' yes',)
     """
 

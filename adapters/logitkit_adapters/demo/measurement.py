@@ -79,9 +79,9 @@ def step_cost(engine: Engine, case: DemoCase, constraint: Constraint, progress: 
     begun, steps, pairs = perf_counter(), 0, 0
     while pairs < _PAIRS and (pairs < 3 or perf_counter() - begun < _PAIR_BUDGET):
         progress(f"measuring, pair {pairs + 1} of at most {_PAIRS}")
-        held = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams)
+        held = engine.generate(case, constraint)
         steps = held.steps
-        free = engine.generate(case.prompts, max_new_tokens=steps, beams=case.beams, past_eos=True)
+        free = engine.generate(case, steps=held.steps)
         constrained += held.step_seconds
         hook += held.hook_seconds
         bare += free.step_seconds

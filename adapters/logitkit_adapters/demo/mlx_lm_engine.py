@@ -18,10 +18,11 @@ class MlxLmDemo(RowByRowEngine):
     r"""The demo model in `mlx_lm.generate_step`.
 
     Example:
+        >>> from logitkit_adapters.demo.cases import own_case
         >>> engine = MlxLmDemo()
         >>> engine.load().split()[0]
         'mlx-lm'
-        >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
+        >>> engine.generate(own_case("", "Question: Is Paris in France?\nAnswer:", beams=1, max_new_tokens=5)).texts
         (' yes',)
     """
 

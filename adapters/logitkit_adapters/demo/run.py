@@ -52,8 +52,8 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Cons
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary, Limits())
-                free = engine.generate(case.prompts, max_new_tokens=case.max_new_tokens, beams=case.beams)
-                held = engine.generate(case.prompts, constraint, max_new_tokens=case.max_new_tokens, beams=case.beams)
+                free = engine.generate(case)
+                held = engine.generate(case, constraint)
                 judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]
                 valid = valid and all(judged)
                 console.results(_texts(case, constraint, free, held, judged, console))

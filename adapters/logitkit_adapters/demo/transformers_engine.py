@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from time import thread_time
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from logitkit import Processor, Vocabulary
 from logitkit_adapters.demo import model_dir
+from logitkit_adapters.demo.cases import DemoCase
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
 
 __all__ = ["TransformersDemo"]
@@ -21,10 +21,11 @@ class TransformersDemo(Engine):
     r"""The demo model in `model.generate`.
 
     Example:
+        >>> from logitkit_adapters.demo.cases import own_case
         >>> engine = TransformersDemo()
         >>> engine.load().split()[0]
         'transformers'
-        >>> engine.generate(["Question: Is Paris in France?\nAnswer:"], max_new_tokens=5).texts
+        >>> engine.generate(own_case("", "Question: Is Paris in France?\nAnswer:", beams=1, max_new_tokens=5)).texts
         (' yes',)
     """
 
@@ -61,27 +62,22 @@ class TransformersDemo(Engine):
         return list(self._tokenizer(text, verbose=False)["input_ids"])
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        processor: Processor[Any] | None = None,
-        *,
-        max_new_tokens: int,
-        beams: int = 1,
-        past_eos: bool = False,
+        self, case: DemoCase, processor: Processor[Any] | None = None, steps: int | None = None
     ) -> DemoGeneration:
-        """Generate the most likely text after each prompt; see `Engine.generate`."""
-        rows = [self.prompt_ids(prompt, max_new_tokens) for prompt in prompts]
-        inputs = self._tokenizer.pad({"input_ids": rows}, return_tensors="pt", verbose=False)
+        """Generate the most likely text after each prompt of a case; see `Engine.generate`."""
+        limit = steps or case.max_new_tokens
+        prompts = [self.prompt_ids(prompt, limit) for prompt in case.prompts]
+        inputs = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt", verbose=False)
         hooks = [] if processor is None else [_TimedHook(processor, inputs["attention_mask"])]
         # The model never generates its BOS, so with BOS as EOS no text ends early.
-        eos = self._tokenizer.bos_token_id if past_eos else self._tokenizer.eos_token_id
+        eos = self._tokenizer.eos_token_id if steps is None else self._tokenizer.bos_token_id
         starts: list[float] = []
         clock = self._model.register_forward_pre_hook(lambda *_: starts.append(thread_time()))
         try:
             output = self._model.generate(
                 **inputs,
-                max_new_tokens=max_new_tokens,
-                num_beams=beams,
+                max_new_tokens=limit,
+                num_beams=case.beams,
                 do_sample=False,
                 eos_token_id=eos,
                 logits_processor=hooks,

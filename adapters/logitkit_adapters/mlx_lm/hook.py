@@ -2,18 +2,18 @@
 
 - *`generate`, `stream_generate`, `generate_step`, with or without a `draft_model`*: pass the hook. It finds the state of a
   sequence by its token ids, however often it is called, and whatever drafts it is shown.
-- *`BatchGenerator.insert`*: give each sequence a hook of its own, `logits_processors=[[one], [other]]`.
-- *`batch_generate`* shares one hook among all sequences, which are told apart by their ids, and where these are the beginnings of
-  others, by what mlx-lm calls them.
-- *Prompt caches and `draft_model`* hide tokens: a hook sees those behind the cache only, or the last token of the prompt. A
-  constraint begins after the prompt and does not care; a penalty that counts the prompt needs `prompt=`, the whole prompt, or
-  else counts what it sees, and warns.
-- *One hook per generation.* It costs nothing: all that is compiled lives on the processor. A hook may serve more generations, but
-  ids cannot tell a new prompt from the same text going on where the prompt is (a beginning of) a prompt and its output from
-  before, or that and one token: call `new_generation` in between.
-- *To go on in the middle of a constrained text* show all of it: `prompt=` the ids before it, and no cache.
-- *`input_embeddings` without tokens* are refused: mlx-lm calls no processor for the first token. Give it the tokens too.
-- mlx-lm's server takes no processors. Its text of an output lacks the space that the output may begin with.
+- *`BatchGenerator.insert`*: give each sequence its own hook, `logits_processors=[[one], [other]]`.
+- *`batch_generate`* shares one hook among all sequences. The hook distinguishes them by their ids, or if one begins with another,
+  by the ids that mlx-lm gives to sequences.
+- *Prompt caches and `draft_model`* hide tokens: a hook sees only those after the cache, or only the last token of the prompt. A
+  constraint begins after the prompt, so this does not matter to it. A penalty that counts the prompt needs `prompt=`, the whole
+  prompt; without it, the penalty counts the visible tokens, and warns.
+- *Use one hook per generation.* A hook costs nothing, because everything compiled belongs to the processor. One hook can serve
+  several generations, but token ids cannot tell a new prompt from a continuation of the last one if the new prompt is the last
+  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt.
+- *To continue in the middle of a constrained text*, pass all of it, without a cache, and the ids before it as `prompt=`.
+- *`input_embeddings` without tokens* are refused, because mlx-lm calls no processor for the first token. Pass the tokens too.
+- mlx-lm's server takes no processors. The text that mlx-lm returns lacks the space that the output may begin with.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ from logitkit_adapters.mlx_lm.caller import MODULE, ROW_OF_BATCH, batch_sequence
 
 __all__ = ["MlxLmLogitsProcessor", "logits_processor", "vocabulary"]
 
-# Sequences that may take turns: one that is forgotten would begin again in the middle of its text.
+# The number of sequences that may take turns: a forgotten one would start again in the middle of its text.
 SEQUENCES = 1024
 
 
 class MlxLmLogitsProcessor(EngineHook):
-    """The hook that mlx-lm calls; make it with `logits_processor`.
+    """The hook that mlx-lm calls; create it with `logits_processor`.
 
     Args:
         processor: The processor that it applies.
         state: The state of the sequence of the last call, [1] row, or None before the first. Ask the processor about it, as in
-            `processor.is_dead(hook.state)`. mlx-lm looks one token ahead: after a generation the state has had all its tokens.
+            `processor.is_dead(hook.state)`. mlx-lm computes one token ahead, so after a generation the state has seen
+            all its tokens.
     """
 
     engine, module, argument = "mlx-lm", "logitkit_adapters.mlx_lm", "logits_processors"
@@ -76,9 +77,8 @@ class MlxLmLogitsProcessor(EngineHook):
         self.processor = processor
         self._process = EngineLogits(processor)
         self._padding = padding
-        self._told = prompt is not None
-        self._fresh = True  # no call of the generation has been answered
-        self._lengths: list[int] = []  # of the prompts that were given
+        self._fresh = True  # before the first call of a generation
+        self._lengths: list[int] = []  # of the given prompts, if any
         self._beginning = Beginning(processor, padding)
         self._plain = prompt is None and not padding.given
         if prompt is None:
@@ -94,25 +94,25 @@ class MlxLmLogitsProcessor(EngineHook):
             )
 
     def __call__(self, tokens: Any, logits: Any) -> Any:
-        """Return the processed logits; those given are left as they are.
+        """Return the processed logits; the given ones stay unchanged.
 
         Args:
-            tokens: [L] integers, the tokens of one sequence so far, as much of them as mlx-lm shows.
-            logits: [1, V] or [V] floating point, bfloat16 too.
+            tokens: [L] integers, the tokens of one sequence so far, or those of them that mlx-lm shows.
+            logits: [1, V] or [V] floating point, including bfloat16.
 
         Returns:
-            New logits, of the shape and dtype of those given.
+            New logits, of the same shape and dtype.
 
         Raises:
             BatchMismatch: There are several rows.
-            ConfigurationError: The shapes or dtypes are others, or the tokens do not belong to the prompt that was told.
-            Exception: What the processor raises; the hook is as it was before the call.
+            ConfigurationError: The shapes or dtypes are not as above, or the tokens do not belong to the given prompt.
+            Exception: Any exception of the processor; the hook is then as it was before the call.
         """
         caller = sys._getframe(1)  # noqa: SLF001 - the public way, inspect.stack, reads source files
-        # Mostly a function of mlx-lm that generates one sequence. Other callers take a closer look.
+        # Usually a function of mlx-lm that generates one sequence. Others need a closer look.
         one = caller.f_globals.get("__name__") == MODULE and ROW_OF_BATCH not in caller.f_code.co_varnames
         name, begins = (None, False) if one else batch_sequence()
-        # Sequences of a batch may be told apart by more than ids.
+        # More than ids may distinguish the sequences of a batch.
         if name is None and self.tracker.steps and is_row(tokens, logits):
             memory, width = memory_of(tokens)
             if self._fresh and self._plain:
@@ -128,11 +128,11 @@ class MlxLmLogitsProcessor(EngineHook):
         if ids.tensor.shape[0] != 1:
             raise BatchMismatch(
                 f"the hook was called with tokens {list(ids.tensor.shape)} and logits {list(taken.tensor.shape)}; mlx-lm "
-                "gives the tokens [L] and the logits [1, V] of one sequence. Call it once for each"
+                "passes the tokens [L] and the logits [1, V] of one sequence. Call the hook once for each sequence"
             )
-        if self._told and self._fresh:
+        if self._lengths and self._fresh:
             check_cache(shown, max(self._lengths))
-        elif self._padding.given and not self._told:
+        elif self._padding.given and not self._lengths:
             self._padding.check(ids.tensor)
         state, context = self.tracker.resolve(
             ids.tensor,
@@ -140,7 +140,7 @@ class MlxLmLogitsProcessor(EngineHook):
             device=taken.tensor.device,
             sequence=name,
             begins=begins,
-            hidden=hidden_tokens(shown) if self._told else 0,
+            hidden=hidden_tokens(shown) if self._lengths else 0,
         )
         processed = self._process(state, taken.tensor, context)
         self.tracker.answer(state)
@@ -161,16 +161,16 @@ def logits_processor(
     pad_id: int | None = None,
     max_new_tokens: int | None = None,
 ) -> MlxLmLogitsProcessor:
-    r"""Make the hook that runs a processor in a generation of mlx-lm.
+    r"""Create the hook that runs a processor in a generation of mlx-lm.
 
     Args:
-        processor: Any processor; it may serve any number of hooks at once.
+        processor: Any processor; it can serve any number of hooks at once.
         prompt: The whole prompt, if mlx-lm hides a part of it (a prompt cache, a draft model) or starts from ids that already
             contain output of an earlier generation: token ids [P], in a list or an array of any kind; for the sequences of a
-            `batch_generate`, B lists of ids or [B, P]. Default: all tokens of the first call are prompt.
+            `batch_generate`, B lists of ids or [B, P]. Default: all tokens of the first call are the prompt.
         attention_mask: [P] or [B, P] of 0 and 1: leading zeros are padding.
         pad_id: The id of the padding on the left, if there is no mask.
-        max_new_tokens: The `max_tokens` given to mlx-lm, which a hook cannot see. Only processors that plan ahead need it,
+        max_new_tokens: The `max_tokens` passed to mlx-lm, which a hook cannot see. Only processors that plan ahead need it,
             such as `JsonSchema(..., closing=True)`.
 
     Returns:
@@ -189,7 +189,7 @@ def logits_processor(
         >>> model, tokenizer = load(str(model_dir()))
         >>> date = lk.Regex(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", vocabulary(tokenizer))
         >>> text = generate(model, tokenizer, "The price of", logits_processors=[logits_processor(date)])
-        >>> bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text))  # mlx-lm takes off the space
+        >>> bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text))  # mlx-lm removes the space
         True
     """
     check_is_processor(processor)
@@ -205,14 +205,14 @@ def logits_processor(
 def vocabulary(
     tokenizer: Any, model: Any = None, *, eos_ids: int | Iterable[int] | None = None, size: int | None = None
 ) -> logitkit.Vocabulary:
-    """Read the bytes that each token id adds to a text out of a tokenizer.
+    """Read the bytes that each token id adds to the text from a tokenizer.
 
     Args:
-        tokenizer: What `mlx_lm.load` returns, or any tokenizer that `logitkit_adapters.tokenizers.vocabulary` takes.
-        model: The model that generates, whose logits say how many ids there are. None: the tokenizer says so.
-        eos_ids: Ids that end a sequence, in place of all those at which mlx-lm ends one, `tokenizer.eos_token_ids`, which
-            `mlx_lm.load` reads from the model's configuration too.
-        size: Number of logits columns, where the model pads its vocabulary and is not given.
+        tokenizer: The tokenizer that `mlx_lm.load` returns, or any other that `logitkit_adapters.tokenizers.vocabulary` supports.
+        model: The model that generates, which defines the number of ids. None: the tokenizer defines it.
+        eos_ids: Ids that end a sequence, instead of those at which mlx-lm ends one: `tokenizer.eos_token_ids`, which
+            `mlx_lm.load` also reads from the model's configuration.
+        size: The number of logits columns, if the model pads its vocabulary and is not given.
 
     Returns:
         The vocabulary, with the tokenizer's padding id if it has one, and the names of its special tokens.
@@ -241,7 +241,7 @@ def vocabulary(
 
 
 def _rows(prompt: Any) -> list[list[int]] | Tensor:
-    """Return the prompts as lists of ids, or as a tensor of which some ids may be left pads."""
+    """Return the prompts as lists of ids, or as a tensor that may contain left padding."""
     if isinstance(prompt, Sequence):
         rows = list(prompt)
         flat = all(not isinstance(row, Sequence) for row in rows)

@@ -1,9 +1,8 @@
-"""The way into transformers' continuous batching, which takes no `logits_processor` argument.
+"""Processors in transformers' continuous batching, which takes no `logits_processor` argument.
 
-There a background thread schedules requests one by one, and a processor of the common kind sees the logits
-and the last token of each row only. What a state is computed from is the request's own record of prompt and
-output, which transformers shows to processors of a class of its own before each forward pass. That record is
-complete in synchronous batching alone.
+There, a background thread schedules requests one by one, and an ordinary processor sees only the logits and the last token of
+each row. So states are computed from each request's own record of its prompt and output, which transformers shows to processors
+of a special class before each forward pass. That record is complete only in synchronous batching.
 """
 
 from __future__ import annotations
@@ -26,13 +25,12 @@ from logitkit_adapters.hooks.model_tokens import ends_of
 
 __all__ = ["continuous_batching"]
 
-# The methods of a model that are replaced: that by which every way to continuous batching makes its manager,
-# and that by which a manager gets its processors.
+# The methods of a model that are replaced: every kind of continuous batching creates its manager by the first, and a manager gets
+# its processors from the second.
 METHOD = "init_continuous_batching"
 PROCESSORS = "_get_logits_processor"
 
-# Settings of ContinuousBatchingConfig under which processors would run before the tokens they need are known,
-# or not at all.
+# Settings of ContinuousBatchingConfig with which processors would run before the tokens are known, or not at all.
 REFUSED = (
     "use_async_batching",
     "use_cuda_graph",
@@ -46,12 +44,11 @@ REFUSED = (
 def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]:
     r"""Apply a processor to everything that a model generates by continuous batching inside the `with` block.
 
-    Inside, `model.generate_batch`, `model.continuous_batching_context_manager`,
-    `model.init_continuous_batching` and `model.generate(cache_implementation="paged")` use the processor,
-    after transformers' own processors and before temperature, top-k and top-p. The state of each request follows
-    from its own tokens, so chunked prefill, evicted requests and `num_return_sequences` do not change it.
-    Asynchronous batching, CUDA graphs and compiled steps run processors before the tokens are known, or not at
-    all. They are switched off by default, and refused if you ask for them.
+    Inside, `model.generate_batch`, `model.continuous_batching_context_manager`, `model.init_continuous_batching` and
+    `model.generate(cache_implementation="paged")` use the processor, after transformers' own processors and before temperature,
+    top-k and top-p. The state of each request depends only on its own tokens, so chunked prefill, evicted requests and
+    `num_return_sequences` do not change it. Asynchronous batching, CUDA graphs and compiled steps run processors before the
+    tokens are known, or not at all. They are switched off by default, and refused if you ask for them.
 
     Args:
         model: A transformers model.
@@ -61,11 +58,11 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
         Nothing.
 
     Raises:
-        ConfigurationError: The model is a wrapper, is inside another such block, or still has the manager of an
-            earlier continuous batching, which would ignore the processor; the configuration asks for a refused
-            mode; or this version of transformers cannot run a processor per request.
-        Exception: Any error of the processor, at the end of the block: transformers catches it, fails the
-            requests and returns.
+        ConfigurationError: The model is a wrapper, is already inside such a block, or still has a manager of earlier continuous
+            batching, which would ignore the processor; the configuration asks for a refused mode; or this version of transformers
+            cannot run a processor per request.
+        Exception: Any error of the processor, at the end of the block, because transformers catches it, fails the requests and
+            returns.
 
     Example:
         >>> import re
@@ -102,22 +99,22 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
 def _check_model(model: Any) -> None:
     if not isinstance(model, transformers.PreTrainedModel) or not hasattr(model, METHOD):
         raise ConfigurationError(
-            f"model is a {type(model).__name__}; give a transformers model that can batch continuously, of a "
-            "wrapper the model inside"
+            f"model is a {type(model).__name__}; give a transformers model that supports continuous batching, or the model "
+            "inside a wrapper"
         )
     if METHOD in vars(model):
         raise ConfigurationError(
-            "the model is in a continuous_batching block already; use logitkit.chain for several processors"
+            "the model is already in a continuous_batching block; use logitkit.chain for several processors"
         )
     if getattr(model, "_cached_continuous_batching_manager", None) is not None:
         raise ConfigurationError(
-            "the model keeps a manager of earlier continuous batching, which would go on without the "
+            "the model keeps a manager of earlier continuous batching, which would continue without the "
             "processor; call model.destroy_cached_continuous_batching_manager() first"
         )
 
 
 def _manager_with(hook: _Hook, make: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `model.init_continuous_batching`, but its manager applies the hook."""
+    """Return a replacement of `model.init_continuous_batching`, whose managers apply the hook."""
 
     def init_continuous_batching(
         generation_config: Any = None, continuous_batching_config: Any = None, **others: Any
@@ -143,7 +140,7 @@ def _manager_with(hook: _Hook, make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _synchronous(config: Any) -> Any:
-    """Return a configuration of which processors know every token, or raise `ConfigurationError`."""
+    """Return a configuration with which processors know every token, or raise `ConfigurationError`."""
     config = transformers.ContinuousBatchingConfig() if config is None else copy.copy(config)
     _check_modes(config)
     config.use_async_batching = False
@@ -158,13 +155,13 @@ def _check_modes(config: Any) -> None:
     asked = [name for name, value in values.items() if (any(value) if isinstance(value, tuple) else value)]
     if asked:
         raise ConfigurationError(
-            f"{' and '.join(asked)} of ContinuousBatchingConfig cannot be used with a processor, which would "
-            "run before the tokens it needs are known, or not at all; leave it out"
+            f"{' and '.join(asked)} of ContinuousBatchingConfig cannot be used with a processor, which would run before the "
+            "tokens are known, or not at all; leave it out"
         )
 
 
 def _register() -> None:
-    """Tell transformers what to make of a `_Hook`: it counts the arguments of the classes it knows only."""
+    """Register `_PerRequest` as the class that transformers makes of a `_Hook`: it refuses classes that it does not know."""
     try:
         from transformers.generation.continuous_batching import cb_logits_processors as known
 
@@ -172,14 +169,14 @@ def _register() -> None:
         known.ContinuousBatchingLogitsProcessor.register(_PerRequest)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
-            f"transformers {transformers.__version__} has no processors per request, without which nothing "
-            "can be constrained in continuous batching; upgrade it, or use "
+            f"transformers {transformers.__version__} has no processors per request, which constraints need in continuous "
+            "batching; upgrade it, or use "
             'model.generate(cache_implementation="dynamic")'
         ) from error
 
 
 class _Hook(transformers.LogitsProcessor):
-    """Stands for the processor until a manager makes its own `_PerRequest` of it."""
+    """Stands for the processor until a manager makes its own `_PerRequest` from it."""
 
     def __init__(self, processor: Processor[Any], eos_ids: Sequence[int]) -> None:
         self.processor, self.eos_ids = processor, eos_ids
@@ -187,17 +184,17 @@ class _Hook(transformers.LogitsProcessor):
 
     @property
     def supports_continuous_batching(self) -> bool:  # type: ignore[override]
-        """Raise: transformers asks this if it made no `_PerRequest` of the hook, and would leave it out."""
+        """Raise: transformers asks this only if it has made no `_PerRequest` from the hook, and would leave it out."""
         raise ConfigurationError(
-            f"transformers {transformers.__version__} did not take the processor into continuous batching; "
+            f"transformers {transformers.__version__} does not use the processor in continuous batching; "
             'use model.generate(cache_implementation="dynamic")'
         )
 
 
 class _PerRequest:
-    """The processor of one manager, called in its thread, with the requests and then with their logits."""
+    """The processor of one manager, called in its thread: first with the requests, then with their logits."""
 
-    supported_kwargs: dict[str, type] = {}  # noqa: RUF012 - transformers reads it as it is
+    supported_kwargs: dict[str, type] = {}  # noqa: RUF012 - transformers reads it like this
     ignored_kwargs: tuple[str, ...] = ()
 
     def __init__(self, hook: _Hook) -> None:
@@ -207,24 +204,24 @@ class _PerRequest:
         self._requests: list[Request] = []
 
     def fill_defaults(self, int32_tensor: Tensor) -> None:
-        """Write no argument: what a request needs is more than the one number that there is room for."""
+        """Write no argument: a request needs more than the single number that there is room for."""
         int32_tensor.zero_()
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> Tensor:
-        """Take note of the requests that the next logits are of, in their order."""
+        """Remember the requests that the next logits belong to, in their order."""
         with self._errors_kept():
             self._requests = [_request(future.state) for future in requests_with_new_token]
         return torch.empty(0, dtype=torch.int32)
 
     def __call__(self, scores: Tensor, tensor_arg: Tensor) -> Tensor:
-        """Process the scores, [N, V], of which the first rows are the requests' and the others nobody's."""
+        """Process the scores, [N, V], whose first rows belong to the requests; the others are unused."""
         rows = len(self._requests)
         if rows == 0:
             return scores
         with self._errors_kept():
             state, context = self._tracker.resolve(self._requests, scores.shape[1], scores.device)
             processed = self._process(state, scores[:rows], context, self._hook.eos_ids)
-        # The scores were made for this call; nobody else reads them.
+        # The scores were created for this call; nothing else reads them.
         return processed if rows == len(scores) else torch.cat([processed, scores[rows:]])
 
     @contextmanager
@@ -237,15 +234,15 @@ class _PerRequest:
 
 
 def _request(state: Any) -> Request:
-    """Read what transformers knows of a request."""
+    """Return the tokens of a request, from its record in transformers."""
     tokens = [*state.initial_tokens, *state.generated_tokens]
     if state.position_offset != len(tokens):
         raise ConfigurationError(
-            f"request {state.request_id} has {state.position_offset} tokens in its cache, of which "
+            f"request {state.request_id} has {state.position_offset} tokens in its cache, but only "
             f"{len(tokens)} are known: processors need synchronous batching (use_async_batching=False)"
         )
-    # A request that was evicted comes back with its output so far behind its prompt.
-    prompt = state._true_initial_tokens or len(state.initial_tokens)  # noqa: SLF001 - nothing public tells
-    # What is left of the new tokens counts from where a request came back.
+    # An evicted request comes back with its output so far appended to its prompt.
+    prompt = state._true_initial_tokens or len(state.initial_tokens)  # noqa: SLF001 - there is no public attribute
+    # The remaining number of new tokens counts from that point.
     most = None if state.max_new_tokens is None else len(state.initial_tokens) + state.max_new_tokens
     return Request(state.request_id, tokens[:prompt], tokens[prompt:], most)

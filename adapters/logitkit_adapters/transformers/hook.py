@@ -1,24 +1,21 @@
 """logitkit in transformers: `model.generate(..., logits_processor=[logits_processor(processor)])`.
 
-- *Greedy search, sampling, beams, assisted decoding, prompt lookup, static caches, chunked prefill, going
-  on from a cache*: pass the hook to `generate`. It finds each row's state by the row's token history, in
-  whatever order and however often it is called.
-- *One hook per generation.* It costs nothing: all that is compiled lives on the processor. A hook may serve
-  more generations, but ids cannot tell a new prompt from the same text going on where the prompt is (a
-  beginning of) a prompt and its output from before, or that and one token: call `new_generation` in
-  between.
-- *Every EOS.* `generate` ends a text at each id of `generation_config.eos_token_id`, which a hook cannot see: make the
-  vocabulary with the model, `vocabulary(tokenizer, model)`.
-- *Left pads* are tokens to a hook unless `attention_mask` or `pad_id` says otherwise. A constraint begins
-  after the prompt and does not care; a penalty that counts the prompt does.
-- *Beams.* A beam that leaves the language has the score -inf for ever. Where a language has fewer texts
-  than there are beams, transformers fills up `num_return_sequences` with copies of legal texts or
-  unfinished rows, whose `sequences_scores` are below -1e7: its mark for "no beam", -1e9, divided by a power
-  of the length. A row that `max_new_tokens` cut off is the beginning of a legal text.
-- *Assisted decoding with another tokenizer* shows the hook ids of two vocabularies: it raises where they
-  differ in size, and cannot tell otherwise; do not use it.
-- *Continuous batching* (`generate_batch`, `cache_implementation="paged"`) ignores `logits_processor`: use
-  `continuous_batching`.
+- *Greedy search, sampling, beam search, assisted decoding, prompt lookup, static caches, chunked prefill, continued caches*: pass
+  the hook to `generate`. It finds the state of each row by its token history, in any order, however often it is called.
+- *Use one hook per generation.* A hook costs nothing, because everything compiled belongs to the processor. One hook can serve
+  several generations, but token ids cannot tell a new prompt from a continuation of the last one if the new prompt is the last
+  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt.
+- *EOS*: `generate` ends a text at every id in `generation_config.eos_token_id`, which a hook cannot see. Build the vocabulary
+  with the model, `vocabulary(tokenizer, model)`.
+- *Left padding* counts as tokens unless you pass `attention_mask` or `pad_id`. This does not matter to a constraint, which begins
+  after the prompt. It matters to a penalty that counts the prompt.
+- *Beam search*: a beam without a legal token keeps the score -inf. If the language has fewer texts than there are beams,
+  transformers fills `num_return_sequences` with copies of legal texts or with unfinished rows. Their `sequences_scores` are below
+  -1e7, because transformers marks them with -1e9, divided by a power of the length. A row cut off by `max_new_tokens` is the
+  beginning of a legal text.
+- *Assisted decoding with another tokenizer* is not supported: it shows the hook ids of two vocabularies. The hook raises if their
+  sizes differ, and cannot detect it otherwise.
+- *Continuous batching* (`generate_batch`, `cache_implementation="paged"`) ignores `logits_processor`: use `continuous_batching`.
 """
 
 from __future__ import annotations
@@ -47,15 +44,15 @@ __all__ = ["TransformersLogitsProcessor", "logits_processor"]
 
 
 class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
-    """The hook that `generate` calls; make it with `logits_processor`.
+    """The hook that `generate` calls; create it with `logits_processor`.
 
-    Equality is identity: `generate` would drop the second of two equal hooks.
+    Hooks are compared by identity, because `generate` would drop the second of two equal hooks.
 
     Args:
         processor: The processor that it applies.
-        state: The state of the rows of the last call, in their order, or None before the first. Pass it to
-            the processor's methods, as in `processor.is_dead(hook.state)`. After beam search these are the rows of
-            the last step, not those returned.
+        state: The state of the rows of the last call, in their order, or None before the first. Pass it to the processor's
+            methods, as in `processor.is_dead(hook.state)`. After beam search, these are the rows of the last step, not those
+            returned.
     """
 
     engine, module, argument = "transformers", "logitkit_adapters.transformers", "logits_processor"
@@ -83,26 +80,26 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
     def supports_continuous_batching(self) -> bool:  # type: ignore[override]
         """Raise `ConfigurationError` when continuous batching asks: it would pass a hook only the last token of each row."""
         raise ConfigurationError(
-            "a hook does not work in continuous batching, which tells it the last token of each row only; "
+            "a hook does not work in continuous batching, which passes it only the last token of each row; "
             "write `with continuous_batching(model, processor): model.generate_batch(...)` instead"
         )
 
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """Return the processed scores; those given are left as they are.
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:  # type: ignore[override]  # hooks can be called
+        """Return the processed scores; the given ones stay unchanged.
 
         Args:
-            input_ids: [R, L] integers, every row's tokens so far, prompt and left pads included.
+            input_ids: [R, L] integers, the tokens of each row so far, including its prompt and left padding.
             scores: [R, V] floating point.
 
         Returns:
             New scores, [R, V].
 
         Raises:
-            BatchMismatch: There are not as many rows of ids as of scores.
-            ConfigurationError: The shapes are others, the scores require a gradient, or they have another number of columns than
-                in this generation before.
-            ProcessorError: A function or a class of yours leaves a row no token, and says no EOS.
-            Exception: What the processor raises; the hook is as it was before the call.
+            BatchMismatch: There are more rows of ids than of scores, or fewer.
+            ConfigurationError: The shapes or dtypes are not as above, the scores require a gradient, or their number of columns
+                has changed within the generation.
+            ProcessorError: A function or class of yours bans all tokens of a row, and declares no EOS.
+            Exception: Any exception of the processor; the hook is then as it was before the call.
         """
         if not isinstance(scores, Tensor):
             self.check_caller(scores)
@@ -118,8 +115,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
                 return processed
         self._check(input_ids, scores)
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
-        # `generate` keeps the scores it passed in (`output_logits`): processors get a copy that they may
-        # overwrite.
+        # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
         self._columns = scores.shape[1]
@@ -133,10 +129,9 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
     def _check(self, input_ids: Tensor, scores: Tensor) -> None:
         if input_ids.dim() != 2 or scores.dim() != 2:
             raise ConfigurationError(
-                f"the hook was called with ids {list(input_ids.shape)} and scores {list(scores.shape)}; it "
-                "needs whole histories [R, L] and scores [R, V], as `generate` gives them. For continuous "
-                "batching, which gives the last token of each row only, use "
-                "logitkit_adapters.transformers.continuous_batching"
+                f"the hook was called with ids {list(input_ids.shape)} and scores {list(scores.shape)}; it needs all tokens, "
+                "[R, L], and scores [R, V], as `generate` passes them. For continuous batching, which passes only the last token "
+                "of each row, use logitkit_adapters.transformers.continuous_batching"
             )
         if input_ids.shape[0] != scores.shape[0]:
             raise BatchMismatch(
@@ -146,23 +141,22 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             raise ConfigurationError(f"the hook was called with scores of {scores.dtype}; it needs floating point")
         if self._columns not in (None, scores.shape[1]):
             raise ConfigurationError(
-                f"the scores have {scores.shape[1]} columns after {self._columns} in earlier calls: a hook "
-                "serves one vocabulary. Assisted decoding with another tokenizer is not supported; for a "
-                "second model, make a second hook"
+                f"the scores have {scores.shape[1]} columns after {self._columns} in earlier calls: a hook serves one "
+                "vocabulary. Assisted decoding with another tokenizer is not supported; for a second model, create another hook"
             )
         if self._padding.given:
             self._padding.check(input_ids)
 
 
-# `generate` asks for the number of parameters at every step, and Python would work it out anew each time.
+# `generate` inspects the number of parameters at every step, which Python would compute each time.
 TransformersLogitsProcessor.__call__.__signature__ = inspect.signature(  # type: ignore[attr-defined]
     TransformersLogitsProcessor.__call__
 )
 
 
 def _single(input_ids: Tensor, scores: Tensor) -> tuple[bytes, int, int] | None:
-    """Return the memory of the ids of one row on the CPU, bytes per id, and columns of its scores; None for other calls."""
-    # Few operations of torch, at every step: a model has thrown all that they touch out of the processor's caches.
+    """Return the ids of a single row on the CPU as bytes, the bytes per id, and the columns of its scores; else None."""
+    # As few torch operations as possible: this runs at every step, and the model has evicted torch's code from the CPU's caches.
     shape = scores.shape
     if len(shape) != 2 or shape[0] != 1 or not (scores.is_cpu and input_ids.is_cpu):
         return None
@@ -173,7 +167,7 @@ def _single(input_ids: Tensor, scores: Tensor) -> tuple[bytes, int, int] | None:
 
 
 def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
-    """Return a copy of scores, and it as an array; see `row_mask.as_array`."""
+    """Return a copy of scores, and the same copy as an array; see `row_mask.as_array`."""
     if scores.dtype == torch.float32 and not scores.requires_grad:
         array = scores.numpy().copy()
         return torch.from_numpy(array), array, -np.inf, 0.0
@@ -189,17 +183,17 @@ def logits_processor(
     pad_id: int | None = None,
     max_new_tokens: int | None = None,
 ) -> TransformersLogitsProcessor:
-    r"""Make the hook that runs a processor in one `generate` of transformers.
+    r"""Create the hook that runs a processor in `generate` of transformers.
 
     Args:
-        processor: Any processor; it may serve any number of hooks at once.
+        processor: Any processor; it can serve any number of hooks at once.
         prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
             [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.
-        attention_mask: [B, P] of 0 and 1, as given to `generate`; leading zeros are padding. The rows of a call
-            may be a multiple of B (beams, `num_return_sequences`).
-        pad_id: The id of the padding on the left, if there is no mask. A prompt's leading run of it is ignored.
-        max_new_tokens: The `max_new_tokens` given to `generate`, which a hook cannot see. Only processors that plan
-            ahead need it, such as `JsonSchema(..., closing=True)`.
+        attention_mask: [B, P] of 0 and 1, as passed to `generate`; leading zeros are padding. A call may have a multiple of B
+            rows (beams, `num_return_sequences`).
+        pad_id: The id of the padding on the left, if there is no mask. It is ignored at the start of a prompt.
+        max_new_tokens: The `max_new_tokens` passed to `generate`, which a hook cannot see. Only processors that plan ahead need
+            it, such as `JsonSchema(..., closing=True)`.
 
     Returns:
         The hook.

@@ -219,7 +219,7 @@ def test_other_ways_to_rotate_are_turned_back(kind: Any, config: Any) -> None:
             lambda: transformers.SmolLM3ForCausalLM(
                 transformers.SmolLM3Config(**SIZES, num_hidden_layers=2, no_rope_layers=[1, 0])
             ),
-            "of some layers in a way of its own",
+            "of some layers in an unsupported way",
         ),
         (
             lambda: gpt2.Model(

@@ -32,7 +32,7 @@ class KeyRotations:
             moved = self.back(keys[:, :, 1:], 1, place)
             there = keys[:, :, :-1].astype(mx.float32)
             if not is_near(moved.astype(mx.float32), there, mx.finfo(keys.dtype).eps):
-                raise cannot_shift(f"{self._name} rotates keys in a way of its own")
+                raise cannot_shift(f"{self._name} rotates keys in an unsupported way")
 
     def back(self, keys: mx.array, positions: int, layer: int) -> mx.array:
         """Return the keys of a layer rotated to positions that are lower by `positions`."""

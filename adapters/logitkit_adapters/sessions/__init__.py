@@ -1,7 +1,7 @@
 """Sessions and generators: generations that reuse the cache of earlier ones, in every engine.
 
 session            Session: independent calls that share prefixes (session_arguments, generated, cached_sequences, row_writer)
-generator          continuous: batches of rows to continue (beginnings, decoding, beam_search, written_rows, rows_of_pads)
+generator          continuous: batches of rows to continue (initial_state, decoding, beam_search, written_rows, rows_of_pads)
 engines            find the engine of a model; sequence and batch define what an engine must provide
 batch_of_sequences an engine that runs the rows of a batch one at a time
 array_caches       the base classes of engines whose caches are arrays of keys and values, with snapshots that share memory

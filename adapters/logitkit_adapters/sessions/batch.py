@@ -24,12 +24,12 @@ class BatchRun(Protocol):
     def start(self) -> Tensor:
         """Feed the uncached tokens of the rows to the model, and return the logits of the last tokens, [R, V] float32."""
 
-    def step(self, tokens: Tensor, goes_on: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, active: Tensor) -> Tensor:
         """Feed one token per row, and return the logits, [R, V] float32.
 
         Args:
             tokens: [R] int64.
-            goes_on: [R] bool; other rows get padding for a token, and their logits may be any finite values.
+            active: [R] bool; other rows get padding for a token, and their logits may be any finite values.
         """
 
     def select(self, rows: Tensor) -> None:

@@ -100,11 +100,11 @@ class SequenceRun:
         pairs = zip(self._sequences, self._rows, strict=True)
         return torch.stack([sequence.feed(row[sequence.length :]).to(torch.float32) for sequence, row in pairs])
 
-    def step(self, tokens: Tensor, goes_on: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, active: Tensor) -> Tensor:
         """Feed one token to each row that continues."""
         found = [
             sequence.feed([token]).to(torch.float32) if there else None
-            for sequence, token, there in zip(self._sequences, tokens.tolist(), goes_on.tolist(), strict=True)
+            for sequence, token, there in zip(self._sequences, tokens.tolist(), active.tolist(), strict=True)
         ]
         blank = torch.zeros_like(next(logits for logits in found if logits is not None))
         return torch.stack([blank if logits is None else logits for logits in found])

@@ -19,9 +19,9 @@ from logitkit.protocol.same_processor import same_processor
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
-from logitkit_adapters.sessions.beginnings import begun, opened
 from logitkit_adapters.sessions.decoding import write
 from logitkit_adapters.sessions.engines import batch_engine_of
+from logitkit_adapters.sessions.initial_state import initial_state, opened
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.rows_of_pads import write_others
 from logitkit_adapters.sessions.written_rows import Decoding
@@ -103,7 +103,7 @@ class Continuous:
         """
         how = self._with(options if max_new_tokens is None else {**options, "max_new_tokens": max_new_tokens})
         with self.engine.lock:
-            state = begun(self.engine, prompt, attention_mask)
+            state = initial_state(self.engine, prompt, attention_mask)
             repeats = 1 if isinstance(prompt, SequenceState) else how.samples
             if state.num_samples * repeats != how.samples:
                 raise SampleMismatch(
@@ -115,8 +115,8 @@ class Continuous:
 
     def written(self, state: SequenceState, steps: int, repeats: int) -> SequenceState:
         """Return a state in which every row becomes `repeats` rows, with up to `steps` more tokens each."""
-        going_on = ~(state.finished if self.carry_state else torch.zeros_like(state.finished))
-        if steps == 0 or not bool(going_on.any()):
+        active = ~(state.finished if self.carry_state else torch.zeros_like(state.finished))
+        if steps == 0 or not bool(active.any()):
             return state if repeats == 1 else state.fan_out(repeats)
         return write(self.engine, state, self.decoding(state), steps, repeats)
 

@@ -19,7 +19,7 @@ P = TypeVar("P")
 def check_open(is_closed: bool) -> None:
     """Raise `ConfigurationError` if a session has been closed."""
     if is_closed:
-        raise ConfigurationError("the session is closed; make another")
+        raise ConfigurationError("the session is closed; create another")
 
 
 def checked_processor(processor: P, note: str = "") -> P:

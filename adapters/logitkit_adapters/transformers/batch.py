@@ -122,9 +122,9 @@ class TransformersRun:
         """Feed the uncached tokens."""
         return self._feed(*self._rest)
 
-    def step(self, tokens: Tensor, goes_on: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, active: Tensor) -> Tensor:
         """Feed one token per row."""
-        return self._feed(tokens[:, None], goes_on.to(self._masks.dtype)[:, None])
+        return self._feed(tokens[:, None], active.to(self._masks.dtype)[:, None])
 
     def select(self, rows: Tensor) -> None:
         """Continue with the given rows."""

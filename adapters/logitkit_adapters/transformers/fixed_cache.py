@@ -18,9 +18,9 @@ from logitkit_adapters.transformers.static_layers import check_layers, check_wri
 __all__ = ["FixedCache", "fixed_cache"]
 
 
-# For each cache, the tensors that all its values share: which call wrote each slot, and the index. The code of functions that a
-# compiled graph's caller runs outside the graph.
+# The code of functions that a compiled graph's caller runs outside the graph.
 OUT_OF_GRAPHS: list[CodeType] = []
+# For each cache, the tensors that all its values share: the call that wrote each slot, and the index.
 _SHARED: WeakKeyDictionary[StaticCache, tuple[Tensor, Tensor]] = WeakKeyDictionary()
 
 
@@ -75,7 +75,7 @@ class FixedCache(NamedTuple):
         """
         self.check()
         check_writable(self.cache)
-        length = checked_integer("length", length, 0, self.length, "the slots that are held")
+        length = checked_integer("length", length, 0, self.length, "the filled slots")
         self._check_cut(length)
         # The logits after the last token are known only if nothing was removed.
         logits = self.logits if length == self.length else torch.full_like(self.logits, torch.nan)
@@ -115,8 +115,8 @@ class FixedCache(NamedTuple):
         length = self.length
         if not torch.equal(self.written[:length], self.seen[:length]):
             raise ConfigurationError(
-                f"of the {length} slots that this value holds, some have been overwritten since: what prefill, generate or the "
-                "model made of an earlier value took their place. Use the value made last, or fan out before branching"
+                f"of the {length} slots that this value holds, some have been overwritten: prefill, generate or the model "
+                "continued an earlier value. Use the latest value, or call fan_out before you branch"
             )
 
     def _check_cut(self, length: int) -> None:
@@ -125,8 +125,8 @@ class FixedCache(NamedTuple):
         allowed = self.cuts[: self.length + 1].nonzero()[:, 0]
         begin, end = int(allowed[allowed < length][-1]), int(allowed[allowed > length][0])
         raise ConfigurationError(
-            f"a rollback to {length} slots would cut the prefix in slots {begin} to {end - 1}, whose tokens have seen one "
-            f"another; roll back to {begin} or {end} slots, and feed the prefix again"
+            f"a rollback to {length} slots would cut the prefix in slots {begin} to {end - 1}, whose tokens see each other; roll "
+            f"back to {begin} or {end} slots, and feed the prefix again"
         )
 
     def set_index(self) -> None:
@@ -137,25 +137,24 @@ class FixedCache(NamedTuple):
 
     def notice_writes(self) -> None:
         """Mark the slots that something else has written: it moved the index of the cache, but not the index recorded here."""
-        there = layers_of(self.cache)[0].cumulative_length
-        if not torch.compiler.is_compiling() and torch.equal(there, self.left_at):
+        index = layers_of(self.cache)[0].cumulative_length
+        if not torch.compiler.is_compiling() and torch.equal(index, self.left_at):
             return
-        slot = torch.arange(self.max_length + 1, device=there.device)
-        between = (slot >= self.left_at) & (slot < there)
+        slot = torch.arange(self.max_length + 1, device=index.device)
+        between = (slot >= self.left_at) & (slot < index)
         # An index below ours means that the cache was emptied. The last entry counts the calls.
-        others = (there != self.left_at) & (between | (there < self.left_at) | (slot == self.max_length))
+        others = (index != self.left_at) & (between | (index < self.left_at) | (slot == self.max_length))
         self.written.copy_(torch.where(others, self.written[-1] + 1, self.written))
-        self.left_at.copy_(there)
+        self.left_at.copy_(index)
 
     def begin(self) -> None:
         """Prepare the cache for tokens after this value; values made from it before become invalid."""
-        behind = torch.arange(self.max_length + 1, device=self.filled.device) >= self.filled
-        self.written.copy_(torch.where(behind, self.written[-1] + 1, self.written))
+        after = torch.arange(self.max_length + 1, device=self.filled.device) >= self.filled
+        self.written.copy_(torch.where(after, self.written[-1] + 1, self.written))
         # A weight of 0 times NaN is NaN, so masking a slot is not enough.
-        behind = behind[:-1, None]
         for layer in layers_of(self.cache):
-            layer.keys.masked_fill_(behind, 0)
-            layer.values.masked_fill_(behind, 0)
+            layer.keys.masked_fill_(after[:-1, None], 0)
+            layer.values.masked_fill_(after[:-1, None], 0)
         self.set_index()
 
     def extended(self, count: int, slots: Tensor, logits: Tensor, prefix: Tensor | None = None) -> FixedCache:
@@ -242,7 +241,7 @@ def held_by(cache: StaticCache, logits: Tensor) -> FixedCache:
     with torch.inference_mode(False):
         filled = layer.cumulative_length.clone()
         below = (torch.arange(layer.max_cache_len, device=filled.device) < filled).repeat(len(logits), 1)
-        # 0: written by none of the calls.
+        # 0 means: not written by any call.
         zeros = torch.zeros(layer.max_cache_len + 1, dtype=torch.int64, device=filled.device)
         written, left_at = zeros, filled.clone()
     if not torch.compiler.is_compiling():

@@ -39,18 +39,18 @@ def checked_cache_name(model: Any) -> str:
     """
     if getattr(model.config, "is_encoder_decoder", False):
         raise ConfigurationError(
-            f"{type(model).__name__} has an encoder, whose output is not a part of a sequence; give a decoder-only model"
+            f"{type(model).__name__} has an encoder, whose output cannot be cached with a sequence; give a decoder-only model"
         )
     # From the class, because the method of an object may be wrapped.
     taken = inspect.signature(type(model).forward).parameters
     name = next((name for name in NAMES if name in taken), None)
     if name is None:
         raise ConfigurationError(
-            f"{type(model).__name__} takes no cache ({', '.join(NAMES)}) to continue from; use its `generate`"
+            f"{type(model).__name__} takes no cache ({', '.join(NAMES)}) that it could continue from; use its `generate`"
         )
     if name == "past_key_values" and not getattr(model, "_supports_default_dynamic_cache", lambda: True)():
         raise ConfigurationError(
-            f"{type(model).__name__} has a cache of its own kind, which a sequence cannot be continued from; use its `generate`"
+            f"{type(model).__name__} has a special kind of cache, from which sequences cannot continue; use its `generate`"
         )
     return name
 

@@ -130,9 +130,9 @@ def _fed(
                 use_cache=True,
                 logits_to_keep=1 if attention_mask is None else 0,
             ).logits
-            logits = output[:, -1] if attention_mask is None else _behind_last(output, present[:, columns], logits)
+            logits = output[:, -1] if attention_mask is None else _logits_of_last(output, present[:, columns], logits)
     except BaseException:
-        # A value that was rolled back to stays valid; while a graph is traced, nothing has happened yet.
+        # The value that this call began with stays valid; while a graph is traced, nothing has happened yet.
         if not torch.compiler.is_compiling():
             held.set_index()
         raise
@@ -147,7 +147,7 @@ def _as_taken(model: Any, allowed: Tensor) -> Tensor:
     return torch.zeros_like(allowed, dtype=model.dtype).masked_fill(~allowed, torch.finfo(model.dtype).min)
 
 
-def _behind_last(given: Tensor, present: Tensor, before: Tensor) -> Tensor:
+def _logits_of_last(given: Tensor, present: Tensor, before: Tensor) -> Tensor:
     """Return the logits after each row's last token, [B, V], or those from before for a row without one.
 
     Args:

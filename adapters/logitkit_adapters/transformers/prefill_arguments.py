@@ -33,7 +33,7 @@ def value_of(model: Any, cache: FixedCache | StaticCache, rows: int) -> FixedCac
         return cache
     if not isinstance(cache, StaticCache):
         raise ConfigurationError(
-            f"cache is a {type(cache).__name__}; give what fixed_cache or prefill returned, or a StaticCache"
+            f"cache is a {type(cache).__name__}; give a FixedCache, as fixed_cache and prefill return it, or a StaticCache"
         )
     check_layers(cache)
     if not cache.is_initialized:
@@ -61,19 +61,19 @@ def check(model: Any, input_ids: Tensor, held: FixedCache) -> None:
     kind = model.config._attn_implementation  # noqa: SLF001
     if kind not in ("sdpa", "eager"):
         raise ConfigurationError(
-            f"the model's attention is {kind!r}, which takes no mask of its own for each token; load the model with "
+            f"the model's attention is {kind!r}, which does not support a separate mask for each token; load the model with "
             "attn_implementation='sdpa' or 'eager'"
         )
     if "position_ids" not in inspect.signature(forward).parameters:
         raise ConfigurationError(
-            f"{type(model).__name__} takes no position_ids, so a part of a prompt cannot be given its positions"
+            f"{type(model).__name__} does not accept position_ids, which a part of a prompt needs; call it without prefill"
         )
     check_writable(held.cache)
     held.check()
     if held.length + count > held.max_length:
         raise ConfigurationError(
-            f"{held.length} slots are filled and {count} more are needed, but the cache has {held.max_length}: make a "
-            "longer one with fixed_cache, or roll back"
+            f"{held.length} slots are filled and {count} more are needed, but the cache has {held.max_length}; create a longer "
+            "one with fixed_cache, or roll back"
         )
 
 
@@ -100,14 +100,14 @@ def present_in(input_ids: Tensor, held: FixedCache, attention_mask: Tensor | Non
     rows, count = input_ids.shape
     if list(attention_mask.shape) not in ([rows, count], [rows, held.max_length]):
         raise ConfigurationError(
-            f"attention_mask is {list(attention_mask.shape)}; allowed are [{rows}, {count}], of the columns of this "
-            f"call, and [{rows}, {held.max_length}], of all slots"
+            f"attention_mask is {list(attention_mask.shape)}; allowed are [{rows}, {count}], for the columns of this call, and "
+            f"[{rows}, {held.max_length}], for all slots"
         )
-    told = _booleans("attention_mask", attention_mask, input_ids.device)
-    if told.shape[1] == count:
-        return prefill_mask.held_after(held.slots, held.filled, told), told
-    present = told[:, (held.filled + torch.arange(count, device=told.device)).clamp(max=held.max_length - 1)]
-    return prefill_mask.held_after(told, held.filled, present), present
+    given = _booleans("attention_mask", attention_mask, input_ids.device)
+    if given.shape[1] == count:
+        return prefill_mask.held_after(held.slots, held.filled, given), given
+    present = given[:, (held.filled + torch.arange(count, device=given.device)).clamp(max=held.max_length - 1)]
+    return prefill_mask.held_after(given, held.filled, present), present
 
 
 def prefix_in(input_ids: Tensor, mode: str, prefix_lengths: Tensor | int | None) -> Tensor | None:
@@ -148,7 +148,7 @@ def between(mask: Tensor | None, input_ids: Tensor, slots: int) -> Tensor | None
     fits = 2 <= mask.dim() <= 4 and mask.shape[-2] == count and mask.shape[-1] in (count, slots)
     if not fits or (mask.dim() > 2 and mask.shape[0] not in (1, rows)):
         raise ConfigurationError(
-            f"mask is {list(mask.shape)}; allowed are [{count}, {count}] and [{count}, {slots}], and in front of these "
+            f"mask is {list(mask.shape)}; allowed are [{count}, {count}] and [{count}, {slots}], optionally preceded by "
             f"[{rows}] or [{rows}, heads]"
         )
     return _booleans("mask", mask, input_ids.device)
@@ -159,5 +159,5 @@ def _booleans(name: str, mask: Tensor, device: torch.device) -> Tensor:
     if mask.dtype == torch.bool:
         return mask
     if not torch.compiler.is_compiling() and not bool(((mask == 0) | (mask == 1)).all()):
-        raise ConfigurationError(f"{name} has values other than 0 and 1; 1 allows, and nothing is added to scores")
+        raise ConfigurationError(f"{name} has values other than 0 and 1; give 1 where attention is allowed, else 0")
     return mask != 0

@@ -41,9 +41,9 @@ class KeyRotation:
             try:
                 moved = self.back(keys[:, :, 1:], 1).float()
             except (TypeError, ValueError, RuntimeError, AttributeError, KeyError) as error:
-                raise self._refused(f"rotates keys in a way of its own ({error})") from error
+                raise self._refused(f"rotates keys in an unsupported way ({error})") from error
             if not is_near(moved, keys[:, :, :-1].float(), torch.finfo(keys.dtype).eps):
-                raise self._refused("rotates keys of some layers in a way of its own")
+                raise self._refused("rotates keys of some layers in an unsupported way")
 
     def back(self, keys: Tensor, positions: int, layer: int = 0) -> Tensor:
         """Return the keys of any layer rotated to positions that are lower by `positions`."""

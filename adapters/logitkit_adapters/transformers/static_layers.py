@@ -35,8 +35,8 @@ def check_writable(cache: StaticCache) -> None:
     tensors = (layer.cumulative_length, *((layer.keys,) if layer.is_initialized else ()))
     if any(tensor.is_inference() for tensor in tensors) and not torch.is_inference_mode_enabled():
         raise ConfigurationError(
-            "the cache was made or allocated under torch.inference_mode(), and can be written to there only; call prefill there "
-            "too, or make the cache with fixed_cache, which can be written to anywhere"
+            "the cache was created or allocated under torch.inference_mode(), so it can only be written to there; call prefill "
+            "there too, or create the cache with fixed_cache"
         )
 
 

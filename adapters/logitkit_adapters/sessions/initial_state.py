@@ -17,10 +17,12 @@ from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 
-__all__ = ["begun", "opened"]
+__all__ = ["initial_state", "opened"]
 
 
-def begun(engine: BatchEngine, prompt: Prompt | SequenceState, attention_mask: Tensor | None = None) -> SequenceState:
+def initial_state(
+    engine: BatchEngine, prompt: Prompt | SequenceState, attention_mask: Tensor | None = None
+) -> SequenceState:
     """Return the state to continue, packed, with at least one column to feed.
 
     Args:
@@ -73,12 +75,12 @@ def _with_bos(engine: BatchEngine, state: SequenceState) -> SequenceState:
         RowPiece(row, 0, _as_prompt(engine, ids, tokenizer)) if lost[row] else RowPiece(row, len(ids))
         for row, ids in enumerate(state.rows)
     ]
-    begun = put_together(state, pieces, weights_of(state))
+    longer = put_together(state, pieces, weights_of(state))
     # Generated tokens stay generated: their number is counted from the end.
-    more = begun.attention_masks.sum(1) - state.attention_masks.sum(1)
+    more = longer.attention_masks.sum(1) - state.attention_masks.sum(1)
     first = state.lost_bos.to(torch.int64)
     lengths, seams = (torch.maximum(values + more, first) for values in (state.prompt_lengths, state.seams))
-    return replace(begun, prompt_lengths=lengths, seams=seams)
+    return replace(longer, prompt_lengths=lengths, seams=seams)
 
 
 def _as_prompt(engine: BatchEngine, ids: Sequence[int], tokenizer: TextTokenizer) -> list[int]:

@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -159,30 +160,24 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--prompt", metavar="TEXT", help="the prompt for --regex")
     demo.add_argument(
         "--max-new-tokens",
-        type=_whole_number(1024),
+        type=partial(_whole_number, 1024),
         metavar="N",
         help="generate at most N tokens (with --regex; default 64)",
     )
     demo.add_argument(
         "--beams",
-        type=_whole_number(64),
+        type=partial(_whole_number, 64),
         metavar="N",
         help="search with N beams (with --regex; default 1, greedy search)",
     )
     return parser
 
 
-def _whole_number(most: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = 0
-        if not 1 <= number <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
-        return number
-
-    return read
+def _whole_number(most: int, text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
+    return number
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ def test_the_pydantic_model_reads_what_is_written() -> None:
     case = shipped_cases()[-1]
     engine = TransformersDemo()
     engine.load()
-    constraint = case.constraint(engine.vocabulary, logitkit.Limits())
+    constraint = case.constraint(engine.vocabulary)
     (text,) = engine.generate(case, constraint).texts
     assert Contact.model_validate_json(text).model_dump_json() == text
     assert case.check is not None

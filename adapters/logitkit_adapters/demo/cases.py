@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 
-from logitkit import Choice, JsonSchema, Limits, Regex, Vocabulary
+from logitkit import Choice, JsonSchema, Regex
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 
 _DATE = r"(19|20)[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
 _PERSON = rf'\{{"name": "Emma Brown", "age": [1-9][0-9], "email": "{_EMAIL}", "active": (true|false)\}}'
+_MOODS = ("positive", "negative", "neutral")
 _PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
 
 
@@ -30,7 +32,7 @@ class DemoCase:
         name: A word or two.
         language: A description of the language, for display.
         prompts: The prompts, generated in one batch.
-        constraint: Builds the constraint for a vocabulary, within limits.
+        constraint: Builds the constraint for a vocabulary, within `limits`.
         check: Whether a text is in the language, without using logitkit; None if no other check exists.
         beams: The number of beams per prompt; 1 is greedy search.
         max_new_tokens: The maximum number of tokens of each text.
@@ -39,7 +41,7 @@ class DemoCase:
     name: str
     language: str
     prompts: tuple[str, ...]
-    constraint: Callable[[Vocabulary, Limits], Constraint]
+    constraint: Callable[..., Constraint]
     check: Callable[[str], bool] | None
     beams: int = 1
     max_new_tokens: int = 64
@@ -56,7 +58,9 @@ def shipped_cases() -> tuple[DemoCase, ...]:
     return (
         _regex_case("date", _DATE, "The meeting is on "),
         _regex_case("e-mail", _EMAIL, "Please write to Emma Brown: "),
-        _choice_case("choice", ["positive", "negative", "neutral"], "Review: The food was awful. "),
+        DemoCase(
+            "choice", ", ".join(_MOODS), ("Review: The food was awful. ",), partial(Choice, _MOODS), _MOODS.__contains__
+        ),
         replace(_regex_case("JSON", _PERSON, "Name: Emma Brown\nAs JSON: "), check=_is_person),
         _regex_case("4 prompts, 4 beams", _PRICE, *prices, beams=4),
         *([_pydantic_case()] if find_spec("pydantic") else []),
@@ -76,26 +80,14 @@ def own_case(pattern: str, prompt: str, *, beams: int, max_new_tokens: int) -> D
 
 
 def _regex_case(name: str, pattern: str, *prompts: str, beams: int = 1, max_new_tokens: int = 64) -> DemoCase:
-    def constraint(vocabulary: Vocabulary, limits: Limits) -> Regex:
-        return Regex(pattern, vocabulary, limits=limits)
-
-    return DemoCase(name, pattern, prompts, constraint, _matcher(pattern), beams, max_new_tokens)
-
-
-def _choice_case(name: str, options: Sequence[str], prompt: str) -> DemoCase:
-    def constraint(vocabulary: Vocabulary, limits: Limits) -> Choice:
-        return Choice(options, vocabulary, limits=limits)
-
-    return DemoCase(name, ", ".join(options), (prompt,), constraint, lambda text: text in options)
+    return DemoCase(name, pattern, prompts, partial(Regex, pattern), _matcher(pattern), beams, max_new_tokens)
 
 
 def _pydantic_case() -> DemoCase:
     from logitkit_adapters.demo.contact import LANGUAGE, Contact, is_contact
 
-    def constraint(vocabulary: Vocabulary, limits: Limits) -> JsonSchema:
-        return JsonSchema(Contact, vocabulary, limits=limits)
-
-    return DemoCase("pydantic, 4 beams", LANGUAGE, ("A contact of ours: ",), constraint, is_contact, beams=4)
+    prompts = ("A contact of ours: ",)
+    return DemoCase("pydantic, 4 beams", LANGUAGE, prompts, partial(JsonSchema, Contact), is_contact, beams=4)
 
 
 def _matcher(pattern: str) -> Callable[[str], bool] | None:

@@ -39,11 +39,11 @@ class StepCost:
     rows: int
 
 
-def compile_seconds(constraint: Callable[[Vocabulary, Limits], Constraint], vocabulary: Vocabulary) -> float:
+def compile_seconds(constraint: Callable[..., Constraint], vocabulary: Vocabulary) -> float:
     """Measure the time from a pattern, a list of options or a schema to its automaton over tokens.
 
     Args:
-        constraint: Builds the constraint for a vocabulary, within limits.
+        constraint: Builds the constraint for a vocabulary, within `limits`.
         vocabulary: The vocabulary. Its trie, which all constraints share, is built before the measurement.
 
     Returns:
@@ -56,7 +56,7 @@ def compile_seconds(constraint: Callable[[Vocabulary, Limits], Constraint], voca
         # Compiled automata are cached by their limits; these differ slightly, to compile each time.
         limits = Limits(states=defaults.states, work=defaults.work + next(_compilations))
         start = thread_time()
-        constraint(vocabulary, limits)
+        constraint(vocabulary, limits=limits)
         times.append(thread_time() - start)
     return median(times)
 

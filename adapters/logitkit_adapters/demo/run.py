@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import logitkit
-from logitkit import Context, Limits
+from logitkit import Context
 from logitkit_adapters.demo.cases import Constraint, DemoCase
 from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
@@ -51,7 +51,7 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Cons
             console.results(_head(release, engine, console))
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
-                constraint = case.constraint(engine.vocabulary, Limits())
+                constraint = case.constraint(engine.vocabulary)
                 free = engine.generate(case)
                 held = engine.generate(case, constraint)
                 judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]

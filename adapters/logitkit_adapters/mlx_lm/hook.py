@@ -193,10 +193,7 @@ def logits_processor(
         True
     """
     check_is_processor(processor)
-    mask = attention_mask
-    if mask is not None:
-        mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
-        mask = mask[None] if mask.dim() == 1 else mask
+    mask = None if attention_mask is None else torch.atleast_2d(torch.from_numpy(np.array(attention_mask)))
     padding = Padding(processor, mask, pad_id)
     most = checked_max_new_tokens(processor, max_new_tokens)
     return MlxLmLogitsProcessor(processor, None if prompt is None else _rows(prompt), padding, most)

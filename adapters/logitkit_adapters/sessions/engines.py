@@ -36,8 +36,7 @@ def engine_of(model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] |
     Raises:
         ConfigurationError: The model does not belong to a supported engine.
     """
-    module = import_module(f"logitkit_adapters.{_package_of(model)}.engine")
-    engine: SequenceEngine = module.sequence_engine(model, tokenizer, make_cache)
+    engine: SequenceEngine = _module_of(model).sequence_engine(model, tokenizer, make_cache)
     return engine
 
 
@@ -47,18 +46,17 @@ def batch_engine_of(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | 
     Raises:
         ConfigurationError: The model does not belong to a supported engine, or there is no tokenizer.
     """
-    package = _package_of(model)
-    if tokenizer is None and package != "llama_cpp":
+    engine: BatchEngine = _module_of(model).batch_engine(model, tokenizer, make_cache)
+    if engine.tokenizer is None:
         raise ConfigurationError("tokenizer is None; give the tokenizer of the model")
-    module = import_module(f"logitkit_adapters.{package}.engine")
-    engine: BatchEngine = module.batch_engine(model, tokenizer, make_cache)
     return engine
 
 
-def _package_of(model: Any) -> str:
+def _module_of(model: Any) -> Any:
+    """Return the module `engine` of the package of a model's engine."""
     for package, (module, name) in MODELS.items():
         if is_instance(model, module, name):
-            return package
+            return import_module(f"logitkit_adapters.{package}.engine")
     raise ConfigurationError(
         f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
         "mlx-lm, or a llama_cpp.Llama"

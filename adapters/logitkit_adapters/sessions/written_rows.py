@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.calls import advance_checked
@@ -103,13 +104,9 @@ class WrittenRows:
 
     def join(self, parts: Sequence[WrittenRows]) -> None:
         """Replace all rows with rows that were generated one by one."""
-        width = max(part.ids.shape[1] for part in parts)
-
-        def padded(values: Tensor, blank: int) -> Tensor:
-            return torch.nn.functional.pad(values, (0, width - values.shape[1]), value=blank)
-
-        self.ids = torch.cat([padded(part.ids, self.how.pad_id) for part in parts])
-        self.masks = torch.cat([padded(part.masks, 0) for part in parts])
+        # Each part is a single row.
+        self.ids = pad_sequence([part.ids[0] for part in parts], batch_first=True, padding_value=self.how.pad_id)
+        self.masks = pad_sequence([part.masks[0] for part in parts], batch_first=True)
         for name in ("weights", "open_weights", "finished"):
             setattr(self, name, torch.cat([getattr(part, name) for part in parts]))
         if self.how.processor is not None:

@@ -48,7 +48,6 @@ def read_tekken(tokenizer: Any) -> Reading:
 
 def _bytes_or_none(encoding: Any, i: int) -> bytes | None:
     try:
-        token: bytes = encoding.decode_single_token_bytes(i)
+        return bytes(encoding.decode_single_token_bytes(i))
     except KeyError:
         return None
-    return token

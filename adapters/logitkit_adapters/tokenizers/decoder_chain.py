@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from typing import Any
 
 from logitkit_adapters.tokenizers.byte_alphabet import bytes_of_pieces
@@ -84,9 +85,9 @@ class DecoderChain:
             elif kind in ("ByteLevel", "ByteFallback") and not has_bytes:
                 pass
             elif kind == "Replace" and not has_bytes and step["pattern"].get("String"):
-                text_steps.append(partial(_replace, step["pattern"]["String"], step["content"]))
+                text_steps.append(methodcaller("replace", step["pattern"]["String"], step["content"]))
             elif kind == "Metaspace" and not has_bytes:
-                text_steps.append(partial(_replace, step["replacement"], " "))
+                text_steps.append(methodcaller("replace", step["replacement"], " "))
             elif kind == "WordPiece" and not has_bytes:
                 text_steps.append(partial(_word_piece, step["prefix"], step["cleanup"]))
             else:
@@ -127,10 +128,6 @@ def _flat(decoder: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _byte_or_text(piece: str) -> bytes:
     byte = _BYTE_PIECE.fullmatch(piece)
     return piece.encode() if byte is None else bytes([int(byte[1], 16)])
-
-
-def _replace(old: str, new: str, piece: str) -> str:
-    return piece.replace(old, new)
 
 
 def _word_piece(prefix: str, cleanup: bool, piece: str) -> str:

@@ -15,7 +15,6 @@ from logitkit_adapters.transformers.prefill_arguments import (
     beyond_the_columns,
     check,
     columns_at_a_time,
-    pattern,
     prefix_in,
     present_in,
     value_of,
@@ -112,7 +111,8 @@ def _fed(
         return held
     slots, present = present_in(input_ids, held, attention_mask)
     prefix = prefix_in(input_ids, mode, prefix_lengths)
-    seen = pattern(input_ids, held, prefix)
+    shape = (held.filled, input_ids.shape[1], held.max_length)
+    seen = prefill_mask.causal(*shape) if prefix is None else prefill_mask.prefix(*shape, prefix)
     allowed = prefill_mask.attention(seen, slots, held.filled, between(mask, input_ids, held.max_length))
     positions = prefill_mask.positions(slots, held.filled, present)
 

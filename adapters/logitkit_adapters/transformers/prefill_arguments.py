@@ -20,7 +20,6 @@ __all__ = [
     "beyond_the_columns",
     "check",
     "columns_at_a_time",
-    "pattern",
     "prefix_in",
     "present_in",
     "value_of",
@@ -130,14 +129,6 @@ def beyond_the_columns(lengths: object, count: int) -> ConfigurationError:
         f"prefix_lengths is {lengths}; allowed are 0 to {count}, the columns of this call: a prefix must be fed at once, since "
         "its first token sees its last"
     )
-
-
-def pattern(input_ids: Tensor, held: FixedCache, prefix: Tensor | None) -> Tensor:
-    """Return the slots visible to the columns, [T, max], or [B, T, max] if rows have prefixes."""
-    count = input_ids.shape[1]
-    if prefix is None:
-        return prefill_mask.causal(held.filled, count, held.max_length)
-    return prefill_mask.prefix(held.filled, count, held.max_length, prefix)
 
 
 def between(mask: Tensor | None, input_ids: Tensor, slots: int) -> Tensor | None:

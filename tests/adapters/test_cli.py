@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-import logitkit
 import logitkit_adapters.cli
 import logitkit_adapters.demo.cases
 from logitkit_adapters.cli import main

@@ -193,7 +193,10 @@ def logits_processor(
         True
     """
     check_is_processor(processor)
-    mask = None if attention_mask is None else torch.atleast_2d(torch.from_numpy(np.array(attention_mask)))
+    mask = attention_mask
+    if mask is not None:
+        mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
+        mask = mask.reshape(-1, mask.shape[-1])
     padding = Padding(processor, mask, pad_id)
     most = checked_max_new_tokens(processor, max_new_tokens)
     return MlxLmLogitsProcessor(processor, None if prompt is None else _rows(prompt), padding, most)

@@ -196,7 +196,7 @@ def logits_processor(
     mask = attention_mask
     if mask is not None:
         mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))
-        mask = mask.reshape(-1, mask.shape[-1])
+        mask = mask[None] if mask.dim() == 1 else mask
     padding = Padding(processor, mask, pad_id)
     most = checked_max_new_tokens(processor, max_new_tokens)
     return MlxLmLogitsProcessor(processor, None if prompt is None else _rows(prompt), padding, most)

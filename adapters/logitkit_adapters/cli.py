@@ -81,10 +81,10 @@ def _demo(arguments: argparse.Namespace) -> int:
     try:
         if own:
             parse(arguments.regex)  # before an engine and its model are loaded
+        cases = shipped_cases()
+        if own:
             beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
             cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
-        else:
-            cases = shipped_cases()
         known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo())
         engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
         with _ctrl_c_exits():

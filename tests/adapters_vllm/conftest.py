@@ -28,10 +28,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def small_engine() -> Iterator[None]:
-    """Have engines take one gigabyte for their caches, and not all memory."""
+    """Limit engines to one gigabyte of cache and one thread, which is several times faster than all cores with a model this small."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         patch.setenv("VLLM_LOGGING_LEVEL", "WARNING")
+        patch.setenv("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        patch.setenv("OMP_NUM_THREADS", "1")
         yield
 
 

@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def small_engine() -> Iterator[None]:
-    """Limit engines to one gigabyte of cache and one thread, which is several times faster than all cores with a model this small."""
+    """Limit engines to one gigabyte of cache and one thread. With a model this small, more threads are several times slower."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         patch.setenv("VLLM_LOGGING_LEVEL", "WARNING")

@@ -1,4 +1,4 @@
-"""Every adapter behind one interface: what its engine calls at each step, and the copies that the engine forces."""
+"""One interface for all adapters: the call that each engine makes at a step, and the copies that the engine forces."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Core:
     """A processor on torch, without an adapter.
 
     Args:
-        processor: What it applies.
-        prompt: [B, P], the tokens that rows begin with.
-        columns: Of the logits.
+        processor: The processor to apply.
+        prompt: [B, P], the prompt of each row.
+        columns: The width of the logits.
     """
 
     def __init__(self, processor: lk.Processor[Any], prompt: Integers, columns: int) -> None:
@@ -50,9 +50,9 @@ class Adapter:
     """An adapter with its engine's arrays.
 
     Args:
-        name: Of the engine.
+        name: The engine.
         copies: Whether the engine forces a copy of the logits.
-        rows: Numbers of rows of one call that the engine knows.
+        rows: How many rows one call of the engine can have.
     """
 
     name: str
@@ -174,7 +174,7 @@ class MlxLm(MlxArrays):
 
 
 class LlamaCpp(Adapter):
-    """What `Llama.generate` runs for a hook; the logits are a field of llama.cpp's candidates, of one sequence."""
+    """Runs a hook as `Llama.generate` does: on one sequence, whose logits are a field of llama.cpp's candidates."""
 
     name, copies, rows = "llama.cpp", False, (1,)
 

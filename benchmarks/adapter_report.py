@@ -1,7 +1,7 @@
-"""Publish what adapters cost: `python -m benchmarks.adapter_report` writes `benchmarks/results/adapters.json` and `adapters.md`.
+"""Publish the cost of adapters: `python -m benchmarks.adapter_report` writes `adapters.json` and `adapters.md`.
 
-The measurements are those of `bench_adapters`; each is repeated, and the median of the repetitions counts. With `--tables` only
-the tables are written anew, from the numbers that are there.
+It repeats each measurement of `bench_adapters` and takes the median. With `--tables` it only rewrites the tables from the
+numbers in `adapters.json`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def engine_speeds(generations: int, only: str | None) -> Iterator[dict[str, Any]
 
 def report(result: dict[str, Any]) -> str:
     """Write the results as Markdown."""
-    lines = ["# What adapters cost", "", result["conditions"], ""]
+    lines = ["# The cost of adapters", "", result["conditions"], ""]
     lines += ["## Tokens per second", "", *speed_lines(result), ""]
     for row in result["engines"]:
         for name, reason in row["does_not_run"].items():
@@ -125,13 +125,15 @@ def moment(load: float) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=3, help="of each step's measurement")
-    parser.add_argument("--generations", type=int, default=GENERATIONS, help="with each hook of an engine")
+    parser.add_argument("--repetitions", type=int, default=3, help="how often each step is measured")
+    parser.add_argument(
+        "--generations", type=int, default=GENERATIONS, help="how often each hook of an engine generates"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS / "adapters.json")
     parser.add_argument(
-        "--only", choices=sorted({engine.name for engine, _ in RUNS}), help="measure one engine's speed anew"
+        "--only", choices=sorted({engine.name for engine, _ in RUNS}), help="measure only this engine's speed again"
     )
-    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    parser.add_argument("--tables", action="store_true", help="only rewrite the tables")
     arguments = parser.parse_args()
     if arguments.tables:
         publish(json.loads(arguments.out.read_text()), arguments.out)
@@ -141,10 +143,10 @@ def main() -> None:
     engines = list(engine_speeds(arguments.generations, arguments.only))
     if arguments.only:
         result = json.loads(arguments.out.read_text())
-        anew = {(row["engine"], row["rows"]): row for row in engines}
-        result["engines"] = [anew.get((row["engine"], row["rows"]), row) for row in result["engines"]]
+        updated = {(row["engine"], row["rows"]): row for row in engines}
+        result["engines"] = [updated.get((row["engine"], row["rows"]), row) for row in result["engines"]]
         result["conditions"] += (
-            f" {arguments.only} anew: {moment(load)}; medians of {arguments.generations} generations."
+            f" {arguments.only} measured again: {moment(load)}; medians of {arguments.generations} generations."
         )
         publish(result, arguments.out)
         return

@@ -1,4 +1,4 @@
-"""Keep the pages of freed memory, so that it does not depend on the order of small allocations who pays for them anew."""
+"""Keep the pages of freed memory, so that no measurement pays for getting pages back from the system."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ctypes
 
 __all__ = ["keep_pages"]
 
-# Of glibc's `mallopt`.
+# Parameters of glibc's `mallopt`.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 MOST = 2**30
 
 
 def keep_pages() -> None:
-    """Have malloc give no memory back to the system, for the rest of the process; elsewhere than in glibc do nothing."""
+    """Keep malloc from giving memory back to the system until the process ends. Without glibc, do nothing."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_MMAP_THRESHOLD, MOST)

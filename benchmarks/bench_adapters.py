@@ -1,12 +1,12 @@
-"""What adapters cost: a step beside the bare core on torch, and tokens per second of engines with and without `Regex`.
+"""The cost of adapters: a step compared with the bare core on torch, and tokens per second of engines with and without `Regex`.
 
-The cost of a step is that of the engine's whole call, less that of the core's `advance` and `process_logits` on a tensor with the
-same memory, or on a copy of it where the engine forces one, timed in turns in one run. Logits are float32 on the CPU, 131,072
-columns. Every step shows one token more, in memory written right before it, as engines do; malloc keeps its pages, or some of the
-copies would pay for new ones. 8 columns show what does not depend on the width.
+The cost of a step is the time of the engine's whole call minus the time of the core's `advance` and `process_logits` on the
+same memory, or on a copy if the engine forces one. Both are timed in turns in one run. Logits are float32 on the CPU, with
+131,072 columns. As in engines, every step has one more token and newly written memory. malloc keeps its pages, so that no copy
+pays for new ones. A run with 8 columns shows the part that does not depend on the width.
 
-Tokens per second are those of the shipped demo model, which has a vocabulary of 1,280 tokens, beside the peers' hooks that run.
-All is CPU time of one thread. Run `pytest benchmarks/bench_adapters.py --benchmark-json=FILE`, or
+Tokens per second are measured with the shipped demo model, which has a vocabulary of 1,280 tokens, and compared with those of
+the peers' hooks. All times are CPU time of one thread. Run `pytest benchmarks/bench_adapters.py --benchmark-json=FILE`, or
 `python -m benchmarks.bench_adapters`; `adapter_report` publishes the same.
 """
 

@@ -1,8 +1,8 @@
-"""What it costs to take an engine's logits as a tensor and to give them back, beside a bare `from_dlpack` and a copy by torch.
+"""The cost of converting an engine's logits to a tensor and back, compared with a bare `from_dlpack` and a copy by torch.
 
-All but mlx share their memory, so that their time does not depend on the width; mlx copies once. The third column has the whole
-call of a hook: ids and logits taken, logits given back. Run `pytest benchmarks/bench_arrays.py --benchmark-json=FILE`, or
-`python -m benchmarks.bench_arrays`.
+All but mlx share their memory, so their time does not depend on the width; mlx copies once. The third column is the whole call
+of a hook: it converts ids and logits, and converts the logits back. Run `pytest benchmarks/bench_arrays.py
+--benchmark-json=FILE`, or `python -m benchmarks.bench_arrays`.
 """
 
 from __future__ import annotations

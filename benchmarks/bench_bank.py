@@ -1,8 +1,8 @@
-"""256 rows of 256 different patterns against 256 rows of one pattern in different states, a step each, in turns.
+"""One step of 256 rows with 256 different patterns, compared with 256 rows of one pattern in different states, in turns.
 
-The patterns differ in their last characters alone and every row is in the state of the same text, so the masks are equal and what
-is measured is that the automata are different. The logits are float32 on the CPU, with one thread, and all states were visited.
-Run `pytest benchmarks/bench_bank.py --benchmark-json=FILE`, or `python -m benchmarks.bench_bank`.
+The patterns differ only in their last characters, and every row is in the state of the same text. So the masks are equal, and
+the difference in time comes from different automata. The logits are float32 on the CPU, with one thread. All states were
+visited before. Run `pytest benchmarks/bench_bank.py --benchmark-json=FILE`, or `python -m benchmarks.bench_bank`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a pattern to its first mask, stage by stage, with nothing cached from an earlier compilation.
+"""The time from a pattern to its first mask, by stage, without anything cached from an earlier compilation.
 
 Run `pytest benchmarks/bench_compile.py --benchmark-json=FILE`, or `python -m benchmarks.bench_compile`.
 """

@@ -1,7 +1,7 @@
-"""What a call of a `Session` costs after thousands of conversations that begin alike.
+"""The cost of a call of a `Session` after thousands of conversations with the same beginning.
 
-Each conversation begins with the same 64 tokens and goes on with 8 of its own; one token is written. A call takes as long
-after 3,500 of them as after 100, whether all fit into `max_cached_tokens` or the oldest go. Run `pytest
+Each conversation has the same first 64 tokens and 8 tokens of its own, and generates one token. A call must take the same time
+after 3,500 conversations as after 100, whether all fit into `max_cached_tokens` or the oldest are dropped. Run `pytest
 benchmarks/bench_conversations.py`, or `python -m benchmarks.bench_conversations`.
 """
 

@@ -1,9 +1,8 @@
-"""One step of the history resolver around a processor that does nothing, beside one comparison of all ids.
+"""One step of the history resolver with a processor that does nothing, compared with one comparison of all ids.
 
-A step may cost 40 us and 0.8 ns for each token of each row. Of that, comparing all ids once with numpy, which
-exactness asks for, is shown alone, on the same histories in the same run. Every step shows a tensor that was
-not shown before, on the CPU with one thread. Run `pytest benchmarks/bench_history.py --benchmark-json=FILE`, or
-`python -m benchmarks.bench_history`.
+A step may cost 40 us plus 0.8 ns for each token of each row. Part of that is comparing all ids once with numpy, which an exact
+result requires; it is also timed alone, on the same histories in the same run. Every step gets a new tensor, on the CPU with
+one thread. Run `pytest benchmarks/bench_history.py --benchmark-json=FILE`, or `python -m benchmarks.bench_history`.
 """
 
 from __future__ import annotations

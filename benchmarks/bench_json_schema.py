@@ -1,8 +1,8 @@
-"""logitkit against its peers over the corpus of schemas: what is taken, what is decided wrongly, and what it costs.
+"""logitkit and its peers on the corpus of schemas: the schemas they accept, their wrong decisions, and their cost.
 
-Each document goes to every library as compact JSON with its keys in the schema's order; `jsonschema` has judged it before. Times
-are medians of one thread, by the processor's clock. outlines-core runs in a fork, and is stopped where compiling takes more than
-`--cap` seconds.
+Every library gets each document as compact JSON with its keys in the schema's order; `jsonschema` decides whether it is valid.
+Times are medians of CPU time of one thread. outlines-core runs in a fork, which is stopped if compiling takes more than `--cap`
+seconds.
 
     python -m benchmarks.bench_json_schema [--only TEXT] [--cap SECONDS] [--out benchmarks/results/json_schema.json]
 """

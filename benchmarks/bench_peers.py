@@ -1,9 +1,9 @@
-"""logitkit against its peers over the suite, side by side: compiling, whole generations, and single steps.
+"""logitkit and its peers on the suite: compiling, whole generations, and single steps.
 
-One thread; each number is a median where it is quick enough to repeat, of the processor's time, so that other programs count
-little. For each pattern the libraries follow one another; each
-writes random legal tokens first (`walks`), whose texts `re` judges, and is then timed along these tokens. outlines-core runs in a
-fork of the same process, since it may need minutes: beyond `CAP` seconds it is stopped.
+All times are CPU time of one thread, so other programs matter little; if a measurement is quick enough to repeat, its median
+counts. The libraries take turns on each pattern. Each one first generates random legal tokens (`walks`), whose texts `re`
+checks, and is then timed along these tokens. outlines-core runs in a fork, because it may need minutes: after `CAP` seconds it
+is stopped.
 
     python -m benchmarks.bench_peers [--only TEXT] [--peers NAMES] [--vocabulary tekken] [--out benchmarks/results/peers.json]
 """
@@ -58,7 +58,7 @@ def measure(peer: Peer, entry: Entry, vocabulary: Vocabulary, done: Callable[[Re
         return
     record |= record_of_compiling
     done(record)
-    # What takes long is compiled once, where later work leaves it as it is.
+    # A slow compilation is reused, if later measurements leave its result unchanged.
     if record["compile_s"] < 0.5 or isinstance(peer, Logitkit | LLGuidance):
         product = None
     for rows in (1, 32) if entry in SUITE else (1,):
@@ -258,8 +258,8 @@ def main() -> None:
         "machine": {"processor": processor(), "load_before": os.getloadavg()[0]},
         "suite": [e.name for e in SUITE],
     }
-    # What outlines-core does not compile in time for the first vocabulary is not tried for the second, nor are the peers' suites
-    # measured there: this alone would take as long as the rest.
+    # A pattern that outlines-core does not compile in time for the first vocabulary is not tried for the second, and the peers'
+    # suites are not measured there: that alone would take as long as the rest.
     result["vocabularies"] = {}
     hopeless: set[str] = set()
     for name in arguments.vocabulary or VOCABULARIES:

@@ -1,9 +1,9 @@
-"""`RepetitionPenalty` against transformers' own, in turns within one run.
+"""`RepetitionPenalty` compared with the one of transformers, in turns within one run.
 
-Both get 2,000 tokens of context and logits of 131,072 columns on the CPU, with one thread. transformers' returns new
-scores. Ours is timed in place, as engines that give up their logits run it, and with the copy that makes it the same
-contract; both with the `advance` by one token, which transformers does not need. Run
-`pytest benchmarks/bench_penalties.py --benchmark-json=FILE`, or `python -m benchmarks.bench_penalties`.
+Both get 2,000 tokens of context and logits of 131,072 columns on the CPU, with one thread. transformers' returns new scores.
+Ours is timed in place, as in engines that let hooks overwrite their logits, and with a copy, which makes the two comparable.
+Both include the `advance` by one token, which transformers does not need. Run `pytest benchmarks/bench_penalties.py
+--benchmark-json=FILE`, or `python -m benchmarks.bench_penalties`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The processors against repetition beside those of other engines, in turns within one run.
+"""The processors against repetition compared with those of other engines, in turns within one run.
 
-`NoRepeatNGram` meets transformers' own; `FrequencyPenalty` and `PresencePenalty` meet vLLM's formula, which counts in a tensor
-as wide as the vocabulary; `Dry` meets llama.cpp's sampler, which changes candidates in place, and of which only that is timed.
-`RepetitionPenalty` has its own file, `bench_penalties`. All get 2,000 tokens of context, in which words recur as they do in
-text, and float32 logits of 131,072 columns on the CPU, with one thread. Ours is timed in place, as engines that give up their
-logits run it, and with the copy that makes it the same contract; both with the `advance` by one token. Run
-`pytest benchmarks/bench_repetition.py --benchmark-json=FILE`, or `python -m benchmarks.bench_repetition`.
+`NoRepeatNGram` is compared with transformers' own. `FrequencyPenalty` and `PresencePenalty` are compared with vLLM's formula,
+which counts in a tensor as wide as the vocabulary. `Dry` is compared with llama.cpp's sampler, which changes candidates in
+place; only that change is timed. `RepetitionPenalty` has its own file, `bench_penalties`. All get 2,000 tokens of context, in
+which words recur as in text, and float32 logits of 131,072 columns on the CPU, with one thread. Ours is timed in place, as in
+engines that let hooks overwrite their logits, and with a copy, which makes the two comparable. Both include the `advance` by
+one token. Run `pytest benchmarks/bench_repetition.py --benchmark-json=FILE`, or `python -m benchmarks.bench_repetition`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What an engine's step waits for where a request comes back with 8,000 tokens of output, for each row of the registry.
+"""The delay of an engine's step when a request resumes with 8,000 tokens of output, for each row of the registry.
 
-An engine that runs out of cache lets a request go, and takes it up again with all that it has said: states are made anew out of
-prompt and output. The output is one that the processor allows, and stops early where its language does. A vocabulary of 131,072
-ids stands behind the small one of the registry's own. On the CPU with one thread, in its time; medians of several resumptions,
-before which the automata have met the text, as they have where a request comes back. `scripts/bench resume` writes
-`benchmarks/results/resume.json`, and the table of docs/vllm.md, and fails where a request takes longer than `LONGEST`.
+An engine that runs out of cache preempts a request, and later resumes it: states are computed again from the prompt and the
+output. The processor allows the output, which stops early if its language does. The vocabulary is the small one of the
+registry, extended to 131,072 ids. Times are CPU time of one thread, medians of several resumptions. The automata have seen the
+text before, as in an engine. `scripts/bench resume` writes `benchmarks/results/resume.json` and the table of docs/vllm.md. It
+fails if a request takes longer than `LONGEST`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[Found]:
-    """What was measured, which is published if it is all."""
+    """Collect the measurements, and publish them if none is missing."""
     load = os.getloadavg()[0]
     rows: Found = {}
     yield rows
@@ -84,10 +84,10 @@ def publish(result: dict[str, Any]) -> None:
     RESULTS.write_text(json.dumps(result, indent=1) + "\n")
     rows = result["rows"]
     longest = sorted((name for name in rows if name != ALL), key=lambda name: -rows[name]["seconds"])[:SHOWN]
-    lines = ["| what is asked for | tokens of output | ms |", "|---|---:|---:|"]
+    lines = ["| configuration | tokens of output | ms |", "|---|---:|---:|"]
     lines += [f"| {name} | {rows[name]['tokens']:,} | {rows[name]['seconds'] * 1e3:.1f} |" for name in (ALL, *longest)]
     before, rest = PAGE.read_text("utf-8").split(BEGIN)
-    lines += ["", f"({len(rows)} were measured, of which these take longest. {result['conditions']}.)", ""]
+    lines += ["", f"({len(rows)} were measured; these take longest. {result['conditions']}.)", ""]
     body = "\n".join([BEGIN, "", *lines, END])
     PAGE.write_text(before + body + rest.split(END)[1], "utf-8")
 
@@ -101,7 +101,7 @@ def has_steps(row: Row) -> bool:
 
 @cache
 def wide() -> lk.Vocabulary:
-    """The small vocabulary, and many tokens of several letters behind it."""
+    """The small vocabulary, followed by many tokens of several letters."""
     draws = random.Random(0)
     more = [
         bytes(draws.choices(b"abcdefghijklmnopqrstuvwxyz 0123456789", k=draws.randint(2, 9))) for _ in range(COLUMNS)
@@ -132,7 +132,7 @@ def test_resume(row: Row, benchmark: BenchmarkFixture, tables: Tables, found: Fo
 
 
 def test_resume_all_at_once(benchmark: BenchmarkFixture, tables: Tables, found: Found) -> None:
-    """A request that asks for a processor of every kind that keeps what was said, each at its longest."""
+    """A request for a processor of every kind whose state depends on the output, each with its longest memory."""
     everything = lk.from_config(EVERYTHING, wide())
     draws = random.Random(0)
     said = [draws.choice(range(3, 40)) for _ in range(OUTPUT)]
@@ -146,7 +146,7 @@ def measure(
         BatchedRequests("cpu").arrange([NewRequest(asked, PROMPT, said)])
 
     took = medians({"resume": resume}, rounds=ROUNDS, warmup=2, clock=time.thread_time)["resume"]
-    table = tables.table("What a step waits for a request that comes back, ms", "row", "tokens of output", "ms")
+    table = tables.table("Delay of a step by a request that resumes, ms", "row", "tokens of output", "ms")
     table.add(name, len(said), took * 1e3)
     benchmark.extra_info.update(tokens=len(said), seconds=took)
     benchmark.pedantic(resume, rounds=1)

@@ -1,10 +1,10 @@
-"""Processors that shape the distribution against transformers' own, in turns within one run.
+"""Processors that shape the distribution compared with those of transformers, in turns within one run.
 
-Both get logits of 131,072 columns on the CPU, with one thread, of which a few are far above the others, as models give them;
-"masked" ones have half of the columns at -inf, as constraints leave them. transformers' returns new scores. Ours is timed in
-place, as engines that give up their logits run it, on logits that are copied before each call, outside of the time; and with the
-copy, which makes it the same contract. `TopNSigma` and `Xtc` are not in transformers and stand alone; `Xtc` is timed where it
-happens. Run `pytest benchmarks/bench_sampling.py --benchmark-json=FILE`, or `python -m benchmarks.bench_sampling`.
+Both get logits of 131,072 columns on the CPU, with one thread. As from models, a few logits are far above the others; "masked"
+ones have half of the columns at -inf, as after a constraint. transformers' returns new scores. Ours is timed in place, as in
+engines that let hooks overwrite their logits (the copy for the next call is not timed), and with a copy, which makes the two
+comparable. `TopNSigma` and `Xtc` are not in transformers, so they are timed alone; `Xtc` is timed with a draw that applies it.
+Run `pytest benchmarks/bench_sampling.py --benchmark-json=FILE`, or `python -m benchmarks.bench_sampling`.
 """
 
 from __future__ import annotations

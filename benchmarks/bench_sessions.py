@@ -1,12 +1,13 @@
-"""Chats of 20 turns with and without a session: time to the first token of an answer, and positions that are fed, in each engine.
+"""Chats of 20 turns with and without a session: time to first token and positions fed to the model, in each engine.
 
-Each turn asks with the whole conversation so far, and the likeliest answer becomes a part of it. Beside a session stand the
-engines' own ways: a cache that is kept and trimmed by hand (transformers, mlx-lm), the match of the prefix in `generate` of
-llama-cpp-python, its `LlamaRAMCache`, and the prefix caching of vLLM. One conversation, and three that take turns. All ways write
-the same answers, which is asserted first, and are timed in turns, on one thread. The model is the small one that ships, so that
-what is not the model weighs more than with others. Run `pytest benchmarks/bench_sessions.py`, or `python -m
-benchmarks.bench_sessions`, which measures the engines of its environment, and writes `benchmarks/results/sessions.json` and
-`sessions.md` and the tables of `docs/sessions.md`. vLLM has an environment of its own: `scripts/bench vllm`.
+The prompt of each turn is the whole conversation so far, and the greedy answer becomes part of it. A session is compared with
+the engines' own methods: a cache that is kept and trimmed by hand (transformers, mlx-lm), the prefix match in `generate` of
+llama-cpp-python, its `LlamaRAMCache`, and the prefix caching of vLLM. There is one conversation, or three that take turns. The
+benchmark first asserts that all methods give the same answers, then times them in turns on one thread. The model is the small
+one that ships, so everything but the model weighs more than it would with a larger one. Run `pytest
+benchmarks/bench_sessions.py`, or `python -m benchmarks.bench_sessions`, which measures the engines of its environment, and
+writes `benchmarks/results/sessions.json` and `sessions.md` and the tables of `docs/sessions.md`. vLLM has an environment of its
+own: `scripts/bench vllm`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TURNS = 20
 ROUNDS = 7
 CASES = {"one conversation": 1, "three conversations in turns": 3}
 OURS, NOTHING = "logitkit Session", "nothing kept"
-# Of each engine the package, and the module that tells whether it is there.
+# The package of each engine, and the module that shows whether it is installed.
 PACKAGES = {
     "transformers": ("transformers", "transformers"),
     "mlx-lm": ("mlx-lm", "mlx_lm"),

@@ -1,4 +1,4 @@
-"""One step of `Regex` (advance and mask) against one bare pass over the logits, in turns within one run.
+"""One step of `Regex` (advance and mask) compared with one bare pass over the logits, in turns within one run.
 
 The logits are float32 on the CPU, with one thread. Run `pytest benchmarks/bench_step.py --benchmark-json=FILE`, or
 `python -m benchmarks.bench_step`.

@@ -1,9 +1,9 @@
-"""`StopStrings` against transformers' `StopStringCriteria`, in turns within one run.
+"""`StopStrings` compared with `StopStringCriteria` of transformers, in turns within one run.
 
 Both get 2,000 tokens of context from Tekken (131,072 ids), on the CPU, with one thread. transformers' looks at the end of the
-context in every step, and sees a stop in the step alone that completes it. Ours advances its state by the last token, and
-processes the logits of the step besides. Construction is timed without the caches of either. Run
-`pytest benchmarks/bench_stop_strings.py --benchmark-json=FILE`, or `python -m benchmarks.bench_stop_strings`.
+context in every step, and sees a stop only in the step that completes it. Ours advances its state by the last token, and also
+processes the logits of the step. Construction is timed without the caches of either. Run `pytest
+benchmarks/bench_stop_strings.py --benchmark-json=FILE`, or `python -m benchmarks.bench_stop_strings`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Constraints on text over Tekken: banned strings, alone and beside a pattern, sections, and their steps.
+"""Constraints on text with the vocabulary Tekken: banned strings, alone and with a pattern, sections, and their steps.
 
 Nothing is cached from an earlier compilation. Run `pytest benchmarks/bench_text_constraints.py --benchmark-json=FILE`, or
 `python -m benchmarks.bench_text_constraints`.

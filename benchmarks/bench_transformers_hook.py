@@ -1,9 +1,8 @@
-"""What the hook of transformers costs around its processor: finding the states, and one copy of the scores.
+"""The overhead of the hook for transformers: finding the states, and one copy of the scores.
 
-The processor does nothing. The scores are float32 on the CPU, 131,072 wide, with one thread; each call shows
-one token more, as `generate` does. The same is measured with 8 columns, where the copy is nothing and what is
-left is the search. Run `pytest benchmarks/bench_transformers_hook.py --benchmark-json=FILE`, or
-`python -m benchmarks.bench_transformers_hook`.
+The processor does nothing. The scores are float32 on the CPU, 131,072 wide, with one thread. Each call has one more token, as
+in `generate`. The same is measured with 8 columns, where the copy takes no time and only the search is left. Run `pytest
+benchmarks/bench_transformers_hook.py --benchmark-json=FILE`, or `python -m benchmarks.bench_transformers_hook`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-r"""logitkit's plugin beside vLLM's own structured output: steps, admission, the worker's share, and serving.
+r"""logitkit's plugin compared with vLLM's own structured output: steps, admission, the worker's share, and serving.
 
-Steps: `update_state` and `apply` of 1, 64 and 256 requests, with one pattern and with as many patterns as requests, against
+Steps: `update_state` and `apply` of 1, 64 and 256 requests, with one pattern or a pattern for each request, compared with
 filling and applying a bit mask and accepting the tokens. The subjects take turns in each step. Each step begins with new random
-logits, the same for all, and each row's token is the likeliest that its mask has left: where masks agree, so do the texts, which
-`regex` judges. A request that ends makes room for another one with its pattern.
+logits, the same for all, and each row takes the likeliest token that its mask allows: if masks agree, so do the texts, which
+`regex` checks. When a request ends, another one with its pattern takes its place.
 
-Admission and the worker's share: see `vllm_admission`. Serving: see `vllm_serving`. What streams notice of admission: see
+Admission and the worker's share: see `vllm_admission`. Serving: see `vllm_serving`. Effect of admission on streams: see
 `vllm_streams`.
 
     scripts/bench vllm

@@ -1,7 +1,6 @@
-"""Chats with the shipped demo model: ways to answer a conversation that grows, with and without what was cached before.
+"""Chats with the shipped demo model: ways to answer a growing conversation, with and without a cache.
 
-A way is given the whole conversation at each turn and writes the likeliest answer. What it need not compute again is its own
-matter.
+A way gets the whole conversation at each turn and generates the greedy answer. How it uses a cache is up to the way.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ ASKED = [
 
 
 def message(turn: int) -> str:
-    """What the user says at a turn."""
+    """Return the user's message at a turn."""
     return f"\n{turn + 1}. " + ASKED[turn % len(ASKED)].format(NAMES[turn % len(NAMES)])
 
 
 class Mark:
-    """A hook of any engine, or the function of a processor, that notes when the first logits are there."""
+    """A hook of any engine, or the function of a processor, that notes the time of the first logits."""
 
     def __init__(self) -> None:
         self.first: float | None = None
@@ -47,7 +46,7 @@ class Mark:
         return other
 
     def processor(self) -> lk.Processor[Any]:
-        """Return a processor that does the same."""
+        """Return a processor that notes it too."""
         return lk.Stateless(lambda logits, context: self(context, logits))
 
 
@@ -55,9 +54,9 @@ class Way:
     """One way to answer.
 
     Args:
-        model: What positions are counted of.
-        answer: Called with the number of the chat, its tokens and a mark; returns the tokens of the answer, EOS left out.
-        scope: Entered for the time of a run; what it returns is given to `answer` first.
+        model: The model whose positions are counted.
+        answer: Called with the value of the scope, the number of the chat, its tokens and a mark; returns the answer without EOS.
+        scope: A context manager that is open during a run.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Way:
     def talk(
         self, encode: Callable[[str], list[int]], turns: int, chats: int
     ) -> Iterator[tuple[list[int], float, float]]:
-        """Yield the answers, and the seconds to their first and last tokens; chats take turns."""
+        """Yield each answer, and the seconds until its first and its last token; chats take turns."""
         with self.scope() as scope:
             said: list[list[int]] = [[] for _ in range(chats)]
             for turn in range(turns):
@@ -86,7 +85,7 @@ class Way:
                     yield written, mark.first - begin, end - begin
 
     def positions(self, encode: Callable[[str], list[int]], turns: int, chats: int) -> tuple[list[list[int]], int]:
-        """Return the answers, and the number of positions that went through the model."""
+        """Return the answers, and how many positions went through the model."""
         with watched(self.model) as fed:
             answers = [written for written, *_ in self.talk(encode, turns, chats)]
         return answers, sum(fed)
@@ -96,12 +95,12 @@ class Chats:
     """An engine, and the ways to answer in it.
 
     Args:
-        model: What a session takes.
-        tokenizer: What a session takes.
-        encode: From text to tokens, without special ones.
+        model: The session's model.
+        tokenizer: The session's tokenizer.
+        encode: Converts text to tokens, without special tokens.
         ends: Tokens that end a text.
-        ways: The engine's own, by name.
-        session: How a session is opened, and answers; default: by the model and the tokenizer, with the mark as its processor.
+        ways: The engine's own ways, by name.
+        session: The way with a session; by default, a session of the model and the tokenizer, with the mark as its processor.
     """
 
     def __init__(
@@ -170,7 +169,7 @@ def mlx_lm_chats() -> Chats:
 
     def answer(caches: dict[int, Any] | None, chat: int, ids: list[int], mark: Mark) -> list[int]:
         def there(tokens: Any, logits: Any) -> Any:
-            # What a hook is given is not computed before somebody looks at it.
+            # mlx computes the logits only when they are needed.
             mx.eval(logits)
             return mark(tokens, logits)
 
@@ -183,7 +182,7 @@ def mlx_lm_chats() -> Chats:
         )
         written = until((int(token) for token, _ in steps), tokenizer.eos_token_ids)
         if caches is not None:
-            # It has looked further than what was written.
+            # mlx-lm has computed further than the answer.
             known = min(len(ids) + len(written), cache[0].offset)
             trim_prompt_cache(cache, cache[0].offset - known)
             caches[chat] = cache, known
@@ -211,7 +210,7 @@ def llama_cpp_chats() -> Chats:
 
     def answer(kept: Any, chat: int, ids: list[int], mark: Mark) -> list[int]:
         if kept is not None and ids in kept:
-            # As `create_completion` does, which gives text and no tokens.
+            # As in `create_completion`, which returns text, not tokens.
             state = kept[ids]
             found, there = (
                 llama.longest_token_prefix(row.tolist(), ids) for row in (state.input_ids, llama._input_ids)
@@ -260,7 +259,7 @@ def vllm_chats() -> Chats:
     waiting: list[Mark] = []
 
     def engine(caches: bool) -> Any:
-        # What else there is for CPUs: no smaller blocks, and no graphs.
+        # On a CPU, vLLM has no smaller blocks and no graphs.
         llm: Any = vllm.LLM(
             str(model_dir()), max_model_len=POSITIONS, max_num_seqs=1, enforce_eager=True, dtype="float32",
             enable_prefix_caching=caches, block_size=32, seed=0,
@@ -310,7 +309,7 @@ def vllm_chats() -> Chats:
 
 
 def until(tokens: Iterable[int], ends: AbstractSet[int]) -> list[int]:
-    """Return the tokens before the first that ends a text."""
+    """Return the tokens before the first one that ends a text."""
     return list(itertools.takewhile(lambda token: token not in ends, tokens))
 
 

@@ -1,4 +1,4 @@
-"""What `benchmarks.before_and_after` times in one checkout: prints the processor seconds of each case as JSON.
+"""The cases that `benchmarks.before_and_after` times in one checkout: prints the CPU seconds of each as JSON.
 
 It uses public names only, so that it runs in checkouts of different age. Each case is repeated within the process, and its median
 counts; a first mask is compiled once per process, since a second one would be found in a cache.

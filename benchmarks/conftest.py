@@ -1,4 +1,4 @@
-"""What all benchmarks share: one thread, real vocabularies, and the tables at the end."""
+"""For all benchmarks: one thread, real vocabularies, and the tables at the end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The engines with the shipped demo model in them, and what each library makes for their hooks: ours, and the peers' own.
+"""The engines with the shipped demo model, and the hooks of each library: ours, and those of the peers.
 
-A hook is made anew for each generation, from what was compiled once. XGrammar has a hook for transformers and one for mlx-lm.
-LLGuidance has functions for torch, numpy and mlx, of which a hook is put together here. outlines has hooks for all three engines;
-with its default, outlines-core, and for mlx-lm with XGrammar too. What runs on a machine is found out by trying.
+Each generation gets a new hook, made from a constraint that is compiled once. XGrammar has hooks for transformers and mlx-lm.
+LLGuidance has functions for torch, numpy and mlx, from which this file builds hooks. outlines has hooks for all three engines,
+with its default, outlines-core, and for mlx-lm also with XGrammar. The benchmark tries which of them run on the machine.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class EngineRun:
     """An engine with the demo model.
 
     Args:
-        name: Of the engine.
-        rows: Of a generation; all have the same prompt.
-        pattern: What hooks constrain text to.
+        name: The engine.
+        rows: How many rows a generation has; all have the same prompt.
+        pattern: The pattern that constrains the text.
     """
 
     name: str

@@ -17,12 +17,12 @@ def in_fork(work: Work, seconds: float, more_seconds: float) -> tuple[dict[str, 
     """Run a function that reports dictionaries, the last of which counts.
 
     Args:
-        work: Gets the function to report by.
-        seconds: How long it may take to report first.
-        more_seconds: How long from one report to the next, or to the end.
+        work: Called with the function that sends a report.
+        seconds: How long it may take until the first report.
+        more_seconds: How long it may take from one report to the next, or to the end.
 
     Returns:
-        What was reported last, and why it was stopped, if it was.
+        The last report, and why the fork was stopped, if it was.
     """
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_run, args=(there, work))

@@ -33,7 +33,7 @@ DENIES, ALLOWS, DENIES_EOS, ALLOWS_EOS = (
 
 @dataclass
 class Verdicts:
-    """What was found for one peer and one pattern.
+    """The findings for one peer and one pattern.
 
     Args:
         states: Masks compared.

@@ -1,4 +1,4 @@
-"""What every library that is measured looks like: compile a pattern, mask rows of float32 logits, advance."""
+"""The interface of every library that is measured: compile a pattern, mask rows of float32 logits, advance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""logitkit and its peers behind one interface: compile a pattern, mask rows of float32 logits, advance.
+"""One interface for logitkit and its peers: compile a pattern, mask rows of float32 logits, advance.
 
-Each peer is used in its own fastest way on one thread of a CPU: no wrapper of an engine, masks written to memory by pointer
-where the peer offers that, and its own kernel to apply them. What depends on the vocabulary alone is done when the class is made.
+Each peer is used in its own fastest way on one CPU thread: without the wrapper of an engine, with masks written to memory by
+pointer if the peer offers that, and with its own kernel to apply them. The constructor does all work that depends only on the
+vocabulary.
 
     pip install -c constraints.txt llguidance outlines-core apache-tvm-ffi && pip install --no-deps -c constraints.txt xgrammar
 """
@@ -115,7 +116,7 @@ class LLGuidanceRows:
 
 
 class _Greedy:
-    """What LLGuidance asks of a tokenizer; text is encoded by the longest token at each place."""
+    """The tokenizer interface that LLGuidance requires; text is encoded by the longest token at each place."""
 
     bos_token_id = None
 

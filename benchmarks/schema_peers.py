@@ -1,4 +1,4 @@
-"""logitkit and its peers on JSON Schema, behind the interface of `peer`; each is told to write compact JSON."""
+"""logitkit and its peers on JSON Schema, with the interface of `peer`; each is set to write compact JSON."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class XGrammar(peers.XGrammar):
         return self._compile(pattern, any_whitespace=False, separators=(",", ":"))
 
     def compile_spaced(self, pattern: str) -> Any:
-        """Compile with any whitespace allowed: elsewhere it wants a space after the commas of unconstrained values."""
+        """Compile with any whitespace allowed; otherwise XGrammar requires a space after the commas of unconstrained values."""
         return self._compile(pattern, any_whitespace=True)
 
     def _compile(self, pattern: str, **form: Any) -> Any:
         try:
-            # What its strict mode adds, no additional properties where the schema says nothing, is not JSON Schema.
+            # Its strict mode forbids additional properties that the schema does not mention, which is not JSON Schema.
             return self.compiler.compile_json_schema(pattern, strict_mode=False, **form)
         except (RuntimeError, ValueError) as error:
             raise Refused(str(error)) from error
@@ -117,7 +117,7 @@ class Spelling:
 
 
 def accepts(rows: Rows, tokens: list[int], eos: int, logits: Tensor) -> bool:
-    """Whether one row at its beginning takes these tokens and may end behind them; `logits` is [1, V]."""
+    """Whether one row accepts these tokens from the start and may end after them; `logits` is [1, V]."""
     for token in (*tokens, eos):
         logits.zero_()
         rows.mask(logits)

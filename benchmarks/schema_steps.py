@@ -84,10 +84,10 @@ LANGUAGES = {"strings": Language(_record, _record_schema), "brackets": Language(
 
 
 class _Texts:
-    """Rows that write one text after another, with a clock for what a step costs.
+    """Rows that write one text after another, with a clock for the cost of a step.
 
     Args:
-        constraint: What they write.
+        constraint: The constraint on the texts.
         count: How many rows.
     """
 
@@ -193,7 +193,7 @@ def _check_same(texts: dict[str, _Texts], tokens: list[Tensor], count: int, size
 def _times(texts: dict[str, _Texts], tokens: list[Tensor], logits: Tensor, forgets: bool = False) -> dict[str, float]:
     """Return the mean seconds of a step of each subject, the median over several rounds of each step.
 
-    The logits are written anew before each step, as a model does.
+    The logits are written again before each step, as a model does.
     """
     taken: dict[str, list[list[float]]] = {name: [] for name in texts}
     gc.collect()

@@ -23,13 +23,13 @@ def medians(
     """Return the median time of each function, in seconds.
 
     Args:
-        functions: What to time, by name. In each round every one has a turn.
-        rounds: How often.
+        functions: The functions to time, by name. Each has a turn in every round.
+        rounds: How many turns count.
         warmup: Rounds before, which do not count.
         calls: Calls in a turn. If there is more than one, another goes before them and does not count: it brings back into the
             processor's caches what the other functions have pushed out.
         clock: Seconds; `time.thread_time` and `time.process_time` do not count what other programs do meanwhile.
-        before: What is done before every call, and does not count.
+        before: Runs before every call, and does not count.
     """
     times: dict[str, list[float]] = {name: [] for name in functions}
     gc.disable()

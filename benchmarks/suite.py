@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Entry:
-    """A pattern of the suite, and how it is known to be right.
+    """A pattern of the suite, with texts that check a subject.
 
     Args:
-        name: What it is called in tables.
+        name: Its name in tables.
         pattern: Python `re` syntax.
         matching: Texts that match as a whole.
-        other: Texts that do not.
+        other: Texts that do not match.
     """
 
     name: str

@@ -12,9 +12,9 @@ class Table:
     """Rows of results of one kind.
 
     Args:
-        title: What was measured, with units.
-        columns: Names of the columns; the first holds names, others numbers.
-        rows: What was measured so far.
+        title: The measured quantity, with units.
+        columns: Names of the columns; the first holds names, the others hold numbers.
+        rows: The results so far.
     """
 
     title: str

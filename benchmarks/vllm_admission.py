@@ -1,6 +1,6 @@
-"""What patterns cost before their first mask: when requests are admitted, and in the worker, another process.
+"""The cost of patterns before their first mask: at the admission of requests, and in the worker, which is another process.
 
-Everything is measured in forks of this process, which has read the vocabulary, and compiles nothing.
+Everything is measured in forks of this process, which has read the vocabulary and compiles nothing itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.vllm_subjects import BACKENDS, Plugin, Running, StructuredOutput
 Times = dict[str, Any]
 PATIENCE = 300.0
 
-# What other programs do meanwhile does not count; threads of the libraries do.
+# Counts the libraries' threads, but not other programs.
 CLOCK = time.process_time
 
 
@@ -35,7 +35,7 @@ def admission(config: Any, patterns: list[str]) -> dict[str, Times]:
     ]
     found = {}
     for make in makers:
-        # vLLM gives up on some patterns, which XGrammar goes on with in a thread: until its fork ends.
+        # vLLM gives up on some patterns, but XGrammar continues with them in a thread until its fork ends.
         times, why = in_fork(lambda done, make=make: _admission(make().touch(), patterns, done), PATIENCE, PATIENCE)  # type: ignore[misc]
         assert times, why
         found[times.pop("name")] = times

@@ -44,12 +44,12 @@ SERVERS: dict[str, tuple[list[str], bool]] = {
 
 
 class Way(NamedTuple):
-    """How requests are served.
+    """A way to serve requests.
 
     Args:
-        name: What it is called.
-        server: Which of the servers.
-        body: What requests ask for.
+        name: Its name in tables.
+        server: One of `SERVERS`.
+        body: Added to the body of each request.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Way(NamedTuple):
 OWN = {"structured_outputs": {"regex": PATTERN}}
 WAYS = (
     Way("no plugin", "xgrammar", {}),
-    # The same server and the same requests: what differs between the two is noise.
+    # The same server and the same requests: the difference between the two is noise.
     Way("no plugin, again", "xgrammar", {}),
     Way("plugin, nothing asked for", "plugin", {}),
     Way("plugin, a regex", "plugin", {"vllm_xargs": {"logitkit": json.dumps({"regex": PATTERN})}}),
@@ -70,10 +70,9 @@ WAYS = (
 
 
 class Round(NamedTuple):
-    """What a round took in seconds: all requests together, a token of each, and the times between the parts of each stream.
+    """The seconds of a round: of all requests together, per token of each, and between the parts of each stream.
 
-    A busy server puts several tokens into a part. The server's time of the processor is counted too, as it hardly depends on what
-    else the machine does.
+    A busy server puts several tokens into a part. The server's CPU time is counted too: it hardly depends on other programs.
     """
 
     total: float
@@ -119,12 +118,12 @@ def serving() -> dict[str, dict[str, float]]:
         servers = {name: stack.enter_context(serving_at(name, folder)) for name in SERVERS}
         urls = {name: url for name, (url, _) in servers.items()}
         wait_until_up(urls, folder)
-        # What is told apart is so: without the plugin nobody looks at what is asked of it.
+        # The servers really differ: only the plugin checks its configuration.
         refused = [asyncio.run(_status(url, {"vllm_xargs": {"logitkit": "{"}})) for url in urls.values()]
         assert refused == [400, 200, 200], refused
         for turn in range(ROUNDS + 1):
             for place in range(len(WAYS)):
-                # In another order each round: who comes after whom moves numbers by a sixth.
+                # The order differs in each round, since it changes numbers by up to a sixth.
                 way = WAYS[(turn + place) % len(WAYS)]
                 url, process = servers[way.server]
                 before = processor_time(process)

@@ -1,7 +1,7 @@
-"""What streams notice of the admission of others: the time between their tokens while new schemas come to the server.
+"""The effect of admission on other streams: the time between their tokens while requests with new schemas arrive.
 
-Eight clients stream from the server all the time. Meanwhile requests with schemas and patterns that nobody has seen arrive at a
-fixed rate, and generate a few tokens each. The ways take turns, each round in another order; one comes twice, to show the noise.
+Eight clients stream from the server all the time. Meanwhile, requests with new schemas and patterns arrive at a fixed rate, and
+generate a few tokens each. The ways take turns in a different order each round; one of them runs twice, to show the noise.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tests.adapters_vllm.engine import prompt
 STREAMS = 8
 TOKENS = 180
 SECONDS = 15.0
-# As many as there are ways, so that each stands in each place once.
+# One per way, so that each way has each place once.
 ROUNDS = 4
-# Requests a second with something new.
+# Requests per second with a new schema or pattern.
 RATE = 2.0
 
 RECORDS = r'(\{"id": %d, "name": "[a-z]{1,20}", "date": "[0-9]{4}-[0-9]{2}-[0-9]{2}"\}\n){1,200}'
@@ -40,29 +40,29 @@ def schema(number: int) -> dict[str, Any]:
 
 
 def asks(number: int) -> tuple[str, Any]:
-    """Return the kind of what a request asks for, and that: schemas and patterns in turn."""
+    """Return the kind of a request's constraint, and the constraint: schemas and patterns in turn."""
     return ("json", schema(number)) if number % 2 else ("regex", RECORDS % number)
 
 
 def of_plugin(number: int) -> dict[str, Any]:
-    """Return what a request to the plugin asks for."""
+    """Return the body of a request to the plugin."""
     kind, what = asks(number)
     return {"vllm_xargs": {"logitkit": json.dumps({{"json": "json_schema"}.get(kind, kind): what})}}
 
 
 def of_vllm(number: int) -> dict[str, Any]:
-    """Return what a request to vLLM's own structured output asks for."""
+    """Return the body of a request to vLLM's own structured output."""
     kind, what = asks(number)
     return {"structured_outputs": {kind: what}}
 
 
 class Way(NamedTuple):
-    """What arrives.
+    """A server, and whether new requests arrive while it streams.
 
     Args:
-        name: What it is called.
-        server: Which of the servers.
-        arriving: Whether anything does.
+        name: Its name in tables.
+        server: One of the servers of `vllm_serving`.
+        arriving: Whether requests arrive.
     """
 
     name: str
@@ -79,7 +79,7 @@ WAYS = (
 
 
 class Turn(NamedTuple):
-    """What a turn took in seconds: the times between the tokens of the streams, and of each arrival until its answer."""
+    """The seconds of a turn: between the tokens of the streams, and from each arrival to its answer."""
 
     gaps: list[float]
     answers: list[float]

@@ -1,4 +1,4 @@
-"""logitkit's plugin and vLLM's own structured output behind one interface: requests are admitted, masked and told their tokens.
+"""One interface for logitkit's plugin and vLLM's own structured output: admit requests, mask them, and pass on their tokens.
 
 vLLM's parts are its own classes, called as its engine core and model runners call them.
 """
@@ -29,8 +29,8 @@ class Running:
     """A request.
 
     Args:
-        pattern: What its text must match.
-        own: What a subject keeps of it.
+        pattern: The pattern that its text must match.
+        own: A subject's own data for it.
         output: Its tokens.
     """
 

@@ -88,7 +88,7 @@ def _choose(row: np.ndarray[tuple[int], np.dtype[np.float32]], eos: int, random:
 def replay(rows: Rows, tokens: list[Tensor], logits: Tensor) -> list[float]:
     """Mask and advance along known tokens; return the seconds of each step.
 
-    The logits are written anew before each step, as a model does: what a mask has left of those before is no input.
+    The logits are written again before each step, as a model does, so no step sees logits that were already masked.
     """
     clock = time.process_time
     times = []

@@ -1,4 +1,4 @@
-"""With this folder on PYTHONPATH, vLLM finds no plugin that is installed: in all of its processes, which begin anew."""
+"""With this folder on PYTHONPATH, vLLM does not find the installed plugin of logitkit, in any of its processes."""
 
 import importlib.metadata
 from typing import Any

@@ -53,23 +53,31 @@ class Engine(ABC):
     name: str
     package: str
     has_beams: bool
+    _model: Any
+    _tokenizer: Any
+
+    @property
+    def adapter(self) -> Any:
+        """The package of `logitkit_adapters` for the engine."""
+        return import_module(f"logitkit_adapters.{self.package}")
 
     def available(self) -> str | None:
         """Return None if the engine can be used, otherwise one line that says what to install."""
         try:
-            import_module(f"logitkit_adapters.{self.package}")
+            _ = self.adapter
         except ImportError as error:
             return str(error)
         return None
 
     @abstractmethod
     def load(self) -> str:
-        """Load the demo model, without network, and return the engine's name with its version."""
+        """Load the demo model and its tokenizer, without network, and return the engine's name with its version."""
 
     @cached_property
-    @abstractmethod
     def vocabulary(self) -> Vocabulary:
         """The vocabulary of the demo model; call `load` first."""
+        vocabulary: Vocabulary = self.adapter.vocabulary(self._tokenizer, self._model)
+        return vocabulary
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
@@ -129,10 +137,6 @@ class RowByRowEngine(Engine):
     def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
         """Yield at most `limit` tokens after a prompt."""
 
-    @abstractmethod
-    def hooks(self, processor: Processor[Any]) -> list[Any]:
-        """Return the hooks for a processor."""
-
     def settle(self, *arrays: Any) -> None:
         """Finish computing arrays, so that this does not count as the hook's time."""
         return
@@ -147,7 +151,7 @@ class RowByRowEngine(Engine):
         step_seconds: list[float] = []
         rows: list[list[int]] = []
         for prompt in case.prompts:
-            hooks = [] if processor is None else self._timed(self.hooks(processor), hook_seconds)
+            hooks = [] if processor is None else self._timed(processor, hook_seconds)
             row, seconds = self._row(self.prompt_ids(prompt, limit), hooks, limit, past_eos=steps is not None)
             rows.append(row)
             # The first step includes the time of the prompt.
@@ -175,8 +179,9 @@ class RowByRowEngine(Engine):
                 start = self.clock()
         return row, seconds
 
-    def _timed(self, hooks: list[Any], seconds: list[float]) -> list[Any]:
-        """Return hooks between two others that measure their time."""
+    def _timed(self, processor: Processor[Any], seconds: list[float]) -> list[Any]:
+        """Return the hook of a processor between two others that measure its time."""
+        hook = self.adapter.logits_processor(processor)
 
         def begin(ids: Any, scores: Any) -> Any:
             self.settle(ids, scores)
@@ -187,4 +192,4 @@ class RowByRowEngine(Engine):
             seconds[-1] += self.clock()
             return scores
 
-        return [begin, *hooks, end]
+        return [begin, *(hook if isinstance(hook, list) else [hook]), end]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from logitkit import Processor, Vocabulary
 from logitkit_adapters.demo import gguf_path
 from logitkit_adapters.demo.engine import POSITIONS, RowByRowEngine
 
@@ -36,29 +34,16 @@ class LlamaCppDemo(RowByRowEngine):
         import llama_cpp
 
         options: dict[str, Any] = {"n_threads": 1, "n_threads_batch": 1, "type_k": _FLOAT32, "type_v": _FLOAT32}
-        self._llama: Any = llama_cpp.Llama(str(gguf_path()), n_ctx=POSITIONS, verbose=False, **options)
+        self._model = self._tokenizer = llama_cpp.Llama(str(gguf_path()), n_ctx=POSITIONS, verbose=False, **options)
         return f"llama-cpp-python {llama_cpp.__version__}"
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the demo model; call `load` first."""
-        from logitkit_adapters.llama_cpp import vocabulary
-
-        return vocabulary(self._llama)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text."""
-        return list(self._llama.tokenize(text.encode()))
+        return list(self._model.tokenize(text.encode()))
 
     def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
         """Yield at most `limit` tokens after a prompt."""
         from llama_cpp import LogitsProcessorList
 
-        with closing(self._llama.generate(ids, temp=0, logits_processor=LogitsProcessorList(hooks))) as tokens:
+        with closing(self._model.generate(ids, temp=0, logits_processor=LogitsProcessorList(hooks))) as tokens:
             yield from islice(tokens, limit)
-
-    def hooks(self, processor: Processor[Any]) -> list[Any]:
-        """Return the hooks for a processor."""
-        from logitkit_adapters.llama_cpp import logits_processor
-
-        return logits_processor(processor)

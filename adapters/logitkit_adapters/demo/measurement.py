@@ -76,15 +76,16 @@ def step_cost(engine: Engine, case: DemoCase, constraint: Constraint, progress: 
     bare: list[float] = []
     constrained: list[float] = []
     hook: list[float] = []
-    begun, steps, pairs = perf_counter(), 0, 0
-    while pairs < _PAIRS and (pairs < 3 or perf_counter() - begun < _PAIR_BUDGET):
-        progress(f"measuring, pair {pairs + 1} of at most {_PAIRS}")
+    deadline, steps = perf_counter() + _PAIR_BUDGET, 0
+    for pair in range(1, _PAIRS + 1):
+        if pair > 3 and perf_counter() > deadline:
+            break
+        progress(f"measuring, pair {pair} of at most {_PAIRS}")
         held = engine.generate(case, constraint)
         steps = held.steps
         free = engine.generate(case, steps=held.steps)
         constrained += held.step_seconds
         hook += held.hook_seconds
         bare += free.step_seconds
-        pairs += 1
     rows = len(case.prompts) * case.beams
     return StepCost(steps, median(bare), median(constrained), median(hook), rows)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from time import process_time
 from typing import Any
 
-from logitkit import Processor, Vocabulary
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.demo.engine import RowByRowEngine
 
@@ -34,16 +32,8 @@ class MlxLmDemo(RowByRowEngine):
         """Load the demo model, without network, and return the version of mlx-lm."""
         import mlx_lm
 
-        self._model: Any
         self._model, self._tokenizer = mlx_lm.load(str(model_dir()))[:2]
         return f"mlx-lm {mlx_lm.__version__}"
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the demo model; call `load` first."""
-        from logitkit_adapters.mlx_lm import vocabulary
-
-        return vocabulary(self._tokenizer, self._model)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text."""
@@ -56,12 +46,6 @@ class MlxLmDemo(RowByRowEngine):
 
         for token, _ in generate_step(mx.array(ids), self._model, max_tokens=limit, logits_processors=hooks):
             yield int(token)
-
-    def hooks(self, processor: Processor[Any]) -> list[Any]:
-        """Return the hooks for a processor."""
-        from logitkit_adapters.mlx_lm import logits_processor
-
-        return [logits_processor(processor)]
 
     def settle(self, *arrays: Any) -> None:
         """Finish computing arrays, so that this does not count as the hook's time."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import pairwise
 from time import thread_time
 from typing import Any
 
 from torch import Tensor
 
-from logitkit import Processor, Vocabulary
+from logitkit import Processor
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.demo.cases import DemoCase
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
@@ -41,21 +40,14 @@ class TransformersDemo(Engine):
         bar = logging.is_progress_bar_enabled()
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
-            self._model: Any = transformers.AutoModelForCausalLM.from_pretrained(model_dir(), local_files_only=True)
+            self._model = transformers.AutoModelForCausalLM.from_pretrained(model_dir(), local_files_only=True)
         finally:
             if bar:
                 logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-        self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(
             model_dir(), local_files_only=True, padding_side="left"
         )
         return f"transformers {transformers.__version__}"
-
-    @cached_property
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary of the demo model; call `load` first."""
-        from logitkit_adapters.transformers import vocabulary
-
-        return vocabulary(self._tokenizer, self._model)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text."""
@@ -68,7 +60,10 @@ class TransformersDemo(Engine):
         limit = steps or case.max_new_tokens
         prompts = [self.prompt_ids(prompt, limit) for prompt in case.prompts]
         inputs = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt", verbose=False)
-        hooks = [] if processor is None else [_TimedHook(processor, inputs["attention_mask"])]
+        hooks: list[_TimedHook] = []
+        if processor is not None:
+            mask = inputs["attention_mask"]
+            hooks = [_TimedHook(self.adapter.logits_processor(processor, attention_mask=mask))]
         # The model never generates its BOS, so with BOS as EOS no text ends early.
         eos = self._tokenizer.eos_token_id if steps is None else self._tokenizer.bos_token_id
         starts: list[float] = []
@@ -99,14 +94,12 @@ class TransformersDemo(Engine):
 class _TimedHook:
     """A hook that measures the time of its calls."""
 
-    def __init__(self, processor: Processor[Any], attention_mask: Tensor) -> None:
-        from logitkit_adapters.transformers import logits_processor
-
+    def __init__(self, hook: Any) -> None:
         self.seconds: list[float] = []
-        self._hook = logits_processor(processor, attention_mask=attention_mask)
+        self._hook = hook
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         start = thread_time()
-        processed = self._hook(input_ids, scores)
+        processed: Tensor = self._hook(input_ids, scores)
         self.seconds.append(thread_time() - start)
         return processed

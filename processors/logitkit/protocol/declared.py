@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -23,26 +24,33 @@ __all__ = [
 ]
 
 
-@cache
-def _class_of(kind: Any, *names: str) -> type | None:
-    """Return the class that makes one of some declarations for another class, if the declaration is still valid.
+def _owner(kind: type, has: Callable[[Mapping[str, Any]], bool]) -> type | None:
+    """Return the class that makes a declaration for another class, if the declaration is still valid.
 
     A declaration is valid for the class that makes it and for derived classes, until one of them overrides a method of the
     protocol, which may change anything.
+
+    Args:
+        kind: The class that may inherit the declaration.
+        has: Whether the attributes of a class contain it.
     """
-    owners: tuple[type, ...] = kind.__mro__
-    for owner in owners:
+    for owner in kind.__mro__:
         own = vars(owner)
-        if any(name in own for name in names):
+        if has(own):
             return owner
         if any(method in own for method in METHODS):
             return None
     return None
 
 
+@cache
+def _class_declares(kind: Any, name: str) -> bool:
+    return _owner(kind, lambda own: name in own) is not None
+
+
 def declares(processor: Processor[Any], name: str) -> bool:
     """Whether the class of a processor declares an attribute."""
-    return _class_of(type(processor), name) is not None
+    return _class_declares(type(processor), name)
 
 
 def _declared(processor: Processor[Any], name: str, default: bool) -> bool:
@@ -89,13 +97,7 @@ def step_of(kind: type) -> type | None:
 
     It is the class that declares `neutral_state`, or a kind with neutral arguments.
     """
-    for owner in kind.__mro__:
-        own = vars(owner)
-        if "neutral_state" in own or ("kind" in own and own["kind"].neutral is not None):
-            return owner
-        if any(method in own for method in METHODS):
-            return None
-    return None
+    return _owner(kind, lambda own: "neutral_state" in own or ("kind" in own and own["kind"].neutral is not None))
 
 
 def neutral_state(step: Any, context: Context) -> Any:

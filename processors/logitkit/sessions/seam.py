@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from logitkit.composition.chain import Chain
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
@@ -55,9 +52,6 @@ def state_at_seam(
     start = Context.of(prompts, context.vocabulary_size, context.device, context.max_length)
     start = replace(start, max_lengths=context.max_lengths)
     state = init_checked(processor, start)
-    return advance_checked(processor, state, _columns(written, context.device)) if any(written) else state
-
-
-def _columns(rows: Sequence[Sequence[int]], device: torch.device) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.int64, device=device)
+    if not any(written):
+        return state
+    return advance_checked(processor, state, Context.of(written, context.vocabulary_size, context.device).prompt)

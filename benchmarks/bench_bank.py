@@ -39,7 +39,7 @@ def test_rows_of_different_patterns(
     name: str, vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
 ) -> None:
     # Room for the masks of both: 512 dense rows, where 256 of them fit into the default.
-    shared_by(vocabulary).bank.mask_bytes = 2**30
+    shared_by(vocabulary).bank.masks.limit = 2**30
     regexes = [lk.Regex(PATTERNS[name].format(i), vocabulary) for i in range(ROWS)]
     assert len({r.automaton.content_key for r in regexes}) == ROWS
     letter = next(i for i, t in enumerate(vocabulary.tokens) if t == LETTER[name])

@@ -117,7 +117,7 @@ class _Texts:
         self.state = self.beginning
 
     def forget(self) -> None:
-        self.constraint.bank._masks.drop_slot(self.constraint.lease().slot)
+        self.constraint.bank.masks.drop_slot(self.constraint.lease().slot)
 
 
 class _Alone(_Texts):

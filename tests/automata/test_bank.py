@@ -58,11 +58,11 @@ def test_freeing_a_slot_removes_its_masks() -> None:
     first = lk.Regex("a*", vocab)
     bank = first.bank
     first.process_logits(first.init_state(context()), torch.zeros(1, 6), context())
-    assert len(bank._masks) == 1
+    assert len(bank.masks) == 1
     del first
     gc.collect()
-    assert not len(bank._masks)
-    assert bank._masks.nbytes == 0
+    assert not len(bank.masks)
+    assert bank.masks.nbytes == 0
 
 
 def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,21 +121,21 @@ def test_masks_are_bounded_in_bytes_and_the_oldest_go_first() -> None:
     for state in states:
         made = bank.mask(lease.slot, lease.generation, state)
         assert bank.mask(lease.slot, lease.generation, state) is made
-        assert bank._masks.nbytes == _nbytes(bank) <= 6000
-    assert 1 < len(bank._masks) < len(states)
-    assert bank._masks.visited.get((lease.slot, lease.generation, states[-1]))
-    assert not bank._masks.visited.get((lease.slot, lease.generation, states[0]))
+        assert bank.masks.nbytes == _nbytes(bank) <= 6000
+    assert 1 < len(bank.masks) < len(states)
+    assert bank.masks.visited.get((lease.slot, lease.generation, states[-1]))
+    assert not bank.masks.visited.get((lease.slot, lease.generation, states[0]))
     before = bank.nbytes()
-    assert before >= bank._masks.nbytes + regex.automaton.nbytes
+    assert before >= bank.masks.nbytes + regex.automaton.nbytes
     # Masks for 16 bits make a second row; what was counted already includes it.
     row = np.zeros(257, np.uint16)
     for state in states:
         bank.mask(lease.slot, lease.generation, state).apply(row, 0xFF80, 0)
-    assert bank._masks.nbytes == _nbytes(bank) <= 6000
+    assert bank.masks.nbytes == _nbytes(bank) <= 6000
 
 
 def _nbytes(bank: Bank) -> int:
-    masks = [mask for _, mask in bank._masks.items()]
+    masks = [*bank.masks.visited.values()]
     return sum({id(m): m.nbytes for m in masks}.values()) + ENTRY_BYTES * len(masks)
 
 
@@ -152,12 +152,12 @@ def test_states_that_allow_the_same_share_a_mask() -> None:
     lent = bank.lease(other)
     theirs = [bank.mask(lent.slot, lent.generation, state) for state in range(2, other.states)]
     assert len({id(m) for m in masks} & {id(m) for m in theirs}) == 3
-    assert bank._masks.nbytes == _nbytes(bank)
+    assert bank.masks.nbytes == _nbytes(bank)
     del masks, theirs, lease, lent
     gc.collect()
     assert not automaton.masks
     assert not other.masks
-    assert bank._masks.nbytes == 0
+    assert bank.masks.nbytes == 0
 
 
 def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Hashable
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import torch
 
@@ -23,6 +24,7 @@ __all__ = ["Bank", "Lease"]
 NEUTRAL = 0
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Lease:
     """Keeps an automaton in its bank; the slot is freed when the last reference to the lease is gone.
 
@@ -33,13 +35,10 @@ class Lease:
         generation: Distinguishes it from earlier automata in the slot.
     """
 
-    __slots__ = ("__weakref__", "automaton", "bank", "generation", "slot")
-
-    def __init__(self, bank: Bank, automaton: TokenAutomaton, slot: int, generation: int) -> None:
-        self.bank = bank
-        self.automaton = automaton
-        self.slot = slot
-        self.generation = generation
+    bank: Bank
+    automaton: TokenAutomaton
+    slot: int
+    generation: int
 
 
 class Bank:
@@ -63,21 +62,12 @@ class Bank:
         self._leases: weakref.WeakValueDictionary[int, Lease] = weakref.WeakValueDictionary()
         # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
-        self._masks = MaskCache(mask_bytes)
+        self.masks = MaskCache(mask_bytes)
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
         self._traced: set[torch.device] = set()
         self.number = traced_as(self)
-
-    @property
-    def mask_bytes(self) -> int:
-        """The memory limit of the masks of visited states, in bytes."""
-        return self._masks.limit
-
-    @mask_bytes.setter
-    def mask_bytes(self, limit: int) -> None:
-        self._masks.limit = limit
 
     def lease(self, automaton: TokenAutomaton) -> Lease:
         """Put an automaton into the bank, or find the equal one that is already there.
@@ -134,7 +124,7 @@ class Bank:
             self.generations[slot] += 1
             self._free.append(slot)
             self._has_changed(slot)
-            self._masks.drop_slot(slot)
+            self.masks.drop_slot(slot)
 
     def automaton(self, slot: int, generation: int) -> TokenAutomaton:
         """Return the automaton that a state refers to.
@@ -157,14 +147,14 @@ class Bank:
         key = (slot, generation, state)
         with self._lock:
             # At every step of every row, so without a call in between.
-            visited = self._masks.visited
+            visited = self.masks.visited
             found = visited.get(key)
             if found is not None and self.generations[slot] == generation:
                 visited.move_to_end(key)
                 return found
             automaton = self.automaton(slot, generation)
             made = self.mask_of(automaton, state)
-            self._masks.put(key, made)
+            self.masks.put(key, made)
         return made
 
     def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
@@ -239,4 +229,4 @@ class Bank:
     def nbytes(self) -> int:
         """Return the total size of the automata, cached masks and tables on devices, in bytes."""
         tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
-        return self._automata_size + self._masks.nbytes + tables
+        return self._automata_size + self.masks.nbytes + tables

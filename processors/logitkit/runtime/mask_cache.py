@@ -66,7 +66,3 @@ class MaskCache:
         for key in list(self.visited):
             if key[0] == slot:
                 self.drop(key)
-
-    def items(self) -> list[tuple[Key, RowMask]]:
-        """Return the cached states and their masks."""
-        return [*self.visited.items()]

@@ -144,31 +144,23 @@ class RowMask:
 
     def shared(self) -> RowMask:
         """Return an equal mask that is already in use, or this one. States of many automata allow the same, as inside a word."""
-        for way in (self.allowed, self.banned, self.ceiling):
-            if way is not None:
-                # A sample of the columns tells most rows apart; the rest is compared in full.
-                key = (
-                    self.size,
-                    self.forced.tobytes(),
-                    way.dtype.char,
-                    len(way),
-                    hash(way[:: max(1, len(way) // SEEN)].tobytes()),
-                )
-                other = _in_use.get(key)
-                if other is None:
-                    _in_use[key] = self
-                elif other.does_what(self):
-                    return other
+        name, ids = self.content()
+        # A sample of the columns distinguishes most masks; equal samples are compared in full.
+        sample = hash(ids[:: max(1, len(ids) // SEEN)].tobytes())
+        other = _in_use.setdefault((self.size, self.forced.tobytes(), name, len(ids), sample), self)
+        # As bytes, because NaN is not equal to itself.
+        if other is self or np.array_equal(ids.view(np.int8), other.content()[1].view(np.int8)):
+            return other
         return self
 
-    def does_what(self, other: RowMask) -> bool:
-        """Whether another mask, of a vocabulary with the same size and EOS, is equal."""
-        ways = ((self.allowed, other.allowed), (self.banned, other.banned), (self.ceiling, other.ceiling))
-        # As bytes, because NaN is not equal to itself.
-        return all(
-            (a is None) == (b is None) and (a is None or b is None or np.array_equal(a.view(np.int8), b.view(np.int8)))
-            for a, b in ways
-        )
+    def content(self) -> tuple[str, NDArray[Any]]:
+        """Return which of the three kinds of mask this is, and its array."""
+        if self.allowed is not None:
+            return "allowed", self.allowed
+        if self.banned is not None:
+            return "banned", self.banned
+        assert self.ceiling is not None
+        return "ceiling", self.ceiling
 
     def apply(self, row: NDArray[Any], never: Any, zero: Any) -> None:
         """Mask one row of logits, [V] or wider, in place; see `as_array` for the arguments.

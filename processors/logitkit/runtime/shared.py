@@ -43,13 +43,10 @@ class Shared:
 
     def once(self, kind: type[T], make: Callable[[], T]) -> T:
         """Return the single object of a kind that belongs to the vocabulary, created on first use."""
-        found = self._others.get(kind)
-        if found is None:
-            with self._lock:
-                found = self._others.get(kind)
-                if found is None:
-                    found = self._others[kind] = make()
-        return found  # type: ignore[return-value]
+        with self._lock:
+            if kind not in self._others:
+                self._others[kind] = make()
+            return self._others[kind]  # type: ignore[return-value]
 
     def automaton(
         self, key: Hashable, compile_: Callable[[], TokenAutomaton], limits: Limits = UNBOUNDED

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest import mock
 
 import torch
 from hypothesis import strategies as st
@@ -109,6 +111,25 @@ def logits_of(seed: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     odd = torch.tensor([0.0, -0.0, most, -most, float("inf"), float("-inf"), torch.finfo(dtype).tiny, 1e-3])
     which = torch.randint(0, 4 * len(odd), tuple(shape), generator=rng)
     return torch.where(which < len(odd), odd[which % len(odd)], ordinary).to(dtype)
+
+
+def joined(parts: Sequence[tuple[Row, Batch]]) -> tuple[Batch, Any, lk.Context]:
+    """Join the batches of several rows of the registry; return the batch, its state and its context before the first token."""
+    contexts = [batch.context() for _, batch in parts]
+    starts = [row.processor.init_state(context) for (row, _), context in zip(parts, contexts, strict=True)]
+    together = Batch(
+        [prompt for _, batch in parts for prompt in batch.prompts],
+        torch.cat([batch.tokens for _, batch in parts]),
+        torch.cat([batch.logits for _, batch in parts], 1),
+    )
+    return together, lk.concatenate(starts), lk.concatenate_context(contexts)
+
+
+@contextmanager
+def tensor_path() -> Iterator[None]:
+    """Run processors by tensors, as on an accelerator and in compiled graphs."""
+    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
+        yield
 
 
 @st.composite

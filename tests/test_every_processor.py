@@ -7,18 +7,15 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 import logitkit as lk
 from logitkit.compiler import TokenAutomaton
@@ -29,8 +26,8 @@ from tests.batches import (
     COLUMNS,
     DTYPES,
     MAX_LENGTH,
-    Batch,
     batches,
+    joined,
     logits_of,
     run,
     same_bits,
@@ -38,11 +35,11 @@ from tests.batches import (
     same_result,
     same_state,
     step,
+    tensor_path,
 )
-from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
+from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
-every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: str(d).removeprefix("torch."))
 
 few = settings(max_examples=15)  # of every dtype together
 
@@ -56,18 +53,6 @@ def contents(value: Any) -> Any:
     if isinstance(value, tuple):
         return [contents(part) for part in value]
     return value
-
-
-def joined(parts: Sequence[tuple[Row, Batch]]) -> tuple[Batch, Any, lk.Context]:
-    """Return the batches of several rows of the registry as one, with its state and its context before the first token."""
-    contexts = [batch.context() for _, batch in parts]
-    starts = [row.processor.init_state(context) for (row, _), context in zip(parts, contexts, strict=True)]
-    together = Batch(
-        [prompt for _, batch in parts for prompt in batch.prompts],
-        torch.cat([batch.tokens for _, batch in parts]),
-        torch.cat([batch.logits for _, batch in parts], 1),
-    )
-    return together, lk.concatenate(starts), lk.concatenate_context(contexts)
 
 
 @every_row
@@ -298,91 +283,3 @@ def test_the_runs_of_the_registry_are_legal(row: Row) -> None:
             assert not logits[0, token].isinf()
             assert not row.sized or logits.isneginf().any()
             state = row.processor.advance(state, torch.tensor([token]))
-
-
-@contextmanager
-def tensor_path() -> Iterator[None]:
-    """Have everything take the way that it takes on an accelerator and in compiled graphs."""
-    with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
-        yield
-
-
-@every_row
-@few
-@given(st.data())
-def test_the_tensor_path_gives_the_same(row: Row, data: st.DataObject) -> None:
-    batch = data.draw(batches(row))
-    by_rows = run(row.processor, batch)
-    with tensor_path():
-        by_tensors = run(row.processor, batch)
-        at_once = row.processor.advance(row.processor.init_state(batch.context()), batch.tokens)
-    assert same_result(by_rows, by_tensors)
-    assert same_state(at_once, by_rows.state)
-
-
-def compiled(processor: lk.Processor[Any]) -> Callable[..., tuple[Any, Tensor]]:
-    def one_step(state: Any, tokens: Tensor, logits: Tensor, context: lk.Context) -> tuple[Any, Tensor]:
-        return processor.process_logits(processor.advance(state, tokens), logits, context)
-
-    return torch.compile(one_step, fullgraph=True, backend="aot_eager")
-
-
-@pytest.mark.parametrize("kind", sorted({row.kind for row in ROWS}))
-def test_a_compiled_graph_gives_the_same(kind: str) -> None:
-    """In one graph for all rows of a kind, from any class of the kind, and after other automata came into the bank and went."""
-    torch.compiler.reset()
-    classes = {type(row.processor): row.processor for row in of_kind(kind)}
-    graphs = [(processor, compiled(processor)) for processor in classes.values()]
-    others: list[lk.Regex] = []
-    for n in range(max(len(graphs), len(DTYPES))):
-        processor, one_step = graphs[n % len(graphs)]
-        dtype = DTYPES[n % len(DTYPES)]
-        together, state, context = joined([(row, continue_saved.batch(row, n, dtype)) for row in of_kind(kind)])
-        wanted = run(processor, together, state, context)
-        for t in range(together.steps):
-            context = step(context, together.tokens[:, t])
-            state, logits = one_step(state, together.tokens[:, t], together.logits[t + 1].clone(), context)
-            assert same_bits(logits, wanted.logits[t + 1])
-        assert same_state(state, wanted.state)
-        others = [lk.Regex(f"[a-z]{{{n + length}}}", vocabulary()) for length in range(50, 53)]
-        for other in others:
-            other.init_state(lk.Context.of([[]], COLUMNS))
-
-
-def test_a_compiled_graph_runs_automata_that_came_later() -> None:
-    """A graph reads the tables of the bank as inputs, not as constants; a slot that was freed serves another."""
-    torch.compiler.reset()
-    first = lk.Regex("[a-z]{90}", vocabulary())
-    one_step = compiled(first)
-    context = lk.Context.of([[], []], COLUMNS)
-    slots = set()
-    for letter in "defghi":
-        later = lk.Choice([f"c{letter}", "1"], vocabulary())
-        state = later.init_state(context)
-        slots.add(int(state.slot[0]))
-        state, logits = one_step(state, torch.tensor([ids(b"c")[0], -1]), torch.ones(2, COLUMNS), context)
-        wanted = torch.full((2, COLUMNS), -torch.inf)
-        wanted[0, ids(letter.encode())[0]] = 1
-        wanted[1, [ids(b"c")[0], ids(b"1")[0]]] = 1
-        assert same_bits(logits, wanted)
-        del later
-    assert len(slots) == 1
-
-
-@every_dtype
-@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
-def test_a_neutral_row_is_left_bit_by_bit(dtype: torch.dtype, tensors: bool) -> None:
-    """Slot 0 stands for no constraint, beside rows that have one, whatever is said and however wide the logits are."""
-    regex = lk.Regex("[0-9]{2}", vocabulary())
-    context = lk.Context.of([[], []], COLUMNS)
-    own = lk.select(regex.init_state(context), torch.tensor([0]))
-    state = lk.concatenate([own, type(own)(*(torch.tensor([n]) for n in (0, 0, 2)))])
-    bits = torch.int32 if dtype == torch.float32 else torch.int16
-    logits = logits_of(0, (2, COLUMNS + 5), dtype)
-    with tensor_path() if tensors else nullcontext():
-        for tokens in ([5, 6], [-1, EOS], [6, -1], [-1, COLUMNS - 1]):
-            state = regex.advance(state, torch.tensor(tokens))
-            out = regex.process_logits(state, logits.clone(), context)[1]
-            assert out[1].view(bits).equal(logits[1].view(bits))
-            assert out[0, COLUMNS:].isneginf().all()
-    assert regex.is_finished(state).tolist() == regex.is_dead(state).tolist() == [False, False]

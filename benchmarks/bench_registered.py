@@ -1,9 +1,9 @@
 """Registered processors in a batch: rows with equal configurations gathered into one call, against one call for each row.
 
 The processor is `EveryNth` of the tests, which counts tokens in its state and reads its own parameters. Both ways run a step of
-32 rows, `advance` and `process_logits`, on float32 logits of 32,768 columns on the CPU, in the time of one thread. They take turns
-within one run. One call for each row is what a batch takes if all configurations differ. `scripts/bench registered` prints the
-table.
+32 rows, `advance` and `process_logits`, on float32 logits of 32,768 columns on the CPU, in the time of one thread. They take
+turns within one run. One call for each row is what a batch takes if all configurations differ. `scripts/bench registered` prints
+the table.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ def test_what_many_wait_for_is_compiled_once(tmp_path: Path) -> None:
         waiting = [asyncio.create_task(made.verdict(made.waits("a"))) for _ in range(20)]
         await made.begun("a")
         waiting += [asyncio.create_task(made.verdict(made.waits("a"))) for _ in range(20)]
+        await asyncio.sleep(0)  # they ask before it is compiled
         made.go("a")
         verdicts = await asyncio.gather(*waiting)
         assert len(made.found) == 1

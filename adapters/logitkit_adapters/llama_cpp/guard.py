@@ -72,23 +72,13 @@ def _create_completion(original: Any, bias: Callable[[Mapping[int, float]], Guar
         processors = flat(call.arguments.get("logits_processor"))
         if has_hook(processors):
             most = call.arguments.get("max_tokens", signature.parameters["max_tokens"].default)
-            call.arguments["logits_processor"] = _BoundedList(processors, most)
+            bounded: Any = llama_cpp.LogitsProcessorList(processors)
+            # `generate` does not get the limit itself. None, 0 and negative numbers mean as many as fit.
+            bounded.max_new_tokens = most if most and most > 0 else None
+            call.arguments["logits_processor"] = bounded
         return original(*call.args, **call.kwargs)
 
     return create_completion
-
-
-class _BoundedList(llama_cpp.LogitsProcessorList):
-    """The list of a completion on its way to `generate`, which does not get the maximum number of tokens itself.
-
-    Args:
-        processors: The processors.
-        max_tokens: As given to `create_completion`: None, 0 and negative numbers mean as many as fit.
-    """
-
-    def __init__(self, processors: Iterable[Any], max_tokens: int | None) -> None:
-        super().__init__(processors)
-        self.max_new_tokens = max_tokens if max_tokens and max_tokens > 0 else None
 
 
 def _generate(original: Any) -> Any:

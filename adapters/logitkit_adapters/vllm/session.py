@@ -190,13 +190,12 @@ class Session:
         ]
         engine = self._llm.llm_engine
         others = set(engine.output_processor.request_states)
+        given = [{"prompt_token_ids": tokens} for tokens in prompts]
         # One by one if each must fit into a step: see `_check_seeds`.
-        apart = seed is not None and self._is_cpu()
+        size = 1 if seed is not None and self._is_cpu() else len(prompts)
+        groups = [slice(start, start + size) for start in range(0, len(prompts), size)]
         try:
-            given = [{"prompt_token_ids": tokens} for tokens in prompts]
-            if not apart:
-                return list(self._llm.generate(given, params, use_tqdm=False))
-            return [self._llm.generate([one], [how], use_tqdm=False)[0] for one, how in zip(given, params, strict=True)]
+            return [o for group in groups for o in self._llm.generate(given[group], params[group], use_tqdm=False)]
         except BaseException:
             # Otherwise they would go on, and appear among the outputs of the next call.
             engine.abort_request(

@@ -156,5 +156,5 @@ def test_a_bad_configuration_is_refused(llm: Any) -> None:
 
 def test_an_engine_that_ranks_by_raw_logprobs_is_refused(llm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llm.llm_engine.vllm_config.model_config, "logprobs_mode", "raw_logprobs")
-    with pytest.raises(ConfigurationError, match=r'make it with LLM\(\.\.\., logprobs_mode="processed_logprobs"\)'):
+    with pytest.raises(ConfigurationError, match=r'create it with LLM\(\.\.\., logprobs_mode="processed_logprobs"\)'):
         search(llm, {"regex": "a"}, 2)

@@ -239,7 +239,7 @@ def test_what_is_drawn_depends_on_the_seed_and_not_on_what_is_cached(llm: Any) -
         assert again.rows[0].cached_tokens
         assert again.token_ids == first.token_ids
         assert session.generate(PROMPT, max_new_tokens=12, seed=30).token_ids[0] not in first.token_ids
-        with pytest.raises(ConfigurationError, match="a prompt has 80 tokens, and on a CPU vLLM takes a seed"):
+        with pytest.raises(ConfigurationError, match="a prompt has 80 tokens, but on a CPU vLLM takes a seed only"):
             session.generate(PROMPT * 2, max_new_tokens=2, seed=3)
         assert session.generate(PROMPT * 2, max_new_tokens=2).token_ids[0]
 

@@ -151,7 +151,7 @@ class Fails(NoDoubles):
 
 LAWS: dict[Callable[[], Any], str] = {
     WritesToState: r'"results keep their structure, dtype and shape": .*WritesToState.advance wrote to the state',
-    WritesAroundTorch: '"arguments are left unchanged, except the logits": advance writes to the state that it was given',
+    WritesAroundTorch: '"arguments are left unchanged, except the logits": advance writes to the state',
     WritesToTokens: '"arguments are left unchanged, except the logits": advance writes to the tokens',
     CountsItsCalls: "a method changes the processor's attribute seen",
     WantsColumns: r"\"tokens may be \[B\] or \[B, T\]\"|IndexError",

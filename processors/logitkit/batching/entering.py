@@ -102,10 +102,9 @@ def _states(
     columns: int | None = None,
 ) -> StepStates:
     """Return the states of requests that take the same steps."""
-    lengths = [request.max_length for request in requests if request.max_length is not None]
     context = replace(
         Context.of([request.prompt for request in requests], 0),
-        max_length=max(lengths) if len(lengths) == len(requests) else None,
+        max_length=_largest([request.max_length for request in requests]),
         stream_ids=torch.tensor([request.stream for request in requests], dtype=torch.int64),
     )
     takes = torch.ones(len(requests), dtype=torch.bool)
@@ -135,13 +134,18 @@ def _gathered(
         raise ConfigurationError(
             f"the number of columns of the logits is unknown, and {name_of(runs)} may need it; pass BatchedRequests columns=..."
         )
-    limits = [request.limit for request in requests if request.limit is not None]
-    known = len(limits) == len(requests)
+    limits = [request.limit for request in requests]
     context = replace(
         context,
         vocabulary_size=columns,
-        max_length=max(limits) if known else None,
-        max_lengths=torch.tensor(limits, dtype=torch.int64) if known else None,
+        max_length=_largest(limits),
+        max_lengths=None if None in limits else torch.tensor(limits, dtype=torch.int64),
     )
     rows = tuple(range(len(requests)))
     return Gathered(runs, init_checked(runs, context), context, rows, torch.tensor(rows), (False,) * len(rows), eos_ids)
+
+
+def _largest(numbers: Sequence[int | None]) -> int | None:
+    """Return the largest number, or None if one is unknown."""
+    known = [number for number in numbers if number is not None]
+    return max(known) if len(known) == len(numbers) else None

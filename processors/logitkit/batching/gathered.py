@@ -94,9 +94,7 @@ class Gathered(NamedTuple):
             return end_rows(found, self.eos_ids) if self.eos_ids and may_empty_rows(part.runs) else found
 
         def ended(part: Gathered) -> Tensor:
-            only_eos = torch.full_like(logits[:1], -torch.inf, device=part.context.device)
-            only_eos[:, [i for i in self.eos_ids if i < logits.shape[1]]] = 0
-            return only_eos
+            return end_rows(torch.full_like(logits[:1], -torch.inf, device=part.context.device), self.eos_ids)
 
         found = self._each(processed, ended)
         result = found[0] if len(found) == 1 else torch.cat(found)

@@ -15,6 +15,7 @@ from torch import Tensor
 from logitkit.batching.gathered import Gathered
 from logitkit.batching.steps import StepKey
 from logitkit.composition.conflicts import eos_ids_of
+from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
 from logitkit.errors import ProcessorError
 from logitkit.protocol.calls import advance_checked, process_checked
@@ -141,10 +142,7 @@ class StepStates:
 
     def _ended(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Allow only EOS in some rows, [B] bool."""
-        logits = torch.where(rows[:, None], -torch.inf, logits)
-        ends = torch.tensor([i for i in self.eos_ids if i < logits.shape[1]], device=logits.device)
-        kept = logits.index_select(1, ends)
-        return logits.index_copy_(1, ends, torch.where(rows[:, None], torch.zeros_like(kept), kept))
+        return end_rows(torch.where(rows[:, None], -torch.inf, logits), self.eos_ids)
 
     def select(
         self,

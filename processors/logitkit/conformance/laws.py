@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,10 @@ from logitkit.conformance.runs import (
     contents,
     longer,
     run,
-    unchanged,
 )
 from logitkit.protocol.context import concatenate_context, select_context
 from logitkit.protocol.processor import Processor
-from logitkit.protocol.state import concatenate, leaves, map_tensors, select
+from logitkit.protocol.state import concatenate, select
 
 __all__ = ["LAWS", "Law", "shares_calls"]
 
@@ -43,25 +43,27 @@ def _makes_no_nan(processor: Processor[Any], case: Case) -> None:
 
 def _leaves_arguments_unchanged(processor: Processor[Any], case: Case) -> None:
     context, itself = case.context(), contents(processor)
-    given = contents((context.prompt, context.prompt_lengths, context.lengths))
-    state, logits = processor.init_state(context), case.logits()
-    for step, tokens in enumerate(case.committed().unbind(1)):
-        before, committed = map_tensors(state, torch.clone), tokens.clone()
-        after = processor.advance(state, committed)
-        if not torch.equal(committed, tokens):
-            raise LawBroken("advance writes to the tokens")
-        if not all(map(unchanged, leaves(before), leaves(state))):
-            raise LawBroken("advance writes to the state that it was given")
-        before = map_tensors(after, torch.clone)
-        processor.process_logits(after, logits[step + 1].clone(), longer(context, case.committed()[:, : step + 1]))
-        if not all(map(unchanged, leaves(before), leaves(after))):
-            raise LawBroken("process_logits writes to the state")
-        state = after
-    if changed(given, contents((context.prompt, context.prompt_lengths, context.lengths))) is not None:
-        raise LawBroken("a method writes to the context")
+    with _kept("a method", context=[context.prompt, context.prompt_lengths, context.lengths]):
+        state, logits = processor.init_state(context), case.logits()
+        for step, tokens in enumerate(case.committed().unbind(1)):
+            with _kept("advance", tokens=tokens, state=state):
+                state = processor.advance(state, tokens)
+            now = longer(context, case.committed()[:, : step + 1])
+            with _kept("process_logits", state=state):
+                processor.process_logits(state, logits[step + 1].clone(), now)
     name = changed(itself, contents(processor))
     if name is not None:
         raise LawBroken(f"a method changes the processor's attribute {name or 'itself'}")
+
+
+@contextmanager
+def _kept(method: str, **arguments: Any) -> Iterator[None]:
+    """Raise `LawBroken` if an argument, which holds tensors, is changed meanwhile."""
+    before = {name: contents(argument) for name, argument in arguments.items()}
+    yield
+    for name, argument in arguments.items():
+        if changed(before[name], contents(argument)) is not None:
+            raise LawBroken(f"{method} writes to the {name}")
 
 
 def _takes_both_shapes_of_tokens(processor: Processor[Any], case: Case) -> None:

@@ -63,10 +63,7 @@ def save_state(path: str | os.PathLike[str], state: Any, processor: Processor[An
     problem = difference(given, describe(template(processor)))
     if problem:
         raise StateFileError(f"the state is not one of {kind}: {problem}; give the processor that made it")
-    try:
-        rows = rows_of(state)
-    except BatchMismatch as error:
-        raise StateFileError(f"the state cannot be saved: {error}") from None
+    rows = _row_count(state)
     notes: dict[str, Any] = {}
     tensors: dict[str, Tensor] = {}
     _take_apart(state, processor, ROOT, tensors, notes)
@@ -177,7 +174,9 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     problem = difference(contents.structure, wanted) or difference(tensors, leaves)
     if problem:
         raise StateFileError(f"its state is not one of this {kind}: {problem}")
-    _check_rows(contents)
+    rows = _row_count(tuple(contents.tensors.values()))
+    if rows != contents.rows:
+        raise StateFileError(f"its tensors have {rows} rows, but it says that there are {contents.rows}")
     return _put_together(like, processor, ROOT, contents, device)
 
 
@@ -197,13 +196,11 @@ def _put_together(like: Any, processor: Processor[Any], path: str, contents: Con
     return state
 
 
-def _check_rows(contents: Contents) -> None:
+def _row_count(state: Any) -> int | None:
     try:
-        rows = rows_of(tuple(contents.tensors.values()))
+        return rows_of(state)
     except BatchMismatch as error:
         raise StateFileError(str(error)) from None
-    if rows != contents.rows:
-        raise StateFileError(f"its tensors have {rows} rows, but it says that there are {contents.rows}")
 
 
 def _write(path: Path, data: bytes) -> None:

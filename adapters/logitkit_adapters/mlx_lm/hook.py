@@ -31,7 +31,7 @@ from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, VocabularyError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
-from logitkit.tracking import Tracker
+from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters import tokenizers
 
@@ -89,7 +89,7 @@ class MlxLmLogitsProcessor(EngineHook):
             self._lengths = (padding.without(prompt) >= 0).sum(1).tolist()
             rows = prompt.tolist() if isinstance(prompt, Tensor) else prompt
             pads = [len(row) - length for row, length in zip(rows, self._lengths, strict=True)]
-            self.tracker = Tracker(
+            self.tracker = SequenceTracker(
                 processor, prompts=rows, pads=pads, max_new_tokens=max_new_tokens, capacity=SEQUENCES
             )
 
@@ -134,13 +134,14 @@ class MlxLmLogitsProcessor(EngineHook):
             check_cache(shown, max(self._lengths))
         elif self._padding.given and not self._lengths:
             self._padding.check(ids.tensor)
+        hidden: dict[str, Any] = {"hidden": hidden_tokens(shown)} if self._lengths else {}
         state, context = self.tracker.resolve(
             ids.tensor,
             vocabulary_size=columns,
             device=taken.tensor.device,
             sequence=name,
             begins=begins,
-            hidden=hidden_tokens(shown) if self._lengths else 0,
+            **hidden,
         )
         processed = self._process(state, taken.tensor, context)
         self.tracker.answer(state)

@@ -1,6 +1,7 @@
 """Find the state of each row from the token ids that an engine shows.
 
 tracker                    Tracker: find the states of rows by their token histories
+sequence_tracker           SequenceTracker: the same for sequences whose beginning an engine hides
 requests                   RequestTracker: find the states of requests that an engine identifies by a key
 histories                  the histories shown so far, and which of them the rows of a call continue
 row_group, generation      rows that grow together: their prompts, and their states at recent lengths
@@ -18,6 +19,7 @@ from logitkit.tracking.requests import Request as Request
 from logitkit.tracking.requests import RequestTracker as RequestTracker
 from logitkit.tracking.rows import HistoryRows as HistoryRows
 from logitkit.tracking.rows import Shown as Shown
+from logitkit.tracking.sequence_tracker import SequenceTracker as SequenceTracker
 from logitkit.tracking.tracker import Tracker as Tracker
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "Request",
     "RequestTracker",
     "Room",
+    "SequenceTracker",
     "Shown",
     "Tracker",
 ]

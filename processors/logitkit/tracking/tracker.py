@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -14,16 +14,15 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor, reads_prompt
+from logitkit.protocol.processor import Processor
 from logitkit.runtime.single_row import SingleRow, can_step, first_row, row_of
 from logitkit.tracking.generation import Port, Room
-from logitkit.tracking.hidden_prompt import HiddenPrompt
 from logitkit.tracking.histories import Histories
 from logitkit.tracking.prompt_layout import PromptLayout, Skip
 from logitkit.tracking.row_group import Checkpoints, RowGroup
 from logitkit.tracking.rows import Shown
 
-__all__ = ["Tracker"]
+__all__ = ["Tracker", "single_row"]
 
 S = TypeVar("S")
 
@@ -39,8 +38,7 @@ class Tracker(Generic[S]):
 
     A state is a function of the prompt and the tokens after it, never of the call. `Histories` has the rules. The ids cannot show
     one case: a new run whose prompt is a known history, or a known history and one token. It is taken for a continuation, so call
-    `new_generation` before such a run, or give its prompt. If the engine hides the beginning of its sequences, give `prompts`, as
-    `HiddenPrompt` explains.
+    `new_generation` before such a run, or give its prompt.
 
     If a single row on the CPU grows by one token, `resolve` advances its state without searching the histories. If its processor
     also only follows an automaton, `step` does so without tensors. Such tokens are added to the histories when another kind of
@@ -50,9 +48,6 @@ class Tracker(Generic[S]):
         processor: The processor whose states are wanted.
         prompt: [B, P] integers, the prompts without padding, right-padded with -1. None: the first ids shown.
         prompt_lengths: [B] integers. None: count the ids of `prompt` that are not -1.
-        prompts: Instead of `prompt`, the whole prompts of all sequences, including padding on the left, if the engine may hide a
-            part of them.
-        pads: The number of padding ids of each of `prompts`.
         skip: The number of padding ids on the left of each row, which are not part of its prompt: [B] integers, or a function of
             the ids, [R, L], that returns [R] integers. None: no padding.
         plain: Whether all ids of the first call are a prompt without padding, so that a row may begin in `step`.
@@ -85,8 +80,6 @@ class Tracker(Generic[S]):
         *,
         prompt: Tensor | None = None,
         prompt_lengths: Tensor | None = None,
-        prompts: Sequence[Sequence[int]] | None = None,
-        pads: Sequence[int] = (),
         skip: Skip | None = None,
         plain: bool = False,
         one_prompt: bool = False,
@@ -102,17 +95,6 @@ class Tracker(Generic[S]):
         self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
         layout, room = PromptLayout(prompt, prompt_lengths, skip), Room(max_length, max_new_tokens)
         self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt)
-        self._hidden = None if prompts is None else HiddenPrompt(prompts, distinct=reads_prompt(processor))
-        self._by_prompt: list[Tracker[S]] = [
-            Tracker(
-                processor,
-                prompt=torch.tensor([list(ids[count:])], dtype=torch.int64),
-                skip=torch.tensor([count]),
-                max_new_tokens=max_new_tokens,
-                capacity=capacity,
-            )
-            for ids, count in zip(prompts or (), pads, strict=True)
-        ]
         # Whether `step` can ever return a row.
         self.steps = can_step(processor)
         self._plain, self._begun = plain, False
@@ -125,10 +107,6 @@ class Tracker(Generic[S]):
         self._begun = False
         self._forget_row()
         self._histories.groups.clear()
-        for tracker in self._by_prompt:
-            tracker.new_generation()
-        if self._hidden is not None:
-            self._hidden.new_generation()
 
     @property
     def state(self) -> Any:
@@ -200,7 +178,6 @@ class Tracker(Generic[S]):
         device: torch.device | str | None = None,
         sequence: Hashable = None,
         begins: bool = False,
-        hidden: int = 0,
     ) -> tuple[S, Context]:
         """Return the states and the context of the rows of a call.
 
@@ -210,87 +187,69 @@ class Tracker(Generic[S]):
             device: The device of the logits, and so of the states. None: that of the ids.
             sequence: The engine's name for these rows, if any. Among equal histories, the one with the same name is continued.
             begins: Whether the engine says that these ids are a prompt.
-            hidden: With `prompts`, the minimum number of tokens that the engine hides before those that it shows.
 
         Returns:
             The state of the R rows after their last token, and their context.
 
         Raises:
-            ConfigurationError: The ids have a wrong shape or dtype, are negative, or do not begin with the prompt. With
-                `prompts`, they belong to none or to several of these, or output is hidden.
+            ConfigurationError: The ids have a wrong shape or dtype, are negative, or do not begin with the prompt.
             BatchMismatch: The number of rows is not a multiple of the rows of `prompt` or `skip`.
         """
         if not isinstance(ids, Tensor):
             raise ConfigurationError(f"ids is a {type(ids).__name__}; give a tensor [R, L] of int32 or int64")
         port = Port(vocabulary_size, ids.device if device is None else torch.device(device))
-        single = None
-        if sequence is None and not begins and port.device.type == "cpu" and _is_single(ids):
-            array = ids.numpy()
-            single = array.tobytes(), array.itemsize
-            if self._found is not None and self._row is None and self._hidden is None:
-                more = self._more(*single, vocabulary_size)
-                if more is not None:
-                    found = self._found
-                    if more:
-                        state, context = found
-                        found = self._advance(state, torch.from_numpy(np.array(more))), context.at(context.lengths + 1)
-                        self._states.put(ids.shape[1], found[0])
-                        self._known, self._found = single[0], found
-                    return found
+        single = None if begins else single_row(ids, port, sequence)
+        if single is not None and self._found is not None and self._row is None:
+            more = self._more(*single, vocabulary_size)
+            if more is not None:
+                found = self._found
+                if more:
+                    state, context = found
+                    found = self._advance(state, torch.from_numpy(np.array(more))), context.at(context.lengths + 1)
+                    self._states.put(ids.shape[1], found[0])
+                    self._known, self._found = single[0], found
+                return found
         if self._known:
             self._update_histories()
-        if self._hidden is None:
-            found, groups = self._histories.resolve(ids, port, sequence, begins), self._histories.groups
-        else:
-            found, groups = self._by_sequence(ids, port, sequence, hidden)
+        found = self._histories.resolve(ids, port, sequence, begins)
         self._begun = True
-        if single is not None:
-            self._remember_row(single, found, port, groups)
+        # The next call may continue a single row without the histories, unless its group has other tokens after this length.
+        group = self.groups[0]
+        if single is not None and group.rows.tip is not None and group.rows.length == ids.shape[1]:
+            self._group, self._states = group, group.checkpoints_for(port)
+            self._remember_row(single, found, port, self.groups)
         return found
 
-    def _by_sequence(
-        self, ids: Tensor, port: Port, sequence: Hashable = None, hidden: int = 0
-    ) -> tuple[tuple[S, Context], list[RowGroup]]:
-        """Return the state and the context of a sequence, and the groups of rows with its prompt, its own group first."""
-        assert self._hidden is not None
-        index, whole = self._hidden.complete(ids[0].cpu().numpy(), hidden)
-        if len(whole) != ids.shape[1]:
-            ids = torch.from_numpy(whole)[None].to(ids.device)
-        tracker = self._by_prompt[index]
-        found = tracker.resolve(ids, vocabulary_size=port.vocabulary_size, device=port.device, sequence=sequence)
-        return found, tracker._histories.groups  # noqa: SLF001 - of the same class
+    @property
+    def groups(self) -> list[RowGroup]:
+        """The groups of rows that are remembered, the most recently used first."""
+        return self._histories.groups
 
     def _remember_row(
         self, single: tuple[bytes, int], found: tuple[S, Context], port: Port, groups: list[RowGroup]
     ) -> None:
-        """Remember a single row, to continue it by its next token, unless the histories are needed to find what it continues."""
+        """Remember a single row, so that its next token continues it without the histories."""
         known, width = single
-        group = groups[0]
-        if self._hidden is None:
-            if group.rows.tip is None or group.rows.length * width != len(known):
-                return
-            self._group, self._states = group, group.checkpoints_for(port)
         self._known, self._width, self._columns = known, width, port.vocabulary_size
         self._found, self._alone, self._start = found, len(groups) == 1, len(known) // width
 
     def _update_histories(self) -> None:
         """Add to the histories the tokens by which the single row has grown without them."""
-        known, state = self._known, self.state
-        ids = torch.from_numpy(np.frombuffer(known, f"i{self._width}").astype(np.int64))[None]
-        port = Port(self._columns, ids.device)
-        if self._hidden is not None:
-            for length in range(self._start + 1, ids.shape[1] + 1):
-                self._by_sequence(ids[:, :length], port)
-        else:
-            if self._group is None:
-                self._group = self._histories.begin(ids[:, : self._start])
-            if self._group.rows.length < ids.shape[1]:
-                self._group.rows.append(Shown(ids))
-            if self._row is not None:
-                self._group.keep(port, ids.shape[1], state)
+        state = self.state
+        ids = torch.from_numpy(np.frombuffer(self._known, f"i{self._width}").astype(np.int64))[None]
+        self._add_to_histories(ids, self._start, Port(self._columns, ids.device))
         # Only now, because an interruption may come in between.
         self._answered = state
         self._forget_row()
+
+    def _add_to_histories(self, ids: Tensor, start: int, port: Port) -> None:
+        """Add a single row, [1, L], of which the histories know the first `start` ids."""
+        if self._group is None:
+            self._group = self._histories.begin(ids[:, :start])
+        if self._group.rows.length < ids.shape[1]:
+            self._group.rows.append(Shown(ids))
+        if self._row is not None:
+            self._group.keep(port, ids.shape[1], self.state)
 
     def _forget_row(self) -> None:
         self._row = self._found = self._group = None
@@ -298,5 +257,9 @@ class Tracker(Generic[S]):
         self._known, self._width, self._columns, self._start, self._alone = b"", 0, 0, 0, False
 
 
-def _is_single(ids: Tensor) -> bool:
-    return ids.is_cpu and ids.dim() == 2 and len(ids) == 1 and ids.dtype in (torch.int32, torch.int64)
+def single_row(ids: Tensor, port: Port, sequence: Hashable) -> tuple[bytes, int] | None:
+    """Return the ids of a single row on the CPU as bytes, and the bytes per id; None for other rows and named sequences."""
+    if sequence is not None or port.device.type != "cpu" or not ids.is_cpu or ids.dim() != 2 or len(ids) != 1:
+        return None
+    array = ids.numpy()
+    return (array.tobytes(), array.itemsize) if ids.dtype in (torch.int32, torch.int64) else None

@@ -8,7 +8,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
-from logitkit.tracking import HiddenPrompt, Tracker
+from logitkit.tracking import HiddenPrompt, SequenceTracker, Tracker
 from tests.core.ledger import Ledger, LedgerState, rows_of
 
 PROMPT = [1, 2, 3, 4]
@@ -123,7 +123,7 @@ class TestResolver:
         return prompt, new
 
     def test_states_have_what_was_hidden(self) -> None:
-        resolver = Tracker(Ledger(), prompts=[PROMPT, [6, 7]], pads=[0, 0])
+        resolver = SequenceTracker(Ledger(), prompts=[PROMPT, [6, 7]], pads=[0, 0])
         for n in range(5):
             assert self.resolve(resolver, [3, 4, *[9] * n]) == (PROMPT, [9] * n)
             assert self.resolve(resolver, [7, *[8] * n]) == ([6, 7], [8] * n)
@@ -133,7 +133,7 @@ class TestResolver:
 
     def test_padding_is_not_part_of_a_prompt(self) -> None:
         for first in ([0, 0, 5, 6], [0, 5, 6], [5, 6], [6]):
-            resolver = Tracker(Ledger(), prompts=[[0, 0, 5, 6]], pads=[2])
+            resolver = SequenceTracker(Ledger(), prompts=[[0, 0, 5, 6]], pads=[2])
             assert self.resolve(resolver, first) == ([5, 6], [])
             assert self.resolve(resolver, [*first, 3]) == ([5, 6], [3])
 
@@ -145,10 +145,10 @@ class TestResolver:
     def test_a_processor_that_does_not_read_prompts_does_not_tell_them_apart(self) -> None:
         vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
         told = {"prompts": [[0, 1], [1, 1]], "pads": [0, 0]}
-        resolver = Tracker(lk.Regex("ab*", vocabulary), **told)  # type: ignore[arg-type]
+        resolver = SequenceTracker(lk.Regex("ab*", vocabulary), **told)  # type: ignore[arg-type]
         resolver.resolve(torch.tensor([[1]]), vocabulary_size=3)
         with pytest.raises(ConfigurationError, match="several of the prompts"):
-            Tracker(lk.RepetitionPenalty(2.0), **told).resolve(torch.tensor([[1]]), vocabulary_size=3)  # type: ignore[arg-type]
+            SequenceTracker(lk.RepetitionPenalty(2.0), **told).resolve(torch.tensor([[1]]), vocabulary_size=3)  # type: ignore[arg-type]
 
 
 class TestHowMuchIsHidden:

@@ -329,15 +329,15 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
         ("1.more", torch.tensor([2, 2]), "state.1.more is int64 of 1 dimensions, but should be absent"),
         ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: penalty is not"),
         ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "penalty is not a number from 0.0001 to 10000"),
-        ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has not as many"),
+        ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has more or fewer tokens"),
         ("0.history.length", torch.tensor([2, -1]), "a length is below 0"),
         ("0.history.window", torch.tensor([0, 2]), "a window below 1"),
-        ("0.history.window", torch.tensor([1, 2]), "a row has not as many tokens as it says"),
+        ("0.history.window", torch.tensor([1, 2]), "a row has more or fewer tokens than its length and window say"),
         ("0.history.tokens", torch.full((2, 8), -2, dtype=torch.int32), "a token id is below -1"),
         (
             "0.history.tokens",
             torch.full((2, 1), 1, dtype=torch.int32),
-            "a row has not as many tokens as it says",
+            "a row has more or fewer tokens than its length and window say",
         ),
     ],
 )

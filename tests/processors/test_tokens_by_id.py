@@ -187,7 +187,7 @@ def test_a_bias_of_zero_keeps_the_sign_of_zero() -> None:
     [
         (lambda: ANY.BanTokens([1, -1]), "ids has -1; allowed are token ids, integers from 0 to 2147483647"),
         (lambda: ANY.BanTokens([1.0]), "ids has 1.0"),
-        (lambda: ANY.BanTokens("12"), "ids is '12'; give a list"),
+        (lambda: ANY.BanTokens("12"), "ids is the single text '12'; give a list"),
         (lambda: ANY.BanTokens(5), "ids is 5; give a list"),
         (lambda: ANY.AllowTokens([True]), "ids has True"),
         (lambda: ANY.AllowTokens([]), "ids is empty; give at least one"),
@@ -252,7 +252,7 @@ def test_configurations_are_hashed_and_compared() -> None:
         (lk.AllowTokens([1]), {"ids": torch.tensor([[-1, 5]], dtype=torch.int32)}, "ascending order"),
         (lk.MinNewTokens(1, [3]), {"left": torch.tensor([-2])}, "left is not an integer from -1"),
         (lk.ForcedTokens([3, 2]), {"position": torch.tensor([-2])}, "position is not an integer from -1"),
-        (lk.ForcedTokens([3, 2]), {"ids": torch.tensor([[-1, 2]], dtype=torch.int32)}, "behind none"),
+        (lk.ForcedTokens([3, 2]), {"ids": torch.tensor([[-1, 2]], dtype=torch.int32)}, "comes after -1"),
         (lk.LogitBias({3: 1.0}), {"bias": torch.tensor([[math.nan]])}, "bias is not a number"),
         (lk.LogitBias({3: 1.0}), {"bias": torch.tensor([[1.0, 2.0]])}, "ids, but"),
     ],

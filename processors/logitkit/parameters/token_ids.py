@@ -71,10 +71,12 @@ class TokenIds(ListOf):
 
     form: Form = TokenId()
     least: int = 1
+    alone: bool = False
 
     def check(self, name: str, given: Any) -> tuple[int, ...]:
-        """Return the ids sorted and without duplicates."""
-        ids = tuple(sorted(set(checked_ids(name, given))))
+        """Return the ids sorted and without duplicates; with `alone`, an argument may be a single id."""
+        several = [given] if self.alone and as_integer(given) is not None else given
+        ids = tuple(sorted(set(checked_ids(name, several))))
         if len(ids) < self.least:
             raise ConfigurationError(f"{name} is empty; give at least one token id")
         return ids

@@ -6,52 +6,10 @@ from functools import lru_cache
 
 from logitkit.patterns.charset import ANY, CharSet
 from logitkit.patterns.unicode_classes import category_class
-from logitkit.patterns.unicode_scripts import ALIASES, RANGES
+from logitkit.patterns.unicode_scripts import ALIASES, CATEGORIES, RANGES
 
-CATEGORIES = {
-    "L": "Letter",
-    "LC": "CasedLetter",
-    "Lu": "UppercaseLetter",
-    "Ll": "LowercaseLetter",
-    "Lt": "TitlecaseLetter",
-    "Lm": "ModifierLetter",
-    "Lo": "OtherLetter",
-    "M": "Mark",
-    "Mn": "NonspacingMark",
-    "Mc": "SpacingMark",
-    "Me": "EnclosingMark",
-    "N": "Number",
-    "Nd": "DecimalNumber",
-    "Nl": "LetterNumber",
-    "No": "OtherNumber",
-    "P": "Punctuation",
-    "Pc": "ConnectorPunctuation",
-    "Pd": "DashPunctuation",
-    "Ps": "OpenPunctuation",
-    "Pe": "ClosePunctuation",
-    "Pi": "InitialPunctuation",
-    "Pf": "FinalPunctuation",
-    "Po": "OtherPunctuation",
-    "S": "Symbol",
-    "Sm": "MathSymbol",
-    "Sc": "CurrencySymbol",
-    "Sk": "ModifierSymbol",
-    "So": "OtherSymbol",
-    "Z": "Separator",
-    "Zs": "SpaceSeparator",
-    "Zl": "LineSeparator",
-    "Zp": "ParagraphSeparator",
-    "C": "Other",
-    "Cc": "Control",
-    "Cf": "Format",
-    "Cs": "Surrogate",
-    "Co": "PrivateUse",
-    "Cn": "Unassigned",
-}
-"""General categories, mapped to their long names."""
-
-_BY_NAME = {name.upper(): short for short, long in CATEGORIES.items() for name in (short, long)}
-_BY_NAME |= {"L&": "LC", "DIGIT": "Nd", "PUNCT": "P", "CNTRL": "Cc", "COMBININGMARK": "M"}
+# `L&` is another name of the cased letters.
+_BY_NAME = {**CATEGORIES, "L&": "LC"}
 _CATEGORY_KEYS = ("GC", "GENERALCATEGORY", "CATEGORY")
 _SCRIPT_KEYS = ("SC", "SCRIPT")
 _SPECIAL = {"ANY": ANY, "ASCII": CharSet(((0, 0x7F),))}

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.penalties.history_penalty import HistoryPenalty
+from logitkit.penalties.repetition import HistoryPenalty
 from logitkit.penalties.token_history import COUNTED, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row

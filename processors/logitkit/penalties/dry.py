@@ -17,7 +17,7 @@ from logitkit.parameters.integers import as_integer
 from logitkit.penalties.breaker_tables import Encode, compile_breakers
 from logitkit.penalties.breakers import Breakers
 from logitkit.penalties.dry_state import DryState, penalties_by_length
-from logitkit.penalties.history_penalty import finite_tensors
+from logitkit.penalties.history_logits import finite_tensors
 from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
 from logitkit.penalties.token_history import COUNTED, HistoryProcessor
 from logitkit.protocol.context import Context
@@ -165,7 +165,7 @@ class Dry(HistoryProcessor[DryState]):
             ends = repeat_ends(tokens, least)
             if not len(ends):
                 continue
-            breakers = map_tensors(state.breakers, lambda field, row=row: field[row : row + 1])
+            breakers = Breakers(*(field[row : row + 1] for field in state.breakers))
             most = min(int(breakers.limit(torch.from_numpy(tokens[::-1].copy())[None])), longest)
             if most < least:
                 continue

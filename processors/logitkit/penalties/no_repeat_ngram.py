@@ -10,7 +10,7 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Integer
-from logitkit.penalties.history_penalty import filled_places
+from logitkit.penalties.history_logits import filled_places
 from logitkit.penalties.repeats import repeat_ends
 from logitkit.penalties.token_history import COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context

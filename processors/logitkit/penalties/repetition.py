@@ -1,24 +1,88 @@
-"""RepetitionPenalty: tokens that have occurred become less likely."""
+"""RepetitionPenalty, and the base of penalties on all tokens that have occurred."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.penalties.history_penalty import HistoryPenalty
-from logitkit.penalties.token_history import COUNTED, TokenHistory
+from logitkit.penalties.history_logits import counts_of, filled_places, finite_tensors
+from logitkit.penalties.token_history import COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind
+from logitkit.protocol.kind import Kind, Role
+from logitkit.runtime.host_logits import HostLogits, filled
 
-__all__ = ["RepetitionPenalty", "RepetitionState"]
+__all__ = ["HistoryPenalty", "RepetitionPenalty", "RepetitionState"]
+
+S = TypeVar("S", bound=tuple[Any, ...])
 
 # Far beyond every use, and neither a penalty nor its reciprocal overflows in 32 bits.
 PENALTY = Number(1e-4, 1e4, "1 changes nothing")
+
+
+class HistoryPenalty(HistoryProcessor[S]):
+    """A penalty on the logit of each token in the history; finite logits stay finite.
+
+    Subclasses define `_changed`. Their states have the fields `history` and `penalty`, [B].
+    """
+
+    penalty: float
+
+    role = Role.PENALTY
+
+    # Whether the penalty is multiplied by how often the token occurs.
+    counts = False
+
+    def _changed(self, given: Any, penalty: Any, where: Callable[..., Any]) -> Any:
+        """Return the changed logits.
+
+        Args:
+            given: The logits of the tokens, an array or a tensor.
+            penalty: The penalty of each.
+            where: `np.where` or `torch.where`.
+        """
+        raise NotImplementedError
+
+    def _by_rows(self, state: Any, logits: Tensor) -> Tensor:
+        host, tokens, penalty = HostLogits.of(logits), state.history.tokens.numpy(), state.penalty.numpy()
+        there = tokens >= 0
+        there[penalty == self._neutral] = False
+        row, places = filled(there)
+        ids, amount = tokens[places], penalty[row]
+        if self.counts:
+            pairs, counts = np.unique(np.int64(row) << 32 | ids, return_counts=True)
+            row, ids = pairs >> 32, pairs & 0xFFFFFFFF
+            amount = penalty[row] * counts.astype(penalty.dtype)
+        given = host.read(row, ids)
+        with np.errstate(over="ignore"):
+            host.write(row, ids, given, self._changed(given, amount.astype(given.dtype), np.where))
+        return logits
+
+    def _by_tensors(self, state: Any, logits: Tensor) -> Tensor:
+        tokens = state.history.tokens
+        if tokens.shape[1] == 0:
+            return logits
+        ids, some = filled_places(tokens, logits.shape[1])
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        penalty = torch.where(some, state.penalty[:, None], self._neutral)
+        if self.counts:
+            penalty = penalty * counts_of(ids, tokens)
+        given = logits.gather(1, ids).to(wide)
+        changed = self._changed(given, penalty.to(wide), torch.where)
+        return logits.scatter_(1, ids, finite_tensors(given, changed, logits.dtype))
+
+    @property
+    def _neutral(self) -> float:
+        """The penalty that changes nothing."""
+        assert self.kind.neutral is not None
+        neutral: float = self.kind.neutral["penalty"]
+        return neutral
 
 
 class RepetitionState(NamedTuple):

@@ -12,8 +12,8 @@ from torch import Tensor
 from logitkit.parameters import Boolean, Either, Integer, Null
 from logitkit.protocol.calls import by_tensors, check_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths
 from logitkit.protocol.state import Fill
+from logitkit.runtime.host_logits import TwoPaths
 
 __all__ = ["COUNTED", "HistoryProcessor", "TokenHistory"]
 

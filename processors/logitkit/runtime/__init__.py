@@ -5,7 +5,7 @@ Each constraint leases a slot in the bank of its vocabulary; the state of a row 
 automaton_constraint, pushdown_constraint    base classes of all constraints, without and with a stack: step and mask
 automaton_state, pushdown_state, single_row  states of rows; a single row without tensors
 bank, bank_tables, bank_layout, bank_user    the automata of one vocabulary as tensors; pushdown_* for automata with a stack
-host_logits                                  logits on the CPU as numpy arrays, row by row or by token id
+host_logits                                  logits on the CPU as numpy arrays; TwoPaths, the base of processors that use them
 row_mask, mask_cache                         the mask of one visited state on the CPU, and a cache of limited size for them
 shared, automaton_files                      automata compiled once per process, and shared with other processes in files
 tracing, width                               support for torch.compile; the check of the number of logits columns

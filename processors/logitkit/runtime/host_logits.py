@@ -1,10 +1,13 @@
-"""Logits on the CPU as numpy arrays, which change a few of them in place several times faster than torch does."""
+"""The base of processors with two implementations, and logits on the CPU as numpy arrays.
+
+numpy changes a few logits in place several times faster than torch does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -12,9 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import VocabularyError
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import Described
 from logitkit.runtime.row_mask import BITS, as_array, constant_row
 
-__all__ = ["HostLogits", "HostRow", "filled", "host_rows", "is_empty", "keep_only"]
+__all__ = ["HostLogits", "HostRow", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
+
+S = TypeVar("S", bound=tuple[Any, ...])
 
 # The greatest finite numbers.
 MOST = {t: torch.finfo(t).max for t in (torch.float16, torch.bfloat16, torch.float32, torch.float64)}
@@ -175,3 +183,38 @@ def host_rows(logits: Tensor, active: Sequence[bool]) -> Iterator[tuple[int, Hos
             top = scores.max()
         if top > -np.inf:
             yield row, HostRow(line, never, scores, float(top))
+
+
+class TwoPaths(Described, Generic[S]):
+    """A processor with two implementations that return the same logits. Tokens do not change its state, unless it says how.
+
+    Subclasses define `_by_rows`, which reads values on the CPU, and `_by_tensors`, which uses tensors only, for accelerators and
+    compiled graphs. Both may overwrite the logits.
+    """
+
+    def advance(self, state: S, tokens: Tensor) -> S:
+        """Return the state, which tokens do not change."""
+        check_tokens(type(self).__name__, _rows(state), tokens)
+        return state
+
+    def process_logits(self, state: S, logits: Tensor, context: Context) -> tuple[S, Tensor]:
+        """Return the state and the processed logits; on the CPU, these are the given ones, changed in place.
+
+        Raises:
+            VocabularyError: A token id that the processor needs is not a column of the logits (on the CPU).
+        """
+        logits = own_rows(type(self).__name__, _rows(state), logits)
+        return state, (self._by_tensors if by_tensors(logits) else self._by_rows)(state, logits)
+
+    def _by_rows(self, state: S, logits: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _by_tensors(self, state: S, logits: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+def _rows(state: Any) -> int:
+    """Return the number of rows of a state without comparing its fields, which takes longer."""
+    while not isinstance(state, Tensor):
+        state = state[0]
+    return state.shape[0]

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostRow, host_rows
+from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
 from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, minimum_rows, remove, scores_of
 
 __all__ = ["MinP", "MinPState"]

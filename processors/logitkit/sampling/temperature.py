@@ -12,8 +12,9 @@ from torch import Tensor
 
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
+from logitkit.runtime.host_logits import TwoPaths
 
 __all__ = ["Temperature", "TemperatureState"]
 

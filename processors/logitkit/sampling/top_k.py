@@ -11,9 +11,9 @@ from torch import Tensor
 
 from logitkit.parameters import Integer
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import host_rows
+from logitkit.runtime.host_logits import TwoPaths, host_rows
 from logitkit.sampling.scores import AT_LEAST, remove, scores_of
 
 __all__ = ["TopK", "TopKState"]

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import host_rows
+from logitkit.runtime.host_logits import TwoPaths, host_rows
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TypicalP", "TypicalPState"]

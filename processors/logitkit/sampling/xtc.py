@@ -13,9 +13,9 @@ from torch import Tensor
 from logitkit.parameters import Integer, Number
 from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import TwoPaths, per_row
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import HostRow, host_rows
+from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
 from logitkit.sampling.counter_random import uniform_rows, uniform_tensors
 from logitkit.sampling.scores import remove, scores_of
 
@@ -91,8 +91,10 @@ class Xtc(TwoPaths[XtcState]):
 
     def init_state(self, context: Context) -> XtcState:
         """Return the initial state of the rows."""
-        parameters = (per_row(context, value) for value in (self.probability, self.threshold, self.seed))
-        return XtcState(*parameters, context.streams.clone(), context.lengths.clone())
+        probability, threshold, seed = (
+            per_row(context, value) for value in (self.probability, self.threshold, self.seed)
+        )
+        return XtcState(probability, threshold, seed, context.streams.clone(), context.lengths.clone())
 
     def advance(self, state: XtcState, tokens: Tensor) -> XtcState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""

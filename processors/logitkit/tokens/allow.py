@@ -1,4 +1,4 @@
-"""Some tokens only."""
+"""AllowTokens: allow only some tokens."""
 
 from __future__ import annotations
 
@@ -10,39 +10,36 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import TokenIds
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits
+from logitkit.runtime.host_logits import HostLogits, TwoPaths
 from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 
 __all__ = ["AllowState", "AllowTokens"]
 
 
 class AllowState(NamedTuple):
-    """What each row may say.
+    """The tokens that each row allows.
 
     Args:
-        ids: [B, N] int32, rising, padded with -1 at the end. A row without any is free.
+        ids: [B, N] int32, ascending, padded with -1 at the end. A row without ids allows all tokens.
     """
 
     ids: Annotated[Tensor, Fill(-1), TokenIds()]
 
 
 @dataclass(frozen=True)
-class AllowTokens(Described):
-    """Set the logits of all tokens but some to -inf.
+class AllowTokens(TwoPaths[AllowState]):
+    """Set the logits of all tokens except some to -inf.
 
-    A row whose allowed tokens are all at -inf already is left without any, unless it is in a `chain` that knows how to end.
+    If all allowed tokens of a row are at -inf already, no token is left, unless a `chain` ends the row.
 
     Args:
-        ids: Token ids, at least one, in any order. EOS is allowed only if it is among them.
+        ids: At least one token id, in any order. EOS is allowed only if it is one of them.
 
     Raises:
-        ConfigurationError: There are no ids, or one is no integer from 0 to 2**31 - 1.
+        ConfigurationError: There are no ids, or one is not an integer from 0 to 2**31 - 1.
 
     Example:
         >>> import torch
@@ -63,38 +60,24 @@ class AllowTokens(Described):
 
     @classmethod
     def neutral_state(cls, context: Context) -> AllowState:
-        """Return the state of rows that are free."""
+        """Return the state of rows that allow all tokens."""
         return AllowState(id_tensor([()] * context.batch_size, context.device))
 
     def init_state(self, context: Context) -> AllowState:
-        """Return the state of rows that have their prompt."""
+        """Return the initial state of the rows."""
         return AllowState(id_tensor([self.ids] * context.batch_size, context.device))
 
-    def advance(self, state: AllowState, tokens: Tensor) -> AllowState:
-        """Return the state, which stays as it is."""
-        check_tokens("AllowTokens", state.ids.shape[0], tokens)
-        return state
-
-    def process_logits(self, state: AllowState, logits: Tensor, context: Context) -> tuple[AllowState, Tensor]:
-        """Set all logits but those of the ids to -inf, in place where that is quicker.
-
-        Raises:
-            VocabularyError: An id is none of the logits' columns (on the CPU).
-        """
-        logits = own_rows("AllowTokens", state.ids.shape[0], logits)
-        if state.ids.shape[1] == 0:
-            return state, logits
-        if by_tensors(logits):
-            return state, _by_tensors(state.ids, logits)
+    def _by_rows(self, state: AllowState, logits: Tensor) -> Tensor:
         host = HostLogits.of(logits)
         for row, ids in listed_rows(state.ids):
             host.keep(row, ids)
-        return state, logits
+        return logits
 
-
-def _by_tensors(ids: Tensor, logits: Tensor) -> Tensor:
-    places = Places.of(ids, logits.shape[1])
-    kept = logits.gather(1, places.at)
-    only = torch.full_like(logits, -torch.inf).scatter_(1, places.at, kept)
-    # A row whose ids are none of the columns is allowed nothing; only one without ids is free.
-    return torch.where(ids[:, :1] >= 0, torch.where(places.some, only, -torch.inf), logits)
+    def _by_tensors(self, state: AllowState, logits: Tensor) -> Tensor:
+        if state.ids.shape[1] == 0:
+            return logits
+        places = Places.of(state.ids, logits.shape[1])
+        kept = logits.gather(1, places.at)
+        only = torch.full_like(logits, -torch.inf).scatter_(1, places.at, kept)
+        # If none of a row's ids are columns, it allows nothing. Only a row without ids allows all tokens.
+        return torch.where(state.ids[:, :1] >= 0, torch.where(places.some, only, -torch.inf), logits)

@@ -1,4 +1,4 @@
-"""Some tokens never."""
+"""BanTokens: never allow some tokens."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ from typing import Annotated, NamedTuple
 from torch import Tensor
 
 from logitkit.parameters import TokenIds
-from logitkit.protocol.calls import check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.tokens.id_lists import ban, id_tensor
+from logitkit.runtime.host_logits import TwoPaths
+from logitkit.tokens.id_lists import ban_rows, ban_tensors, id_tensor
 
 __all__ = ["BanState", "BanTokens"]
 
 
 class BanState(NamedTuple):
-    """What each row may not say.
+    """The tokens that each row bans.
 
     Args:
-        ids: [B, N] int32, rising, padded with -1 at the end. A row without any is free.
+        ids: [B, N] int32, ascending, padded with -1 at the end.
     """
 
     ids: Annotated[Tensor, Fill(-1), TokenIds()]
 
 
 @dataclass(frozen=True)
-class BanTokens(Described):
+class BanTokens(TwoPaths[BanState]):
     """Set the logits of some tokens to -inf.
 
     Args:
-        ids: Token ids, in any order; none changes nothing.
+        ids: Token ids, in any order; an empty list changes nothing.
 
     Raises:
-        ConfigurationError: An id is no integer from 0 to 2**31 - 1.
+        ConfigurationError: An id is not an integer from 0 to 2**31 - 1.
 
     Example:
         >>> import torch
@@ -48,7 +46,7 @@ class BanTokens(Described):
         >>> ban.process_logits(ban.init_state(context), torch.tensor([[1.0, 2.0, 3.0, 4.0]]), context)[1]
         tensor([[-inf, 2., -inf, 4.]])
 
-    Source: transformers' SuppressTokensLogitsProcessor, whose results these are.
+    Source: transformers' SuppressTokensLogitsProcessor, which returns the same results.
     """
 
     ids: Sequence[int]
@@ -58,18 +56,11 @@ class BanTokens(Described):
     may_empty_rows = True
 
     def init_state(self, context: Context) -> BanState:
-        """Return the state of rows that have their prompt."""
+        """Return the initial state of the rows."""
         return BanState(id_tensor([self.ids] * context.batch_size, context.device))
 
-    def advance(self, state: BanState, tokens: Tensor) -> BanState:
-        """Return the state, which stays as it is."""
-        check_tokens("BanTokens", state.ids.shape[0], tokens)
-        return state
+    def _by_rows(self, state: BanState, logits: Tensor) -> Tensor:
+        return ban_rows(state.ids, logits)
 
-    def process_logits(self, state: BanState, logits: Tensor, context: Context) -> tuple[BanState, Tensor]:
-        """Set the logits of the ids to -inf, in place.
-
-        Raises:
-            VocabularyError: An id is none of the logits' columns (on the CPU).
-        """
-        return state, ban(state.ids, own_rows("BanTokens", state.ids.shape[0], logits))
+    def _by_tensors(self, state: BanState, logits: Tensor) -> Tensor:
+        return ban_tensors(state.ids, logits)

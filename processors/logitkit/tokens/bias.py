@@ -1,4 +1,4 @@
-"""Some tokens likelier or less likely, by a constant."""
+"""LogitBias: make some tokens more or less likely."""
 
 from __future__ import annotations
 
@@ -15,26 +15,23 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters import ByToken, Number, TokenIds
 from logitkit.parameters.reals import as_real
 from logitkit.parameters.token_ids import checked_id
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits
-from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
+from logitkit.runtime.host_logits import HostLogits, TwoPaths, filled
+from logitkit.tokens.id_lists import Places, id_tensor
 
 __all__ = ["BiasState", "LogitBias"]
 
-# Far beyond every use (servers take -100 to 100), and far from where 16 bits overflow.
+# Far beyond every use (servers allow -100 to 100), and too little to overflow 16 bits.
 BIAS = Number(-1e4, 1e4)
 
 
 class BiasState(NamedTuple):
-    """What is added to which logits.
+    """The biases of each row.
 
     Args:
-        ids: [B, N] int32, rising, padded with -1 at the end. A row without any is left as it is.
+        ids: [B, N] int32, ascending, padded with -1 at the end.
         bias: [B, N] float32, from -1e4 to 1e4.
     """
 
@@ -42,21 +39,21 @@ class BiasState(NamedTuple):
     bias: Annotated[Tensor, Fill(0.0), BIAS]
 
     def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
+        """Describe an impossible value in a state read from a file, or return None."""
         if self.ids.shape != self.bias.shape:
             return f"there are {list(self.ids.shape)} ids, but {list(self.bias.shape)} biases"
         return None
 
 
 @dataclass(frozen=True)
-class LogitBias(Described):
-    """Add a constant to the logits of some tokens, in 32 bits; those that are finite stay finite.
+class LogitBias(TwoPaths[BiasState]):
+    """Add a constant to the logits of some tokens, in 32 bits; finite logits stay finite.
 
     Args:
-        bias: What to add, by token id: numbers from -1e4 to 1e4 (100 decides in practice). 0 changes nothing.
+        bias: The number to add, by token id: from -1e4 to 1e4. 100 or -100 is decisive in practice, 0 changes nothing.
 
     Raises:
-        ConfigurationError: `bias` is no mapping, an id is no integer from 0 to 2**31 - 1, or a number is out of range.
+        ConfigurationError: `bias` is not a mapping, an id is not an integer from 0 to 2**31 - 1, or a number is not in range.
 
     Example:
         >>> import torch
@@ -85,29 +82,30 @@ class LogitBias(Described):
         return hash(tuple(self.bias.items()))
 
     def init_state(self, context: Context) -> BiasState:
-        """Return the state of rows that have their prompt."""
-        # What is not added need not be looked at, and keeps a zero's sign.
-        some = {i: number for i, number in self.bias.items() if number != 0}
-        bias = torch.tensor([list(some.values())] * context.batch_size, dtype=torch.float32, device=context.device)
-        return BiasState(
-            id_tensor([list(some)] * context.batch_size, context.device), bias.reshape(context.batch_size, len(some))
-        )
+        """Return the initial state of the rows."""
+        # Zeros are left out: adding one would change the sign of a negative zero.
+        some, rows = {i: number for i, number in self.bias.items() if number != 0}, context.batch_size
+        bias = torch.tensor([list(some.values())] * rows, dtype=torch.float32, device=context.device)
+        return BiasState(id_tensor([list(some)] * rows, context.device), bias.reshape(rows, len(some)))
 
-    def advance(self, state: BiasState, tokens: Tensor) -> BiasState:
-        """Return the state, which stays as it is."""
-        check_tokens("LogitBias", state.ids.shape[0], tokens)
-        return state
+    def _by_rows(self, state: BiasState, logits: Tensor) -> Tensor:
+        host, lists = HostLogits.of(logits), state.ids.numpy()
+        row, places = filled(lists >= 0)
+        given = host.read(row, lists[places])
+        with np.errstate(over="ignore"):
+            host.write(row, lists[places], given, given + state.bias.numpy()[places])
+        return logits
 
-    def process_logits(self, state: BiasState, logits: Tensor, context: Context) -> tuple[BiasState, Tensor]:
-        """Add to the logits of the ids, in place.
-
-        Raises:
-            VocabularyError: An id is none of the logits' columns (on the CPU).
-        """
-        logits = own_rows("LogitBias", state.ids.shape[0], logits)
+    def _by_tensors(self, state: BiasState, logits: Tensor) -> Tensor:
         if state.ids.shape[1] == 0:
-            return state, logits
-        return state, (_by_tensors if by_tensors(logits) else _by_rows)(state, logits)
+            return logits
+        places = Places.of(state.ids, logits.shape[1])
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        given = logits.gather(1, places.at).to(wide)
+        added = torch.where(places.some, state.bias.gather(1, places.source).to(wide), 0.0)
+        most = torch.finfo(logits.dtype).max
+        changed = (given + added).clamp(given.clamp(max=-most), given.clamp(min=most)).to(logits.dtype)
+        return logits.scatter_(1, places.at, torch.where(places.some, changed, given.to(logits.dtype)))
 
 
 def _checked(token: object, given: object) -> float:
@@ -118,22 +116,3 @@ def _checked(token: object, given: object) -> float:
             f"bias of token {token!r} is {given!r}; allowed are numbers from {BIAS.least:g} to {BIAS.most:g}{advice}"
         )
     return number
-
-
-def _by_tensors(state: BiasState, logits: Tensor) -> Tensor:
-    places = Places.of(state.ids, logits.shape[1])
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    given = logits.gather(1, places.at).to(wide)
-    added = torch.where(places.some, state.bias.gather(1, places.source).to(wide), 0.0)
-    most = torch.finfo(logits.dtype).max
-    changed = (given + added).clamp(given.clamp(max=-most), given.clamp(min=most)).to(logits.dtype)
-    return logits.scatter_(1, places.at, torch.where(places.some, changed, given.to(logits.dtype)))
-
-
-def _by_rows(state: BiasState, logits: Tensor) -> Tensor:
-    host, numbers = HostLogits.of(logits), state.bias.numpy()
-    with np.errstate(over="ignore"):
-        for row, ids in listed_rows(state.ids):
-            given = host.read(row, ids)
-            host.write(row, ids, given, given + numbers[row, : len(ids)])
-    return logits

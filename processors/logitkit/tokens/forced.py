@@ -1,4 +1,4 @@
-"""The output begins with given tokens."""
+"""ForcedTokens: the output begins with given tokens."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters import Integer, ListOf, TokenId
+from logitkit.parameters.forms import elements
 from logitkit.parameters.token_ids import checked_ids
-from logitkit.protocol.calls import by_tensors, check_tokens, count_tokens, own_rows
+from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits
+from logitkit.runtime.host_logits import HostLogits, TwoPaths
 from logitkit.tokens.id_lists import id_tensor, is_any
 
 __all__ = ["ForcedState", "ForcedTokens"]
 
 
 class ForcedState(NamedTuple):
-    """What each row begins with, and how far it is.
+    """The tokens that each row begins with, and how many it has.
 
     Args:
         ids: [B, N] int32, padded with -1 at the end.
-        position: [B] int64, tokens of output so far; -1 for a row that has ended in the midst of its ids, which then are EOS.
+        position: [B] int64, output tokens so far; -1 for a row that ended before its ids were complete: its ids are then EOS.
     """
 
     ids: Annotated[Tensor, Fill(-1)]
     position: Annotated[Tensor, Integer(-1, 2**63 - 1)]
 
     def problem(self) -> str | None:
-        """Say what is impossible about values read from a file, or return None."""
+        """Describe an impossible value in a state read from a file, or return None."""
         there = self.ids >= 0
-        behind_none = there[:, 1:] & ~there[:, :-1]
-        return "a token id is below -1, or behind none" if bool((self.ids < -1).any() | behind_none.any()) else None
+        after_none = there[:, 1:] & ~there[:, :-1]
+        return "a token id is below -1, or comes after -1" if bool((self.ids < -1).any() | after_none.any()) else None
 
 
 @dataclass(frozen=True)
-class ForcedTokens(Described):
-    """Begin the output with given tokens, whatever they are; after them everything is free.
+class ForcedTokens(TwoPaths[ForcedState]):
+    """Begin the output with given tokens, whatever they are; after them, every token is allowed.
 
-    What is forced is a matter of position alone: EOS inside the ids does not finish a row, nor does it for the other
-    constraints of a `chain`, and a row whose output so far is another (a draft) goes on with the ids that are left. In a
-    `chain`, an EOS in the place of another id ends the row. A forced token keeps its logit if that is finite and is at 0
-    if not, so that it wins over masks before it; masks behind it, in a `chain`, win over it.
+    Only the position counts. An EOS among the ids does not finish a row, also not for the other constraints of a `chain`. A row
+    whose output is different so far, such as a draft, continues with the remaining ids. In a `chain`, an EOS in place of another
+    id ends the row. A forced token keeps its logit if it is finite, and gets 0 otherwise: it overrides masks before it, and later
+    masks in a `chain` override it.
 
     Args:
-        ids: Token ids, for every row; or one list for each row of the batch, of any lengths. None change nothing.
+        ids: Token ids for every row, or one list per row of the batch, of any lengths. An empty list changes nothing.
 
     Raises:
-        ConfigurationError: An id is no integer from 0 to 2**31 - 1, or lists and ids are mixed.
-        BatchMismatch: On use, when there are lists, but not as many as rows.
+        ConfigurationError: An id is not an integer from 0 to 2**31 - 1, or lists and ids are mixed.
+        BatchMismatch: On use, if the number of lists is not the number of rows.
 
     Example:
         >>> import torch
@@ -77,13 +77,11 @@ class ForcedTokens(Described):
     role = Role.CONSTRAINT
     kind = Kind("forced_tokens", {"ids": ListOf(TokenId(), 0)}, main="ids", order=40, neutral={"ids": ()})
     may_empty_rows = False
-    # A forced token wins over masks before it.
+    # A forced token overrides masks before it.
     only_masks = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.ids, str | bytes) or not isinstance(self.ids, Iterable):
-            raise ConfigurationError(f"ids is {self.ids!r}; give a list of token ids, or one for each row")
-        given = list(self.ids)
+        given = elements("ids", self.ids, "token ids, or one for each row")
         lists = [_is_list(one) for one in given]
         if any(lists) and not all(lists):
             raise ConfigurationError(f"ids is {self.ids!r}; give token ids or lists of them, not both")
@@ -92,11 +90,11 @@ class ForcedTokens(Described):
 
     @property
     def batch_size(self) -> int | None:
-        """The number of rows that it is for, or None for any."""
+        """The number of rows that it is made for, or None for any number."""
         return len(self.ids) if self.ids and isinstance(self.ids[0], tuple) else None
 
     def init_state(self, context: Context) -> ForcedState:
-        """Return the state of rows that have their prompt."""
+        """Return the initial state of the rows."""
         rows, mine = context.batch_size, self.batch_size
         if mine not in (None, rows):
             raise BatchMismatch(
@@ -104,10 +102,7 @@ class ForcedTokens(Described):
                 "list of ids for all"
             )
         lists = [self.ids] * rows if mine is None else self.ids
-        return ForcedState(
-            id_tensor(lists, context.device),  # type: ignore[arg-type]
-            torch.zeros(rows, dtype=torch.int64, device=context.device),
-        )
+        return ForcedState(id_tensor(lists, context.device), per_row(context, 0))  # type: ignore[arg-type]
 
     def advance(self, state: ForcedState, tokens: Tensor) -> ForcedState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
@@ -116,7 +111,7 @@ class ForcedTokens(Described):
         return state._replace(position=torch.where(position < 0, position, position + count_tokens(tokens)))
 
     def advance_until_end(self, state: ForcedState, tokens: Tensor, ends: Tensor) -> ForcedState:
-        """Return the state after `tokens`, as a part of a chain in which some of them end their rows: [B] or [B, T] bool."""
+        """Return the state after `tokens` in a chain, in which some of them, [B] or [B, T] bool, end their rows."""
         after = self.advance(state, tokens)
         if state.ids.shape[1] == 0:
             return after
@@ -129,61 +124,56 @@ class ForcedTokens(Described):
         )
 
     def forces(self, state: ForcedState, tokens: Tensor, ids: Sequence[int]) -> Tensor:
-        """Return which tokens are forced and one of some ids, [B] or [B, T] bool as the tokens are."""
+        """Return which tokens are forced and one of some ids, bool in the shape of the tokens."""
         if state.ids.shape[1] == 0 or not ids:
             return torch.zeros_like(tokens, dtype=torch.bool)
         return (_forced_at(state, tokens).reshape(tokens.shape) == tokens) & is_any(tokens, ids)
 
     def finish(self, state: ForcedState, rows: Tensor) -> ForcedState:
-        """Return a state in which some rows, [B] bool, are through."""
+        """Return a state in which no more tokens are forced in some rows, [B] bool."""
         return state._replace(position=torch.where(rows, state.ids.shape[1], state.position))
 
     def is_dead(self, state: ForcedState) -> Tensor:
-        """Return [B] bool: whether each row has ended, in a chain, in the place of an id that was forced."""
+        """Return [B] bool, whether each row has ended, in a chain, in place of a forced id."""
         return state.position < 0
 
-    def process_logits(self, state: ForcedState, logits: Tensor, context: Context) -> tuple[ForcedState, Tensor]:
-        """Leave rows that are not through nothing but the next of their ids.
+    def _by_rows(self, state: ForcedState, logits: Tensor) -> Tensor:
+        if state.ids.shape[1] == 0:
+            return logits
+        host = HostLogits.of(logits)
+        for row, token in enumerate(_next(state)[:, 0].tolist()):
+            if token >= 0:
+                host.keep(row, np.array([token]))
+                if not bool(logits[row, token].isfinite()):
+                    logits[row, token] = 0
+        return logits
 
-        Raises:
-            VocabularyError: The next id is none of the logits' columns (on the CPU).
-        """
-        logits = own_rows("ForcedTokens", state.position.shape[0], logits)
-        width = state.ids.shape[1]
-        if width == 0:
-            return state, logits
-        place = state.position.clamp(0, width - 1)[:, None]
-        following = torch.where(state.position[:, None] < width, state.ids.gather(1, place), -1)
-        return state, (_by_tensors if by_tensors(logits) else _by_rows)(following, logits)
+    def _by_tensors(self, state: ForcedState, logits: Tensor) -> Tensor:
+        if state.ids.shape[1] == 0:
+            return logits
+        following, columns = _next(state), logits.shape[1]
+        at = following.clamp(0, columns - 1).to(torch.int64)
+        value = logits.gather(1, at)
+        value = torch.where(value.isfinite(), value, 0.0)
+        only = torch.full_like(logits, -torch.inf).scatter_(1, at, value)
+        return torch.where((following >= 0) & (following < columns), only, logits)
 
 
 def _is_list(given: object) -> bool:
-    # A tensor without dimensions has __iter__, but is one id.
+    # A tensor without dimensions has __iter__, but is a single id.
     return isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
 
 
 def _forced_at(state: ForcedState, tokens: Tensor) -> Tensor:
-    """Return the id that is forced in the place of each token, [B, T], -1 for none."""
+    """Return the id that is forced in place of each token, [B, T], -1 for none."""
     real = tokens.reshape(len(tokens), -1) >= 0
     at = state.position[:, None] + real.to(torch.int64).cumsum(1) - 1
     width = state.ids.shape[1]
     return torch.where((at >= 0) & (at < width) & real, state.ids.gather(1, at.clamp(0, width - 1)), -1)
 
 
-def _by_tensors(following: Tensor, logits: Tensor) -> Tensor:
-    columns = logits.shape[1]
-    at = following.clamp(0, columns - 1).to(torch.int64)
-    value = logits.gather(1, at)
-    value = torch.where(value.isfinite(), value, 0.0)
-    only = torch.full_like(logits, -torch.inf).scatter_(1, at, value)
-    return torch.where((following >= 0) & (following < columns), only, logits)
-
-
-def _by_rows(following: Tensor, logits: Tensor) -> Tensor:
-    host = HostLogits.of(logits)
-    for row, token in enumerate(following[:, 0].tolist()):
-        if token >= 0:
-            host.keep(row, np.array([token]))
-            if not bool(logits[row, token].isfinite()):
-                logits[row, token] = 0
-    return logits
+def _next(state: ForcedState) -> Tensor:
+    """Return the id that each row must have next, [B, 1], -1 for none."""
+    width = state.ids.shape[1]
+    place = state.position.clamp(0, width - 1)[:, None]
+    return torch.where(state.position[:, None] < width, state.ids.gather(1, place), -1)

@@ -1,4 +1,4 @@
-"""EOS is the last token that the budget of a row allows."""
+"""ForcedEos: EOS is the last token that the budget of a row allows."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import Either, Integer, Null, TokenIds
-from logitkit.parameters.integers import as_integer
 from logitkit.parameters.numbers import LARGEST
-from logitkit.protocol.calls import by_tensors, check_tokens, count_tokens, own_rows
+from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostLogits
+from logitkit.runtime.host_logits import HostLogits, TwoPaths
 from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -46,7 +44,7 @@ class ForcedEosState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ForcedEos(Described):
+class ForcedEos(TwoPaths[ForcedEosState]):
     """Allow only EOS as the last token that the budget of a row allows, and after EOS only EOS.
 
     The budget is `max_new_tokens`. If that is None, it is `Context.max_length` (or `Context.max_lengths`) without the prompt. If
@@ -85,16 +83,11 @@ class ForcedEos(Described):
     # After all other constraints, so that no mask comes after the forced EOS.
     kind = Kind(
         "forced_eos",
-        {"max_new_tokens": Either((Integer(1), Null())), "eos_ids": TokenIds()},
+        {"max_new_tokens": Either((Integer(1), Null())), "eos_ids": TokenIds(alone=True)},
         main="max_new_tokens",
         order=150,
     )
     may_empty_rows = False
-
-    def __post_init__(self) -> None:
-        if as_integer(self.eos_ids) is not None:
-            object.__setattr__(self, "eos_ids", [self.eos_ids])
-        super().__post_init__()
 
     @classmethod
     def configured(
@@ -111,19 +104,18 @@ class ForcedEos(Described):
     @classmethod
     def neutral_state(cls, context: Context) -> ForcedEosState:
         """Return the state of rows that it leaves unchanged."""
-        left = torch.full((context.batch_size,), NO_LIMIT, dtype=torch.int64, device=context.device)
-        return ForcedEosState(id_tensor([()] * context.batch_size, context.device), left)
+        return ForcedEosState(id_tensor([()] * context.batch_size, context.device), per_row(context, NO_LIMIT))
 
     def init_state(self, context: Context) -> ForcedEosState:
         """Return the initial state of the rows."""
-        rows = context.batch_size
-        limits = context.limits if self.max_new_tokens is None else None
-        if limits is None:
-            first = NO_LIMIT if self.max_new_tokens is None else self.max_new_tokens - 1
-            left = torch.full((rows,), first, dtype=torch.int64, device=context.device)
+        if self.max_new_tokens is not None:
+            left = per_row(context, self.max_new_tokens - 1)
+        elif context.limits is None:
+            left = per_row(context, NO_LIMIT)
         else:
-            left = (limits - context.prompt_lengths - 1).clamp(0, NO_LIMIT)
-        return ForcedEosState(id_tensor([self.eos_ids] * rows, context.device), left)  # type: ignore[list-item]
+            left = (context.limits - context.prompt_lengths - 1).clamp(0, NO_LIMIT)
+        ids = id_tensor([self.eos_ids] * context.batch_size, context.device)  # type: ignore[list-item]
+        return ForcedEosState(ids, left)
 
     def advance(self, state: ForcedEosState, tokens: Tensor) -> ForcedEosState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
@@ -134,7 +126,7 @@ class ForcedEos(Described):
         return self.advance_until_end(state, tokens, ends)
 
     def advance_until_end(self, state: ForcedEosState, tokens: Tensor, ends: Tensor) -> ForcedEosState:
-        """Return the state after `tokens`, as a part of a chain in which some of them end their rows: [B] or [B, T] bool."""
+        """Return the state after `tokens` in a chain, in which some of them, [B] or [B, T] bool, end their rows."""
         left = torch.where(state.left < NO_LIMIT, (state.left - count_tokens(tokens)).clamp(min=0), state.left)
         ended = (ends.any(1) if ends.dim() == 2 else ends) & (state.eos_ids >= 0).any(1)
         return state._replace(left=torch.where(ended | (state.left < 0), ENDED, left))
@@ -147,37 +139,31 @@ class ForcedEos(Described):
         """Return [B] bool, whether each row has had EOS."""
         return state.left < 0
 
-    def process_logits(self, state: ForcedEosState, logits: Tensor, context: Context) -> tuple[ForcedEosState, Tensor]:
-        """Set everything but EOS to -inf, in place on the CPU, in rows that must end or have ended.
+    def _by_rows(self, state: ForcedEosState, logits: Tensor) -> Tensor:
+        host = HostLogits.of(logits)
+        for row, ids in listed_rows(_forced(state)):
+            given = host.read(row, ids)
+            host.keep(row, ids)
+            missing = np.isnan(given)
+            if missing.any():
+                host.ban(row, ids[missing])
+            if (missing | (given == -np.inf)).all():
+                logits[row, int(ids[0])] = 0
+        return logits
 
-        Raises:
-            VocabularyError: An id that is forced is not a column of the logits (on the CPU).
-        """
-        logits = own_rows("ForcedEos", state.left.shape[0], logits)
+    def _by_tensors(self, state: ForcedEosState, logits: Tensor) -> Tensor:
         if state.eos_ids.shape[1] == 0:
-            return state, logits
-        forced = torch.where(state.left[:, None] <= 0, state.eos_ids, -1)
-        return state, (_by_tensors if by_tensors(logits) else _by_rows)(forced, logits)
+            return logits
+        forced = _forced(state)
+        places = Places.of(forced, logits.shape[1])
+        kept = logits.gather(1, places.at)
+        kept = torch.where(kept.isnan(), -torch.inf, kept)
+        # A place without its own id repeats the first one, so its value must too.
+        kept = torch.where(kept.isneginf().all(1, keepdim=True) & (places.source == 0), 0.0, kept)
+        only = torch.full_like(logits, -torch.inf).scatter_(1, places.at, kept)
+        return torch.where(forced[:, :1] >= 0, torch.where(places.some, only, -torch.inf), logits)
 
 
-def _by_tensors(forced: Tensor, logits: Tensor) -> Tensor:
-    places = Places.of(forced, logits.shape[1])
-    kept = logits.gather(1, places.at)
-    kept = torch.where(kept.isnan(), -torch.inf, kept)
-    # A place without an id of its own repeats the first, and so must its value.
-    kept = torch.where(kept.isneginf().all(1, keepdim=True) & (places.source == 0), 0.0, kept)
-    only = torch.full_like(logits, -torch.inf).scatter_(1, places.at, kept)
-    return torch.where(forced[:, :1] >= 0, torch.where(places.some, only, -torch.inf), logits)
-
-
-def _by_rows(forced: Tensor, logits: Tensor) -> Tensor:
-    host = HostLogits.of(logits)
-    for row, ids in listed_rows(forced):
-        given = host.read(row, ids)
-        host.keep(row, ids)
-        missing = np.isnan(given)
-        if missing.any():
-            host.ban(row, ids[missing])
-        if (missing | (given == -np.inf)).all():
-            logits[row, int(ids[0])] = 0
-    return logits
+def _forced(state: ForcedEosState) -> Tensor:
+    """Return the EOS ids of the rows that must end or have ended, [B, N], -1 elsewhere."""
+    return torch.where(state.left[:, None] <= 0, state.eos_ids, -1)

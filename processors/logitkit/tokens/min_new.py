@@ -1,4 +1,4 @@
-"""No end before so many tokens."""
+"""MinNewTokens: no EOS before a number of tokens."""
 
 from __future__ import annotations
 
@@ -10,25 +10,24 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import Integer, TokenIds
-from logitkit.parameters.integers import as_integer
-from logitkit.protocol.calls import check_tokens, count_tokens, own_rows
+from logitkit.protocol.calls import check_tokens, count_tokens
 from logitkit.protocol.context import Context
-from logitkit.protocol.described import Described
-from logitkit.protocol.kind import Kind
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import per_row
+from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
-from logitkit.tokens.id_lists import ban, id_tensor
+from logitkit.runtime.host_logits import TwoPaths
+from logitkit.tokens.id_lists import ban_rows, ban_tensors, id_tensor
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["MinNewState", "MinNewTokens"]
 
 
 class MinNewState(NamedTuple):
-    """What a row must still say before it may end.
+    """The number of tokens left before each row may end.
 
     Args:
-        eos_ids: [B, N] int32, rising, padded with -1 at the end.
-        left: [B] int64, tokens until the row may end; 0 for one that may, -1 for one that has ended before it might.
+        eos_ids: [B, N] int32, ascending, padded with -1 at the end.
+        left: [B] int64, the number of tokens before the row may end; 0 if it may, -1 if it has ended too early.
     """
 
     eos_ids: Annotated[Tensor, Fill(-1), TokenIds()]
@@ -36,18 +35,17 @@ class MinNewState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinNewTokens(Described):
-    """Keep EOS at -inf until a row has so many tokens of output, or a `chain` has ended it all the same.
+class MinNewTokens(TwoPaths[MinNewState]):
+    """Keep EOS at -inf until a row has a number of output tokens, or until a `chain` ends it earlier.
 
-    A row that may say nothing but EOS, because a constraint before it is complete, is left without any token, unless they are
-    in a `chain`, which then ends it.
+    If a constraint is complete and allows nothing but EOS, no token is left in the row; in a `chain`, the row then ends.
 
     Args:
-        n: Tokens of output, from 0 (which changes nothing) to 2**31 - 1. The prompt does not count.
-        eos_ids: Id or ids that end a row, at least one.
+        n: The minimum number of output tokens, from 0 (which changes nothing) to 2**31 - 1. The prompt does not count.
+        eos_ids: The id or ids that end a row, at least one.
 
     Raises:
-        ConfigurationError: `n` or an id is no integer of its range, or there are no ids.
+        ConfigurationError: `n` or an id is not an integer in range, or there are no ids.
 
     Example:
         >>> import torch
@@ -60,37 +58,30 @@ class MinNewTokens(Described):
         >>> longer.process_logits(longer.advance(state, torch.tensor([2])), torch.ones(1, 4), context)[1]
         tensor([[1., 1., 1., 1.]])
 
-    Source: transformers' MinNewTokensLengthLogitsProcessor, whose results these are.
+    Source: transformers' MinNewTokensLengthLogitsProcessor, which returns the same results.
     """
 
     n: int
     eos_ids: Sequence[int] | int
 
     role = Role.CONSTRAINT
-    kind = Kind("min_new_tokens", {"n": Integer(0), "eos_ids": TokenIds()}, main="n", order=30)
+    kind = Kind("min_new_tokens", {"n": Integer(0), "eos_ids": TokenIds(alone=True)}, main="n", order=30)
     may_empty_rows = True
-
-    def __post_init__(self) -> None:
-        if as_integer(self.eos_ids) is not None:
-            object.__setattr__(self, "eos_ids", [self.eos_ids])
-        super().__post_init__()
 
     @classmethod
     def configured(cls, n: int, vocabulary: Vocabulary, eos_ids: Sequence[int] | None = None) -> MinNewTokens:
-        """Make one of a configuration, which may leave out the EOS ids: those of the vocabulary."""
+        """Create one from a configuration, which may leave out the EOS ids: then they are those of the vocabulary."""
         return cls(n, vocabulary.eos_ids if eos_ids is None else eos_ids)
 
     @classmethod
     def neutral_state(cls, context: Context) -> MinNewState:
         """Return the state of rows that may end."""
-        left = torch.zeros(context.batch_size, dtype=torch.int64, device=context.device)
-        return MinNewState(id_tensor([()] * context.batch_size, context.device), left)
+        return MinNewState(id_tensor([()] * context.batch_size, context.device), per_row(context, 0))
 
     def init_state(self, context: Context) -> MinNewState:
-        """Return the state of rows that have their prompt."""
-        rows = context.batch_size
-        left = torch.full((rows,), self.n, dtype=torch.int64, device=context.device)
-        return MinNewState(id_tensor([self.eos_ids] * rows, context.device), left)  # type: ignore[list-item]
+        """Return the initial state of the rows."""
+        ids = id_tensor([self.eos_ids] * context.batch_size, context.device)  # type: ignore[list-item]
+        return MinNewState(ids, per_row(context, self.n))
 
     def advance(self, state: MinNewState, tokens: Tensor) -> MinNewState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
@@ -99,7 +90,7 @@ class MinNewTokens(Described):
         return state._replace(left=torch.where(state.left < 0, -1, left))
 
     def advance_until_end(self, state: MinNewState, tokens: Tensor, ends: Tensor) -> MinNewState:
-        """Return the state after `tokens`, as a part of a chain in which some of them end their rows: [B] or [B, T] bool."""
+        """Return the state after `tokens` in a chain, in which some of them, [B] or [B, T] bool, end their rows."""
         after = self.advance(state, tokens)
         real = ((tokens if tokens.dim() == 2 else tokens[:, None]) >= 0).to(torch.int64)
         held = state.left[:, None] - real.cumsum(1) + real > 0
@@ -110,14 +101,11 @@ class MinNewTokens(Described):
         return state._replace(left=torch.where(rows, 0, state.left))
 
     def is_dead(self, state: MinNewState) -> Tensor:
-        """Return [B] bool: whether each row has ended before it might, as another constraint may have made it do."""
+        """Return [B] bool, whether each row has ended too early, because another constraint ended it."""
         return state.left < 0
 
-    def process_logits(self, state: MinNewState, logits: Tensor, context: Context) -> tuple[MinNewState, Tensor]:
-        """Set the logits of EOS to -inf, in place, in rows that may not end yet.
+    def _by_rows(self, state: MinNewState, logits: Tensor) -> Tensor:
+        return ban_rows(torch.where(state.left[:, None] > 0, state.eos_ids, -1), logits)
 
-        Raises:
-            VocabularyError: An id that is held back is none of the logits' columns (on the CPU).
-        """
-        logits = own_rows("MinNewTokens", state.left.shape[0], logits)
-        return state, ban(torch.where(state.left[:, None] > 0, state.eos_ids, -1), logits)
+    def _by_tensors(self, state: MinNewState, logits: Tensor) -> Tensor:
+        return ban_tensors(torch.where(state.left[:, None] > 0, state.eos_ids, -1), logits)

@@ -1,9 +1,9 @@
-"""Constraints: the new text must be one of a language's texts.
+"""Constraints: the output must be a text of a language.
 
-Each is a frozen dataclass over a compiled automaton; `logitkit.runtime` masks and steps its rows.
+Each one is a frozen dataclass with a compiled automaton; `logitkit.runtime` masks and advances its rows.
 
 regex, choice, dfa, json_schema     languages given as a pattern, a list of texts, a table over token ids, a schema
 banned_strings, forced_prefix       texts that must not occur; a text that must come first (healing: token healing)
 then, then_nested, intersection     one language after another; several at once
-texts                               checks of texts that a caller gives
+texts                               checks of texts that a caller passes
 """

@@ -1,4 +1,4 @@
-"""Some texts are never said."""
+"""BannedStrings: the output never contains any of some texts."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]
 
-# A state costs little here, as it lists only how it differs from another. It is the work that bounds time and memory.
+# States cost little here, because each lists only its differences from another. The limit on work bounds time and memory.
 LIMITS = Limits(states=200_000)
 
 
 @dataclass(frozen=True)
 class BannedStrings(AutomatonConstraint):
-    """Never let the new text contain any of some texts, in any tokenisation.
+    """Never let the output contain any of some texts, in any tokenization.
 
-    A text that begins in the prompt may be completed: only what is new counts. A text that is the name of a special token bans
-    that token too, an EOS only if another one remains. Other ids without text, and EOS, are always legal.
+    Only the output counts, so a text that begins in the prompt may be completed. The name of a special token bans that token too;
+    an EOS can be banned only if another one remains. EOS and other ids without text are always legal.
 
     Args:
-        strings: At least one text, none empty, as str (written in UTF-8) or bytes.
+        strings: At least one text, not empty, as str (encoded as UTF-8) or bytes.
         vocabulary: The tokens.
-        ignore_case: Whether texts that differ by case only are banned too, as `re.IGNORECASE` has it (the Kelvin sign for `k`);
-            then all must be str.
-        limits: Bounds on what compiling may cost.
+        ignore_case: Whether texts that differ only in case are banned too, as in `re.IGNORECASE` (the Kelvin sign equals `k`);
+            then all texts must be str.
+        limits: Bounds on the cost of compiling.
 
     Raises:
-        ConfigurationError: There are no strings, one is empty, not text, or contains the name of a special token and other text,
-            they name every EOS, or bytes have no case to ignore.
+        ConfigurationError: There are no strings; one is empty, is not a text, or contains the name of a special token and other
+            text; they name every EOS; or one is bytes although case is ignored.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -56,7 +56,7 @@ class BannedStrings(AutomatonConstraint):
         >>> banned.process_logits(state, torch.zeros(1, 4), context)[1]
         tensor([[0., 0., -inf, 0.]])
 
-    Source: Aho and Corasick, Efficient string matching (1975); the classes of tokens are logitkit's own.
+    Source: Aho and Corasick, Efficient string matching (1975).
     """
 
     kind = Kind("banned_strings", {"strings": ListOf(Text()), "ignore_case": Boolean()}, main="strings", order=90)
@@ -71,15 +71,14 @@ class BannedStrings(AutomatonConstraint):
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
         object.__setattr__(self, "strings", check_texts("strings", self.strings))
-        if not isinstance(self.ignore_case, bool):
-            raise ConfigurationError(f"ignore_case is {self.ignore_case!r}; allowed are True and False")
+        Boolean().check("ignore_case", self.ignore_case)
         for index, text in enumerate(self.strings):
             if self.ignore_case and not isinstance(text, str):
                 raise ConfigurationError(
-                    f"strings[{index}] is {text!r}: bytes have no case; give str, or ignore_case=False"
+                    f"strings[{index}] is {text!r}, and bytes have no case; give a str, or ignore_case=False"
                 )
             if not text:
-                raise ConfigurationError(f"strings[{index}] is empty, and every text contains it; leave it out")
+                raise ConfigurationError(f"strings[{index}] is empty, which every text contains; leave it out")
             self.vocabulary.special_names.check(f"strings[{index}]", text, self.ignore_case)
         self.vocabulary.special_names.check_ends_remain("strings", self._letters())
         key = (BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case, self.limits)

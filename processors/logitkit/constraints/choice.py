@@ -1,4 +1,4 @@
-"""The text is one of a list."""
+"""Choice: the output is one of a list of texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Choice"]
 
 @dataclass(frozen=True)
 class Choice(AutomatonConstraint):
-    """Allow only the texts of a list, in any tokenisation.
+    """Allow only the texts of a list, in any tokenization.
 
     Args:
         options: At least one text, as str (encoded as UTF-8) or bytes. If one option begins another, EOS may end the shorter one.

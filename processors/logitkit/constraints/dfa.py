@@ -1,4 +1,4 @@
-"""The token ids follow a hand-written automaton."""
+"""Dfa: the token ids follow a hand-written automaton."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["Dfa"]
 class Dfa(AutomatonConstraint):
     """Allow only the sequences of token ids that a deterministic automaton accepts.
 
-    A token after which no accepting state can be reached is never allowed, so no row gets stuck.
+    A token after which no accepting state can be reached is never allowed, so rows do not get stuck.
 
     Args:
-        transitions: `{(state, token_id): next_state}`; what is not listed is illegal. States are any hashable values, and
+        transitions: `{(state, token_id): next_state}`; all other transitions are illegal. States are any hashable values, and
             ids need no text.
         start: The start state.
         accepting: States in which EOS is legal.
-        vocabulary: The tokens: size and EOS ids.
+        vocabulary: The tokens; only their number and the EOS ids matter.
 
     Raises:
-        ConfigurationError: A token id is no integer, out of range or an EOS id, a state is not hashable, an argument has
-            another form, or no accepting state can be reached.
+        ConfigurationError: A token id is not an integer in range, or is an EOS id; a state is not hashable; an argument has the
+            wrong type; or no accepting state can be reached.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:
@@ -56,7 +56,7 @@ class Dfa(AutomatonConstraint):
 
     kind = Kind("dfa", {"transitions": Moves(), "start": State(), "accepting": ListOf(State(), 0)}, order=80)
 
-    # A mapping is invariant in its keys: with Hashable for Any, a dict of int states would not type-check.
+    # Mappings are invariant in their keys: with Hashable instead of Any, a dict of int states would not type-check.
     transitions: Mapping[tuple[Any, int], Hashable]
     start: Hashable
     accepting: Collection[Hashable]
@@ -73,12 +73,12 @@ class Dfa(AutomatonConstraint):
         if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
         object.__setattr__(self, "automaton", self._compile(moves, alive))
-        # Only now: a copy and the numbers of the states at once would take twice as much memory.
+        # Copied last, because the copy and the numbered states together would take twice the memory.
         object.__setattr__(self, "transitions", dict(transitions))
 
     def _compile(self, moves: _Transitions, alive: NDArray[np.bool_]) -> TokenAutomaton:
         kept = np.flatnonzero(alive[moves.target])
-        # By token, and the sources of each token ascending.
+        # Sorted by token, then by source.
         kept = kept[np.lexsort((moves.source[kept], moves.token[kept]))]
         tokens, counts = np.unique(moves.token[kept], return_counts=True)
         table = Behaviours(np.zeros(len(tokens), np.int32), starts(counts), moves.source[kept], moves.target[kept])
@@ -92,12 +92,12 @@ class Dfa(AutomatonConstraint):
 
 
 class _Transitions(NamedTuple):
-    """Transitions between numbered states, the start state first; E of them, all int32.
+    """Transitions between numbered states; the start state has the first number.
 
     Args:
-        source: [E] where each begins.
-        token: [E] what it reads.
-        target: [E] where it leads.
+        source: [E] int32, the state before each transition.
+        token: [E] int32, the token that it reads.
+        target: [E] int32, the state after it.
         accepting: [S] bool.
     """
 
@@ -110,9 +110,9 @@ class _Transitions(NamedTuple):
 def _moves(
     transitions: Mapping[tuple[Any, int], Hashable], start: Hashable, accepting: Collection[Hashable]
 ) -> _Transitions:
-    """Number the states, without an object for each transition: there may be millions."""
+    """Number the states without creating an object per transition, of which there may be millions."""
     number: defaultdict[Hashable, int] = defaultdict(count(FIRST_STATE).__next__)
-    # The first number is the start state's.
+    # The start state gets the first number.
     number[start]
     edges = len(transitions)
     ends = chain(map(itemgetter(0), transitions), transitions.values())
@@ -133,12 +133,12 @@ def _moves(
 
 
 def _alive(moves: _Transitions) -> NDArray[np.bool_]:
-    """Return [S] bool: the states from which an accepting one is reached."""
+    """Return [S] bool, the states from which an accepting one can be reached."""
     states = len(moves.accepting)
     sources = memoryview(moves.source[np.argsort(moves.target, kind="stable")])  # type: ignore[arg-type]
     first = memoryview(starts(np.bincount(moves.target, minlength=states)))  # type: ignore[arg-type]
     alive = bytearray(moves.accepting)
-    # One state after another: in a chain of them each would be a round of its own.
+    # State by state, not in rounds over arrays: in a long chain, each state would take its own round.
     todo = array("i", np.flatnonzero(moves.accepting).astype(np.int32).tobytes())
     while todo:
         state = todo.pop()
@@ -165,7 +165,7 @@ def _check_ids(transitions: Mapping[tuple[Any, int], Hashable], vocabulary: Voca
 
 
 def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
-    """Return the transitions with every token id as an int: those given, where they are so already."""
+    """Return the transitions with every token id as an int; the given ones if they already are."""
     if not isinstance(given, Mapping):
         raise ConfigurationError(
             f"transitions is a {type(given).__name__}; give a dict {{(state, token_id): next_state}}"
@@ -198,7 +198,7 @@ def _check_states(start: object, accepting: object) -> None:
 
 
 def _hashable(state: object) -> bool:
-    # Only hashing tells: a tuple that holds a list is a Hashable too.
+    # Only hashing tells: a tuple that contains a list is an instance of Hashable too.
     try:
         hash(state)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The text begins with a given one: what a prompt's last tokens said before they were cut back."""
+"""ForcedPrefix: the output begins with a given text, such as the last tokens that were cut off a prompt."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["ForcedPrefix"]
 
 @dataclass(frozen=True)
 class ForcedPrefix(AutomatonConstraint):
-    """Allow only texts that begin with a given one, in any tokenisation; a token may run past its end.
+    """Allow only texts that begin with a given text, in any tokenization; a token may extend past its end.
 
-    With `heal_prompt` it heals a prompt that ends inside what would have been a longer token.
+    Together with `heal_prompt`, it continues a prompt that ends where a longer token would have been used.
 
     Args:
-        text: What the new text begins with, as str (written in UTF-8) or bytes; it may be empty.
+        text: The beginning of the output, as str (encoded as UTF-8) or bytes; it may be empty.
         vocabulary: The tokens.
-        then: What follows the text, a constraint over text (`Regex`, `Choice`, ...) with an equal vocabulary. None: anything,
-            EOS and ids without text included. Before the text is complete, neither is legal.
-        limits: Bounds on what compiling may cost.
+        then: The constraint on the rest, over text (`Regex`, `Choice`, ...) and with an equal vocabulary. None: anything,
+            including EOS and ids without text, which are not legal before the text is complete.
+        limits: Bounds on the cost of compiling.
 
     Raises:
-        ConfigurationError: The text is none, `then` is no constraint over text or has another vocabulary, `limits` are no
-            `Limits`, or the tokens cannot spell the text.
+        ConfigurationError: `text` is not a text; `then` is not a constraint over text, or has another vocabulary; `limits` is not
+            a `Limits`; or the tokens cannot spell the text.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -86,10 +86,10 @@ class ForcedPrefix(AutomatonConstraint):
 
 
 def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -> None:
-    """Raise `ConfigurationError` for anything but a constraint, or for one over other tokens than the given ones."""
+    """Raise `ConfigurationError` if a value is not a constraint, or has another vocabulary than the given one."""
     if isinstance(given, PushdownConstraint) and not given.is_finite:
         raise ConfigurationError(
-            f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted: it can only come "
+            f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only come "
             "last; write then(first, it, marker), where first may be Regex('', vocabulary)"
         )
     if not isinstance(given, AutomatonConstraint | PushdownConstraint):
@@ -97,4 +97,4 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -
             f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
         )
     if vocabulary is not None and given.vocabulary != vocabulary:
-        raise ConfigurationError(f"the constraint in {name} has another vocabulary; make both with one")
+        raise ConfigurationError(f"the constraint in {name} has another vocabulary; create both with the same one")

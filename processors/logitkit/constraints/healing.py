@@ -1,4 +1,4 @@
-"""Cut a prompt back to where its last tokens might have been longer ones."""
+"""Token healing: cut off the last tokens of a prompt if a longer token might have been used."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple, SupportsIndex
 
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.trie import Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -14,11 +15,12 @@ __all__ = ["HealedPrompt", "heal_prompt"]
 
 
 class HealedPrompt(NamedTuple):
-    """A prompt without its last tokens, and the text that these said.
+    """A prompt without its last tokens, and their text.
 
     Args:
-        tokens: The ids that are left.
-        text: What the new text must begin with, for `ForcedPrefix`; not necessarily whole characters. Empty if nothing was cut.
+        tokens: The remaining ids.
+        text: The text that the output must begin with, for `ForcedPrefix`; it may end inside a character. Empty if nothing was cut
+            off.
     """
 
     tokens: tuple[int, ...]
@@ -28,23 +30,23 @@ class HealedPrompt(NamedTuple):
 def heal_prompt(
     tokens: Sequence[SupportsIndex], vocabulary: Vocabulary, count: SupportsIndex | None = None
 ) -> HealedPrompt:
-    """Cut back the last tokens of a prompt that a longer token might have taken in, had the text gone on.
+    """Cut off the last tokens of a prompt if a longer token would have contained them, had the text continued.
 
-    A prompt that ends with `http` and `:` would rarely have been written so before `//`, if `://` is a token: the model has seen
-    other tokens there. So the last tokens are cut back as far as some token says all that they say, and more.
+    If `://` is a token, the tokens `http` and `:` rarely come before `//`: the model has seen `http` and `://` instead. So the
+    last tokens are cut off as long as some token begins with all their text and is longer.
 
     Args:
         tokens: The ids of the prompt.
         vocabulary: The tokens.
-        count: Cut so many tokens instead, from 0.
+        count: Cut off this many tokens instead, from 0.
 
     Returns:
-        The ids that are left, and the text to force. Ids without text (special tokens) are never cut nor passed, and of a prompt
-        that had tokens one is left, so fewer than `count` may be cut.
+        The remaining ids, and the text to force. Cutting stops at an id without text, such as a special token, and at the first
+        token of the prompt, so fewer than `count` may be cut off.
 
     Raises:
-        ConfigurationError: `count` is no integer from 0.
-        VocabularyError: An id is none of the vocabulary's.
+        ConfigurationError: `count` is not an integer from 0.
+        VocabularyError: An id is not in the vocabulary.
 
     Example:
         >>> import logitkit as lk
@@ -54,8 +56,7 @@ def heal_prompt(
 
     Source: Lundberg, The Art of Prompt Design: Prompt Boundaries and Token Healing (2023).
     """
-    if not isinstance(vocabulary, Vocabulary):
-        raise VocabularyError(f"vocabulary is a {type(vocabulary).__name__}; give a logitkit.Vocabulary")
+    check_vocabulary(vocabulary)
     ids = tuple(_checked_id(place, token, vocabulary) for place, token in enumerate(tokens))
     wanted = None if count is None else as_integer(count)
     if count is not None and (wanted is None or wanted < 0):

@@ -1,4 +1,4 @@
-"""Several constraints at once."""
+"""Intersection: several constraints at once."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ __all__ = ["Intersection", "intersected"]
 
 @dataclass(frozen=True)
 class Intersection(AutomatonConstraint):
-    """Allow only what all of some constraints allow; `chain` makes it of neighbouring constraints.
+    """Allow only texts that all of several constraints allow; `chain` creates it from adjacent constraints.
 
-    Masks one after another would leave a row with nothing where each constraint allows another token. The product of the automata
-    knows which tokens can still be completed for all.
+    Masks one after another would leave no token in a row if each constraint allows different ones. The product of the automata
+    knows which tokens can be completed to a text that all constraints allow.
 
     Args:
-        parts: At least one constraint; all over equal vocabularies.
+        parts: At least one constraint, all with equal vocabularies.
         limits: Bounds on the product.
 
     Raises:
-        ConfigurationError: The vocabularies differ, or no text is allowed by all.
+        ConfigurationError: The vocabularies differ, or no text is allowed by all constraints.
         PatternTooLarge: The product would exceed a limit.
 
     Example:
@@ -60,9 +60,11 @@ class Intersection(AutomatonConstraint):
             raise ConfigurationError("an intersection has no parts; give at least one constraint")
         vocabulary = self.parts[0].vocabulary
         if any(part.vocabulary != vocabulary for part in self.parts[1:]):
-            raise ConfigurationError("the constraints of a chain have different vocabularies; make them with one")
+            raise ConfigurationError(
+                "the constraints of a chain have different vocabularies; create them with the same one"
+            )
         object.__setattr__(self, "vocabulary", vocabulary)
-        # What is asked for twice is so once.
+        # Equal constraints count once.
         automata = [*{part.automaton.content_key: part.automaton for part in self.parts}.values()]
         key = (Intersection, tuple(a.content_key for a in automata), self.limits)
         object.__setattr__(
@@ -89,7 +91,7 @@ class Intersection(AutomatonConstraint):
 
 
 def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Processor[Any]]:
-    """Replace the finite automata of each run of constraints by their intersection, in the place of the first of them."""
+    """Replace the finite automata in each run of constraints with their intersection, in place of the first one."""
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, only_masks):
         members = list(run)
@@ -99,7 +101,7 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
             continue
         parts = (q for p in automata for q in (p.parts if isinstance(p, Intersection) else (p,)))
         both = Intersection(tuple(parts), limits=limits)
-        # These only mask, so what stands between two of them need not stay there.
+        # These processors only mask, so their order does not matter.
         joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
     return joined
 

@@ -1,4 +1,4 @@
-"""The text is JSON that satisfies a schema."""
+"""JsonSchema: the output is JSON that satisfies a schema."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["JsonSchema"]
 
-CLOSING = "the most new tokens; True: up to Context.max_length; False: without end"
+CLOSING = "the maximum number of new tokens; True: up to Context.max_length; False: no limit"
 
-# Each character of a counted string takes a dozen states, for its bytes and its escapes. What all parts of a schema take together
-# is counted, so that it is over in two seconds.
+# Each character of a counted string takes a dozen states, for its bytes and its escapes. The work on all parts of a schema counts
+# together, so compiling takes at most two seconds.
 SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
 
 
@@ -74,7 +74,7 @@ class JsonSchema(PushdownConstraint):
     Source: JSON Schema, draft 2020-12; Alur and Madhusudan, Visibly pushdown languages (2004).
     """
 
-    # What may nest comes after all that cannot: the two are steps of their own where requests share a batch.
+    # Constraints that may nest come after those that cannot: they are separate steps when requests share a batch.
     kind = Kind(
         "json_schema",
         {
@@ -113,23 +113,23 @@ class JsonSchema(PushdownConstraint):
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(
-                f"closing is {self.closing}, but a whole text of this schema takes {needed} tokens; allowed are {needed} and more"
+                f"closing is {self.closing}, but the shortest text of this schema takes {needed} tokens; give at least {needed}"
             )
         if self.automaton.dropped:
             left_out = "; ".join(self.automaton.dropped)
             warnings.warn(
-                f"JsonSchema leaves out what it cannot honour exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
+                f"JsonSchema ignores keywords that it cannot enforce exactly (lax=True allows at most {MOST_DROPPED}): "
                 f"{left_out}",
                 stacklevel=3,
             )
 
     def nested_dfa(self) -> NestedDfa:
-        """Return the automaton over bytes, made anew: what a text before it is put in front of."""
+        """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
     def _nested_dfa(self) -> tuple[NestedDfa, tuple[str, ...]]:
         with self._one_budget():
-            # Where an object in place and one that is called may both begin, the former has to be called as well.
+            # If an inline object and a called one may begin at the same place, the inline one must be called as well.
             for apart in (False, True):
                 network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart)
                 try:
@@ -147,7 +147,7 @@ class JsonSchema(PushdownConstraint):
 
     @contextmanager
     def _one_budget(self) -> Iterator[None]:
-        """Count together what the many automata of a schema cost, and say of what is too much that it is the schema's."""
+        """Count the work on all automata of a schema together, and report an excess as a problem of the schema."""
         try:
             with one_budget(self.limits.work), uncollected():
                 yield

@@ -1,4 +1,4 @@
-"""The text matches a regular expression."""
+"""Regex: the output matches a regular expression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts as arguments: str, which are written in UTF-8, or bytes."""
+"""Texts as arguments: str, encoded as UTF-8, or bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ def check_texts(name: str, given: object) -> tuple[str | bytes, ...]:
     """Return a list of texts as a tuple.
 
     Args:
-        name: What the argument is called.
-        given: What was given.
+        name: The argument's name, for the error.
+        given: Its value.
 
     Raises:
-        ConfigurationError: It is a single text, no list, or empty, or an element is no text.
+        ConfigurationError: The value is a single text, is not a list, or is empty; or an element is not a text.
     """
     texts = tuple(check_text(f"{name}[{i}]", text) for i, text in enumerate(elements(name, given, "texts")))
     if not texts:
@@ -26,7 +26,7 @@ def check_text(name: str, given: object) -> str | bytes:
     """Return a text.
 
     Raises:
-        ConfigurationError: It is neither str nor bytes, or no text in UTF-8.
+        ConfigurationError: The value is neither str nor bytes, or cannot be encoded as UTF-8.
     """
     if not isinstance(given, str | bytes):
         raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed are str and bytes")

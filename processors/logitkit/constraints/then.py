@@ -1,4 +1,4 @@
-"""One section until a marker, another behind it."""
+"""Then: one constraint up to a marker, another one after it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECTION = Either((Nested(), Null()))
 
 @dataclass(frozen=True)
 class Then(AutomatonConstraint):
-    """Two constraints with a marker between them; make it with `then`."""
+    """Two constraints with a marker between them; create it with `then`."""
 
     kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
 
@@ -66,7 +66,7 @@ class Then(AutomatonConstraint):
         *,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Then | ThenNested:
-        """Make one of a configuration: what nests without bound after the marker is of another class."""
+        """Create one from a configuration: a `ThenNested` if the second constraint nests without bound."""
         return then(first, second, marker, limits=limits)
 
     def byte_dfa(self) -> ByteDfa:
@@ -77,20 +77,22 @@ class Then(AutomatonConstraint):
         """
         if isinstance(self.marker, int):
             raise ConfigurationError(
-                f"the marker is the token id {self.marker}, so this is no constraint over text alone; give a marker of text"
+                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
             )
         first, second = (anything() if p is None else p.byte_dfa() for p in (self.first, self.second))
         letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
         return until_marker(first, as_bytes(self.marker), second, self.limits, letter)
 
     def _compile(self) -> TokenAutomaton:
-        name = f"what stands around the marker {self.marker!r}"
+        name = f"the text around the marker {self.marker!r}"
         if not isinstance(self.marker, int):
             return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
         first, second = (self._of_tokens(part) for part in (self.first, self.second))
         both = until_token(first, self.marker, second, self.limits)
         if both is None:
-            raise ConfigurationError(f"no sequence of tokens is {name}")
+            raise ConfigurationError(
+                f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
+            )
         return both
 
     def _of_tokens(self, part: AutomatonConstraint | PushdownConstraint | None) -> TokenAutomaton:
@@ -103,20 +105,20 @@ ThenNested.kind = Then.kind
 
 
 def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
-    """Return what a marker stands for.
+    """Return a marker as a text or a token id.
 
     Raises:
-        ConfigurationError: It is empty, text that contains the name of a special token and more, or neither text nor a token id
-            after which something can come.
+        ConfigurationError: The marker is empty, contains the name of a special token and other text, is EOS, or is neither a text
+            nor a token id.
     """
     if isinstance(marker, str | bytes):
         check_text("marker", marker)
         if not marker:
-            raise ConfigurationError("marker is empty, so nothing would divide the text; give a text or a token id")
+            raise ConfigurationError("marker is empty, so it cannot divide the text; give a text or a token id")
         vocabulary.special_names.check("marker", marker)
         if vocabulary.special_names.token(marker) in vocabulary.eos_ids:
             raise ConfigurationError(
-                f"marker is {marker!r}, the name of an EOS token, after which nothing can come; give another marker"
+                f"marker is {marker!r}, the name of an EOS token, which ends the text; give another marker"
             )
         return marker
     token = as_integer(marker)
@@ -125,9 +127,7 @@ def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
     if not 0 <= token < vocabulary.size:
         raise ConfigurationError(f"marker is {token}; allowed are token ids from 0 to {vocabulary.size - 1}")
     if token in vocabulary.eos_ids:
-        raise ConfigurationError(
-            f"marker is the EOS id {token}, after which nothing can come; give another id, or a text"
-        )
+        raise ConfigurationError(f"marker is the EOS id {token}, which ends the text; give another id, or a text")
     return token
 
 

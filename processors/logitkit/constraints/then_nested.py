@@ -1,4 +1,4 @@
-"""One section until a marker, and behind it one that nests without bound."""
+"""ThenNested: one constraint up to a marker, and after it one that nests without bound."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["ThenNested"]
 
 @dataclass(frozen=True)
 class ThenNested(PushdownConstraint):
-    """Two sections with a marker between them, of which the second nests without bound; make it with `then`.
+    """Two constraints with a marker between them, of which the second nests without bound; create it with `then`.
 
-    What its `closing` says holds for both sections together.
+    The `closing` of the second one applies to the whole text.
     """
 
     first: AutomatonConstraint | PushdownConstraint | None
@@ -51,7 +51,7 @@ class ThenNested(PushdownConstraint):
         """
         if isinstance(self.marker, int):
             raise ConfigurationError(
-                f"the marker is the token id {self.marker}, so this is no constraint over text alone; give a marker of text"
+                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
             )
         first = anything() if self.first is None else self.first.byte_dfa()
         letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
@@ -71,7 +71,7 @@ class ThenNested(PushdownConstraint):
             dfa,
             self.vocabulary,
             self.limits,
-            f"what stands around the marker {self.marker!r}",
+            f"the text around the marker {self.marker!r}",
             max_depth=max(self.second.automaton.nesting.max_depth, 1),
             closing=bool(self.closing),
             leap=leap,

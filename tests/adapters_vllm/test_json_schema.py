@@ -59,8 +59,8 @@ def test_beams_are_whole(llm: Any) -> None:
     [
         ({"properties": {"a/b": {"type": "strin"}}}, "'type' at #/properties/a~1b is 'strin'"),
         ({"items": {"format": "nobody"}}, "'format' at #/items: the format 'nobody' is not known"),
-        ({"schema": schemas.PERSON, "closing": 3}, "closing is 3, but a whole text of this schema takes"),
-        ({"schema": schemas.PERSON, "closing": True}, "closing is 5, but a whole text of this schema takes"),
+        ({"schema": schemas.PERSON, "closing": 3}, "closing is 3, but the shortest text of this schema takes"),
+        ({"schema": schemas.PERSON, "closing": True}, "closing is 5, but the shortest text of this schema takes"),
     ],
     ids=["type", "format", "closing", "tokens"],
 )

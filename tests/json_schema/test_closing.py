@@ -105,7 +105,7 @@ def test_a_budget_that_no_text_fits_is_refused(kind: str, least: int) -> None:
     whole = b'{"a":["abc"]}'
     assert needed(schema, VOCABULARIES[kind]) == least
     message = (
-        rf"^closing is {least - 1}, but a whole text of this schema takes {least} tokens; allowed are {least} and more"
+        rf"^closing is {least - 1}, but the shortest text of this schema takes {least} tokens; give at least {least}"
     )
     with pytest.raises(ConfigurationError, match=message):
         lk.JsonSchema(schema, VOCABULARIES[kind], closing=least - 1)

@@ -174,7 +174,7 @@ def test_strings_that_are_not_texts() -> None:
         lk.BannedStrings("ab", AB)
     with pytest.raises(ConfigurationError, match="strings is empty; give at least one text"):
         lk.BannedStrings([], AB)
-    with pytest.raises(ConfigurationError, match=r"strings\[1\] is empty, and every text contains it; leave it out"):
+    with pytest.raises(ConfigurationError, match=r"strings\[1\] is empty, which every text contains; leave it out"):
         lk.BannedStrings(["a", ""], AB)
     with pytest.raises(ConfigurationError, match=r"strings\[0\] is 3 of type int; allowed are str and bytes"):
         lk.BannedStrings([3], AB)  # type: ignore[list-item]
@@ -186,7 +186,7 @@ def test_strings_that_are_not_texts() -> None:
 
 def test_case_of_what_has_none() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"strings\[0\] is b'a': bytes have no case; give str, or ignore_case=False"
+        ConfigurationError, match=r"strings\[0\] is b'a', and bytes have no case; give a str, or ignore_case=False"
     ):
         lk.BannedStrings([b"a"], AB, ignore_case=True)
     with pytest.raises(ConfigurationError, match="ignore_case is 1; allowed are True and False"):

@@ -206,10 +206,10 @@ def test_values_that_are_not_sections_or_markers() -> None:
 
 
 def test_nothing_left() -> None:
-    with pytest.raises(ConfigurationError, match="what stands around the marker 'c'"):
+    with pytest.raises(ConfigurationError, match="the text around the marker 'c'"):
         lk.then(None, lk.Regex("a", AB), "c")
     stuck = lk.Dfa({(0, 2): 1, (1, 0): 2}, start=0, accepting={2}, vocabulary=SPECIAL)
-    with pytest.raises(ConfigurationError, match="no sequence of tokens is what stands around the marker 2"):
+    with pytest.raises(ConfigurationError, match="no sequence of tokens satisfies the constraints around the marker 2"):
         lk.then(stuck, None, 2)
     with pytest.raises(PatternTooLarge, match="more than 4 states"):
         lk.then(None, lk.Regex("a", AB), "babb", limits=lk.Limits(states=4))

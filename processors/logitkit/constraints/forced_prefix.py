@@ -89,8 +89,8 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -
     """Raise `ConfigurationError` if a value is not a constraint, or has another vocabulary than the given one."""
     if isinstance(given, PushdownConstraint) and not given.is_finite:
         raise ConfigurationError(
-            f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only come "
-            "last; write then(first, it, marker), where first may be Regex('', vocabulary)"
+            f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only "
+            "come last; write then(first, it, marker), where first may be Regex('', vocabulary)"
         )
     if not isinstance(given, AutomatonConstraint | PushdownConstraint):
         raise ConfigurationError(

@@ -19,8 +19,8 @@ class HealedPrompt(NamedTuple):
 
     Args:
         tokens: The remaining ids.
-        text: The text that the output must begin with, for `ForcedPrefix`; it may end inside a character. Empty if nothing was cut
-            off.
+        text: The text that the output must begin with, for `ForcedPrefix`; empty if nothing was cut off. It may end inside a
+            character.
     """
 
     tokens: tuple[int, ...]

@@ -52,7 +52,7 @@ def needed(schema: Any, vocabulary: lk.Vocabulary, **options: Any) -> int:
     try:
         lk.JsonSchema(schema, vocabulary, closing=1, **options)
     except ConfigurationError as error:
-        return int(str(error).split()[-3])
+        return int(str(error).split()[-1])
     return 1
 
 

@@ -118,7 +118,7 @@ class JsonSchema(PushdownConstraint):
         if self.automaton.dropped:
             left_out = "; ".join(self.automaton.dropped)
             warnings.warn(
-                f"JsonSchema leaves out keywords that it cannot enforce exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
+                f"JsonSchema leaves out what it cannot enforce exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
                 f"{left_out}",
                 stacklevel=3,
             )

@@ -83,7 +83,9 @@ class WrittenRows:
     def choose(self, logits: Tensor, _is_last: bool = False) -> None:
         """Append the next token of every row."""
         likelihood = logits.log_softmax(1)
-        tokens = torch.where(self.ended, -1, self._next(self.processed(logits)))
+        scores, seed = self.processed(logits), self.how.seed
+        chosen = scores.argmax(1) if seed is None else drawn_tokens(scores, seed, self.context.streams, self.lengths)
+        tokens = torch.where(self.ended, -1, chosen)
         gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
         gained = torch.where(self.ended, torch.zeros_like(gained), gained)
         before, self.weights = self.weights, self.weights + gained.to(self.weights.dtype)
@@ -126,11 +128,6 @@ class WrittenRows:
             seams=self.seams,
             finished=self.finished,
         )
-
-    def _next(self, scores: Tensor) -> Tensor:
-        if self.how.seed is None:
-            return scores.argmax(1)
-        return drawn_tokens(scores, self.how.seed, self.context.streams, self.lengths)
 
     def append(self, tokens: Tensor, before: Tensor) -> None:
         """Append a token to every row, or none where it is -1.

@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.chats import ENGINES, Chats
+from benchmarks.chat_engines import ENGINES
+from benchmarks.chats import Chats
 from benchmarks.circumstances import commit, processor
 from benchmarks.report import fill_in
 from benchmarks.tables import Tables

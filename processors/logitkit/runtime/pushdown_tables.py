@@ -96,12 +96,12 @@ def advance_stacks(
             pops = outside & fits & (rest > 0) & (depth > 0)
             if rounds:
                 top = stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0].to(torch.int64)
-                behind = tables.target(slot, torch.where(pops, top, DEAD), torch.where(pops, rest, 0))
+                rest_target = tables.target(slot, torch.where(pops, top, DEAD), torch.where(pops, rest, 0))
                 stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
                 depth = depth - pops.to(torch.int64)
                 pushes = outside & fits & (rest == 0)
                 going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
-                target = torch.where(pops, behind, going_on)
+                target = torch.where(pops, rest_target, going_on)
             else:
                 pushes = outside & fits & (rest == 0)
                 pushed = tables.pushed.index_select(0, which)
@@ -147,11 +147,11 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
         outside = targets >= states[:, None]
         which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
         rest = tables.rest[which].to(torch.int64)
-        behind = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
+        outside_cost = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
         fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
-        behind = torch.where(fits, behind, ILLEGAL)
+        outside_cost = torch.where(fits, outside_cost, ILLEGAL)
         inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)] + below[level][:, None]
-        cost = torch.where(outside, behind, inside)
+        cost = torch.where(outside, outside_cost, inside)
         cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
         dummy = torch.full_like(classes, nothing.shape[1] - 1)
         unlisted = nothing

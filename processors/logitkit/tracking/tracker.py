@@ -73,6 +73,7 @@ class Tracker(Generic[S]):
     _row: SingleRow | None
     _found: tuple[S, Context] | None
     _group: RowGroup | None
+    _states: Checkpoints
 
     def __init__(
         self,

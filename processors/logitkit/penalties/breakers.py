@@ -6,15 +6,16 @@ come of the breaker. An edge leads from a state, by a token, to another state or
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.state import Fill
 
-__all__ = ["ENDS", "Breakers"]
+__all__ = ["ENDS", "Breakers", "HostBreakers"]
 
 # The target of an edge that completes a breaker.
 ENDS = -1
@@ -63,10 +64,6 @@ class Breakers(NamedTuple):
         Args:
             latest: [B, N] int32 token ids, newest first, -1 after the oldest.
         """
-        if latest.shape[1] > NEAR and not by_tensors(latest):
-            near = self.limit(latest[:, :NEAR])
-            if bool((near < NEAR).all()):
-                return near
         back = torch.arange(latest.shape[1], device=latest.device)
         single = self.is_single(latest)
         if not self.heads.shape[1]:
@@ -84,8 +81,6 @@ class Breakers(NamedTuple):
         most = self.steps.shape[1]
         newer = torch.nn.functional.pad(latest, (most, 0), value=-1)
         for step in range(1, most + 1):
-            if not by_tensors(latest) and not bool((state >= 0).any()):
-                break
             token = newer[:, most - step :][:, : latest.shape[1], None].to(torch.int64)
             edge = torch.where((state >= 0) & (token >= 0), state.to(torch.int64) << 32 | token, -1).flatten(1)
             where, known = _found(self.edges, edge)
@@ -96,9 +91,69 @@ class Breakers(NamedTuple):
         return follow
 
 
+class HostBreakers(NamedTuple):
+    """The breakers of one row as arrays, searched only where one may begin; see `Breakers` for the fields."""
+
+    single: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    edges: NDArray[np.int64]
+    targets: NDArray[np.int32]
+
+    @classmethod
+    def rows(cls, breakers: Breakers) -> list[HostBreakers]:
+        """View the rows of breakers on the CPU."""
+        return [cls(*row) for row in zip(*(field.numpy() for field in breakers[:5]), strict=True)]
+
+    def is_single(self, tokens: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Return which tokens, [N], contain a whole breaker."""
+        return _found_row(self.single, tokens)[1]
+
+    def limit(self, tokens: NDArray[np.int32]) -> int:
+        """Return how many of the tokens, [N], oldest first, come after the last breaker; N if there is none."""
+        count = len(tokens)
+        middle = max(count - NEAR, 0)
+        for first, last in ((middle, count), (0, middle)):
+            end = self._end(tokens, first, last)
+            if end >= 0:
+                return count - 1 - end
+        return count
+
+    def _end(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
+        """Return where the last breaker ends that begins at a place from `first` to `last - 1`, or -1."""
+        some = tokens[first:last]
+        ends = np.where(self.is_single(some), np.arange(first, last), -1)
+        if len(self.heads):
+            index, begins = _found_row(self.heads, some)
+            places = np.flatnonzero(begins)
+            state = self.starts[index[places]]
+            places, state = places.repeat(state.shape[1]), state.ravel()
+            step = 0
+            while True:
+                step += 1
+                going = (state >= 0) & (places + first + step < len(tokens))
+                places, state = places[going], state[going].astype(np.int64)
+                if not len(places):
+                    break
+                index, known = _found_row(self.edges, state << 32 | tokens[places + first + step])
+                state = np.where(known, self.targets[index], np.int32(-2))
+                done = places[state == ENDS]
+                ends[done] = done + first + step
+        begun = np.flatnonzero(ends >= 0)
+        return int(ends[begun[-1]]) if len(begun) else -1
+
+
 def _found(ordered: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     """Look up [B, M] values in [B, K] ascending ones: an index of each that can be gathered, and whether it is there."""
     if not ordered.shape[1]:
         return torch.zeros_like(wanted, dtype=torch.int64), torch.zeros_like(wanted, dtype=torch.bool)
     place = torch.searchsorted(ordered, wanted.contiguous()).clamp(max=ordered.shape[1] - 1)
     return place, ordered.gather(1, place) == wanted
+
+
+def _found_row(ordered: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Look up [M] values in [K] ascending ones; see `_found`."""
+    if not len(ordered):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+    return place, ordered[place] == wanted

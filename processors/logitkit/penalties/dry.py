@@ -15,7 +15,7 @@ from logitkit.parameters import Either, Integer, ListOf, Number, Text, TokenId
 from logitkit.parameters.forms import elements
 from logitkit.parameters.integers import as_integer
 from logitkit.penalties.breaker_tables import Encode, compile_breakers
-from logitkit.penalties.breakers import Breakers
+from logitkit.penalties.breakers import Breakers, HostBreakers
 from logitkit.penalties.dry_state import DryState, penalties_by_length
 from logitkit.penalties.history_logits import finite_tensors
 from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
@@ -154,6 +154,7 @@ class Dry(HistoryProcessor[DryState]):
 
     def _by_rows(self, state: DryState, logits: Tensor) -> Tensor:
         host, penalties = HostLogits.of(logits), state.penalties.numpy()
+        breakers = HostBreakers.rows(state.breakers)
         # The length of the shortest repeat that costs something.
         shortest = (penalties > 0).argmax(1).tolist()
         for row, (tokens, longest, least) in enumerate(
@@ -165,13 +166,12 @@ class Dry(HistoryProcessor[DryState]):
             ends = repeat_ends(tokens, least)
             if not len(ends):
                 continue
-            breakers = Breakers(*(field[row : row + 1] for field in state.breakers))
-            most = min(int(breakers.limit(torch.from_numpy(tokens[::-1].copy())[None])), longest)
+            most = min(breakers[row].limit(tokens), longest)
             if most < least:
                 continue
             amount = penalty[repeat_lengths(tokens, ends, least, most)]
             ids = tokens[ends + 1]
-            costs = ~breakers.is_single(torch.from_numpy(ids)[None])[0].numpy()
+            costs = ~breakers[row].is_single(ids)
             ids, amount = ids[costs], amount[costs]
             # If several repeats are continued by one token, the penalty on the longest is written last.
             order = np.argsort(amount, kind="stable")

@@ -102,7 +102,7 @@ def test_what_shall_be_complete_depends_on_the_tokens_of_the_request(
     config = f'{{"json_schema": {{"schema": {{"const": "abcd"}}, "{spelling}": true}}}}{padding}'
     for _ in range(2):
         check(configurations, config, max_tokens=7)
-        with pytest.raises(ConfigurationError, match="closing is 2, but a whole text"):
+        with pytest.raises(ConfigurationError, match="closing is 2, but the shortest text"):
             check(configurations, config, max_tokens=2)
 
 

@@ -101,7 +101,10 @@ def test_many_requests_at_once(client: Any) -> None:
         (["a"], "logitkit is a list"),
         ('{"json_schema": {"properties": {"a/b": {"type": "strin"}}}}', "'type' at #/properties/a~1b is 'strin'"),
         ('{"json_schema": {"items": {"format": "nobody"}}}', "'format' at #/items: the format 'nobody' is not known"),
-        ('{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}', "closing is 2, but a whole text"),
+        (
+            '{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}',
+            "closing is 2, but the shortest text",
+        ),
         ({"regex": "a"}, ""),  # vLLM itself takes no objects here
     ],
     ids=lambda value: repr(value)[:40],

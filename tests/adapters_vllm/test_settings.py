@@ -81,16 +81,20 @@ def test_a_request_is_refused_where_the_plugin_is_off(monkeypatch: pytest.Monkey
     check(None)
 
 
-@pytest.mark.parametrize("named", [[], [engine.PLUGIN]], ids=["found", "named"])
-def test_an_engine_starts_as_without_the_plugin(named: list[str], tmp_path: Path) -> None:
-    """Even with a tokenizer that the plugin cannot read: it reads nothing."""
+def test_an_engine_starts_as_without_the_plugin(tmp_path: Path) -> None:
+    """Whether the plugin is named or only found, and even with a tokenizer that it cannot read: it reads nothing."""
+    model = str(without_bytes(tmp_path))
     task = {
-        "starts": {"off": {"logits_processors": named or None, "model": str(without_bytes(tmp_path))}},
+        "starts": {
+            "found": {"logits_processors": None, "model": model},
+            "named": {"logits_processors": [engine.PLUGIN], "model": model},
+        },
         "requests": [("Name: ", {"max_tokens": 4, "ignore_eos": True})],
     }
     environment = {**ALONE, "LOGITKIT_VLLM_PLUGIN": "off"}
     found = engine.run_script("tests.adapters_vllm.starts", task, tmp_path / "out.json", environment)
-    assert len(found["off"]["tokens"][0]) == 4, json.dumps(found)
+    for name in ("found", "named"):
+        assert len(found[name]["tokens"][0]) == 4, json.dumps(found)
 
 
 def test_a_processor_is_not_a_configuration() -> None:

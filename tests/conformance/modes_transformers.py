@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from threading import Thread
 from typing import Any
 
@@ -13,6 +14,7 @@ import logitkit as lk
 from logitkit_adapters.transformers import logits_processor
 from tests.adapters.demo import model, tokenizer
 from tests.conformance.engines import Transformers, until_eos
+from tests.conformance.families import family
 from tests.conformance.replay import Replay
 
 STEPS = 32
@@ -42,6 +44,12 @@ def _replayed(prompt: list[int], processor: lk.Processor[Any], **options: Any) -
 
 def greedy(prompt: list[int], processor: lk.Processor[Any]) -> list[int]:
     return until_eos(_generate(prompt, [logits_processor(processor)])[0].tolist())
+
+
+@cache
+def expected(prompt: tuple[int, ...], kind: str) -> list[int]:
+    """Return the greedy tokens for a family of processors, generated once for the modes of all engines."""
+    return greedy([*prompt], family(kind))
 
 
 def sampled(prompt: list[int], processor: lk.Processor[Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
 from types import ModuleType
 
@@ -32,12 +31,6 @@ PROMPTS = prompts("record, told not to repeat itself")[0][:3]
 Claim = Callable[[str, object], None]
 
 
-@cache
-def greedy(prompt: tuple[int, ...], kind: str) -> list[int]:
-    """Return what transformers writes, generated once for all modes."""
-    return modes_transformers.greedy([*prompt], family(kind))
-
-
 @pytest.mark.parametrize(("engine", "mode", "kind"), matrix.cases(ENGINES))
 def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_property: Claim) -> None:
     matrix.claim(record_property, engine, mode, kind)
@@ -46,7 +39,7 @@ def test_a_mode_changes_nothing(engine: str, mode: str, kind: str, record_proper
         found = getattr(ENGINES[engine], mode)(prompt, processor)
         if found is None:
             continue  # compared call by call
-        wanted = greedy(tuple(prompt), kind)
+        wanted = modes_transformers.expected(tuple(prompt), kind)
         if isinstance(found, str):
             shown = tokenizer().decode(wanted, skip_special_tokens=engine == "llama.cpp")
             assert found == shown
@@ -89,4 +82,4 @@ def test_the_processors_of_the_modes_matter() -> None:
     unconstrained = [modes_transformers.greedy(prompt, bare) for prompt in PROMPTS]
     for kind in FAMILIES:
         if kind != "distribution":  # which changes no greedy choice
-            assert [greedy(tuple(prompt), kind) for prompt in PROMPTS] != unconstrained, kind
+            assert [modes_transformers.expected(tuple(prompt), kind) for prompt in PROMPTS] != unconstrained, kind

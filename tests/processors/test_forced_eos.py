@@ -165,7 +165,7 @@ def test_an_eos_that_is_forced_text_does_not_end_the_row() -> None:
 
 def test_without_a_limit_a_hook_warns() -> None:
     assert lk.ForcedEos([3]).reads_max_length
-    with pytest.warns(UserWarning, match=r"ForcedEos .*: pass it to logits_processor\(\.\.\., max_new_tokens=\.\.\.\)"):
+    with pytest.warns(UserWarning, match=r"ForcedEos .*; pass it to logits_processor\(\.\.\., max_new_tokens=\.\.\.\)"):
         logits_processor(lk.ForcedEos([3]))
     assert lk.chain(lk.ForcedEos([3]), lk.TopK(5)).reads_max_length
     with warnings.catch_warnings():

@@ -46,7 +46,7 @@ def test_sessions_have_the_same_properties() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"rolling": True}, "rolling=True is not possible: vLLM's cache .* leave rolling=False"),
+        ({"rolling": True}, "rolling=True is not possible: vLLM's cached blocks .* leave rolling=False"),
         ({"max_cached_tokens": 100}, "max_cached_tokens is 100, but vLLM bounds its cache by itself; give LLM"),
         ({"make_cache": list}, "make_cache is given, but vLLM makes its cache by itself; give LLM"),
     ],

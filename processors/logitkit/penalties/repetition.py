@@ -52,9 +52,12 @@ class HistoryPenalty(HistoryProcessor[S]):
     def _by_rows(self, state: Any, logits: Tensor) -> Tensor:
         host, tokens, penalty = HostLogits.of(logits), state.history.tokens.numpy(), state.penalty.numpy()
         there = tokens >= 0
-        there[penalty == self._neutral] = False
+        if len(there) > 1:
+            there[penalty == self._neutral] = False  # saves the work, and changes no result
         row, places = filled(there)
         ids, amount = tokens[places], penalty[row]
+        if not len(ids):
+            return logits
         if self.counts:
             pairs, counts = np.unique(np.int64(row) << 32 | ids, return_counts=True)
             row, ids = pairs >> 32, pairs & 0xFFFFFFFF

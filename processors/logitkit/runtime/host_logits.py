@@ -88,7 +88,8 @@ class HostLogits:
         """
         try:
             # `take` would copy the whole row if it is not contiguous, such as one of llama.cpp.
-            given = self.array[row, ids]
+            array, places = self._places(row, ids)
+            given = array[places]
         except IndexError:
             raise self._outside(row, ids) from None
         wide: NDArray[Any] = torch.from_numpy(given).view(self.dtype).float().numpy() if self.narrow else given
@@ -101,7 +102,8 @@ class HostLogits:
             changed = np.where(np.isfinite(given), changed.clip(-most, most), changed)
         if self.narrow:
             changed = torch.from_numpy(changed).to(self.dtype).view(torch.uint16).numpy()
-        self.array[row, ids] = changed
+        array, places = self._places(row, ids)
+        array[places] = changed
 
     def ban(self, row: Any, ids: NDArray[Any]) -> None:
         """Set the logits of token ids, [N] integers, to -inf.
@@ -110,7 +112,8 @@ class HostLogits:
             VocabularyError: An id is not a column.
         """
         try:
-            self.array[row, ids] = self.never
+            array, places = self._places(row, ids)
+            array[places] = self.never
         except IndexError:
             raise self._outside(row, ids) from None
 
@@ -124,6 +127,10 @@ class HostLogits:
             keep_only(self.array[row], ids, self.never)
         except IndexError:
             raise self._outside(row, ids) from None
+
+    def _places(self, row: Any, ids: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+        """Return an array and the index of token ids in it; a single row is indexed three times as fast by itself."""
+        return (self.array[row], ids) if isinstance(row, int) else (self.array, (row, ids))
 
     def _outside(self, row: Any, ids: NDArray[Any]) -> VocabularyError:
         worst = ids.argmax()

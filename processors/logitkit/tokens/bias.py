@@ -91,9 +91,10 @@ class LogitBias(TwoPaths[BiasState]):
     def _by_rows(self, state: BiasState, logits: Tensor) -> Tensor:
         host, lists = HostLogits.of(logits), state.ids.numpy()
         row, places = filled(lists >= 0)
-        given = host.read(row, lists[places])
+        ids = lists[places]
+        given = host.read(row, ids)
         with np.errstate(over="ignore"):
-            host.write(row, lists[places], given, given + state.bias.numpy()[places])
+            host.write(row, ids, given, given + state.bias.numpy()[places])
         return logits
 
     def _by_tensors(self, state: BiasState, logits: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ class Context:
         max_length: The maximum number of tokens of any row, prompt included; None if unknown. If given, states never grow.
         stream_ids: [B] int64, the stream of random numbers of each row. Rows with the same id and seed draw the same numbers at
             the same length. None: each row's index.
-        max_lengths: [B] int64, the maximum number of tokens of each row, if rows differ. None: `max_length` holds for every row.
+        max_lengths: [B] int64, the maximum number of tokens of each row. None: `max_length` holds for every row.
 
     Example:
         >>> import logitkit as lk

@@ -15,7 +15,7 @@ from torch import Tensor
 from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, name_of
-from logitkit.protocol.state_errors import changed, check_first, check_kept, kind_of, kinds_of, names_of
+from logitkit.protocol.state_errors import changed, check_first, check_kept, check_pair, differs
 
 __all__ = [
     "advance_checked",
@@ -39,11 +39,6 @@ def init_checked(processor: Processor[S], context: Context) -> S:
         ProcessorError: The state is not a (named) tuple of tensors with one row per row of the context.
     """
     state = processor.init_state(context)
-    if not isinstance(state, tuple):
-        raise ProcessorError(
-            f"{name_of(processor)}.init_state returned {kind_of(state)}; return a NamedTuple of tensors, one row for each row of "
-            "the batch, or () if the processor has no state"
-        )
     check_first(processor, state, context.batch_size)
     return state
 
@@ -59,8 +54,8 @@ def advance_checked(processor: Processor[S], state: S, tokens: Tensor) -> S:
         return processor.advance(state, tokens)
     writes = _writes(state)
     after = processor.advance(state, tokens)
-    if after is not state and not _agree(state, after):
-        _report_difference(processor, state, after)
+    if not _agree(state, after):
+        raise differs(processor, state, after, _agree)
     if writes is not None and writes != _sum_of_versions(state):
         raise ProcessorError(
             f"{name_of(processor)}.advance wrote to the state that it was given; return a new state and leave the given one "
@@ -78,17 +73,9 @@ def process_checked(processor: Processor[S], state: S, logits: Tensor, context: 
     shape, dtype = logits.shape, logits.dtype
     writes = None if _checks_parts(processor) else _writes(state)
     result = processor.process_logits(state, logits, context)
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ProcessorError(
-            f"{name_of(processor)}.process_logits returned {kind_of(result)}; return the pair (state, logits)"
-        )
+    if type(result) is not tuple or len(result) != 2 or not isinstance(result[1], Tensor):
+        check_pair(processor, result)
     after, processed = result
-    if not isinstance(processed, Tensor):
-        swapped = isinstance(after, Tensor)
-        raise ProcessorError(
-            f"{name_of(processor)}.process_logits returned {kind_of(processed)} as its second value; "
-            + ("the order is (state, logits), not (logits, state)" if swapped else "return the pair (state, logits)")
-        )
     if processed.shape != shape or processed.dtype != dtype:
         raise ProcessorError(
             f"{name_of(processor)}.process_logits returned logits of shape {list(processed.shape)} and {processed.dtype}; "
@@ -103,36 +90,17 @@ def process_checked(processor: Processor[S], state: S, logits: Tensor, context: 
 
 def _agree(before: Any, after: Any) -> bool:
     """Whether two states agree in structure, dtypes, numbers of dimensions and rows. Runs at every step, so it must be cheap."""
-    if type(before) is not type(after) or not isinstance(before, tuple) or len(before) != len(after):
-        return False
-    for old, new in zip(before, after, strict=True):
-        if old is new:
-            continue
-        if not isinstance(old, Tensor):
-            alike = _agree(old, new)
-        else:
-            alike = isinstance(new, Tensor) and old.dtype == new.dtype
-            alike = alike and (old.shape == new.shape or _grew(old, new))
-        if not alike:
-            return False
-    return True
+    if before is after:
+        return True
+    if isinstance(before, Tensor):
+        alike = isinstance(after, Tensor) and before.dtype == after.dtype
+        return alike and (before.shape == after.shape or _grew(before, after))
+    alike = isinstance(before, tuple) and type(before) is type(after) and len(before) == len(after)
+    return alike and all(map(_agree, before, after))
 
 
 def _grew(old: Tensor, new: Tensor) -> bool:
     return old.dim() == new.dim() > 0 and len(old) == len(new)
-
-
-def _report_difference(processor: Processor[Any], before: Any, after: Any, where: str = "state") -> None:
-    """Raise an error about the first part in which two states differ."""
-    if isinstance(before, tuple) and type(before) is type(after) and len(before) == len(after):
-        for name, old, new in zip(names_of(before), before, after, strict=True):
-            if not _agree((old,), (new,)):
-                _report_difference(processor, old, new, f"{where}.{name}")
-    was, now = kinds_of(before, after)
-    raise ProcessorError(
-        f"{name_of(processor)}.advance changed its state from {was} to {now}, at {where}; the structure, dtypes, "
-        "numbers of dimensions and rows of a state are fixed"
-    )
 
 
 def _checks_parts(processor: Processor[Any]) -> bool:

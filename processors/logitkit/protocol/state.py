@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -20,7 +20,7 @@ from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
 from logitkit.parameters import Form
 from logitkit.protocol.portable import Checked
 
-__all__ = ["Fill", "concatenate", "rows_of", "select", "to"]
+__all__ = ["Fill", "concatenate", "names_of", "rows_of", "select", "to", "walk"]
 
 S = TypeVar("S")
 
@@ -105,16 +105,27 @@ def map_tensors(state: S, fn: Callable[[Tensor], Tensor]) -> S:
     raise ProcessorError(f"a state holds a {type(state).__name__}; allowed are tensors and (named) tuples of them")
 
 
+def walk(state: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
+    """Yield the path and the value of every part of a state: a tuple first, then what it holds, left to right.
+
+    Example:
+        >>> [path for path, _ in walk((torch.tensor([1]), ()))]
+        ['state', 'state.0', 'state.1']
+    """
+    yield path, state
+    if isinstance(state, tuple):
+        for name, part in zip(names_of(state), state, strict=True):
+            yield from walk(part, f"{path}.{name}")
+
+
+def names_of(state: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the names of a named tuple's fields, or the indices of a plain one."""
+    return getattr(state, "_fields", tuple(map(str, range(len(state)))))
+
+
 def leaves(state: Any) -> list[Tensor]:
     """List the tensors of a state, left to right."""
-    found: list[Tensor] = []
-
-    def see(leaf: Tensor) -> Tensor:
-        found.append(leaf)
-        return leaf
-
-    map_tensors(state, see)
-    return found
+    return [part for _, part in walk(state) if isinstance(part, Tensor)]
 
 
 def rows_of(state: Any) -> int | None:

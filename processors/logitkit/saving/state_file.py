@@ -16,7 +16,7 @@ from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.portable import Portable
 from logitkit.protocol.processor import Processor, batch_size_of, is_processor, name_of
-from logitkit.protocol.state import problem_of, rebuild, rows_of, to
+from logitkit.protocol.state import names_of, problem_of, rebuild, rows_of, to, walk
 from logitkit.saving.state_format import Contents, decode, encode
 
 __all__ = ["load_state", "save_state"]
@@ -114,23 +114,17 @@ def template(processor: Processor[Any]) -> Any:
     return init_checked(processor, Context.of([[]] * (1 if rows is None else rows), vocabulary_size=COLUMNS))
 
 
-def describe(state: Any, path: str = ROOT) -> dict[str, str]:
+def describe(state: Any) -> dict[str, str]:
     """Describe every part of a state by path: a class with its fields, or a dtype and number of dimensions."""
-    if isinstance(state, Tensor):
-        return {path: f"{str(state.dtype).removeprefix('torch.')} of {state.dim()} dimensions"}
-    if not isinstance(state, tuple):
-        return {path: type(state).__name__}
-    names = field_names(state)
-    called = type(state).__name__ if hasattr(state, "_fields") else "tuple"
-    found = {path: f"{called}({', '.join(names)})"}
-    for name, part in zip(names, state, strict=True):
-        found |= describe(part, f"{path}.{name}")
-    return found
+    return {path: _described(part) for path, part in walk(state)}
 
 
-def field_names(state: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return the names of a named tuple's fields, or the indices of a plain one."""
-    return getattr(state, "_fields", tuple(str(i) for i in range(len(state))))
+def _described(part: Any) -> str:
+    if isinstance(part, Tensor):
+        return f"{str(part.dtype).removeprefix('torch.')} of {part.dim()} dimensions"
+    if isinstance(part, tuple):
+        return f"{type(part).__name__}({', '.join(names_of(part))})"
+    return type(part).__name__
 
 
 def difference(found: dict[str, str], wanted: dict[str, str]) -> str | None:
@@ -144,10 +138,9 @@ def difference(found: dict[str, str], wanted: dict[str, str]) -> str | None:
 def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> list[tuple[Any, Processor[Any], str]]:
     # The state of a chain is the plain tuple of its processors' states; any other state belongs to one processor.
     owners = processor.processors if isinstance(processor, Chain) and not hasattr(state, "_fields") else None
-    names = field_names(state)
     return [
         (part, owners[i] if owners is not None else processor, f"{path}.{name}")
-        for i, (name, part) in enumerate(zip(names, state, strict=True))
+        for i, (name, part) in enumerate(zip(names_of(state), state, strict=True))
     ]
 
 
@@ -169,7 +162,7 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     kind, wanted = kind_of(processor), describe(like)
     if contents.kind != kind:
         raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}")
-    tensors = {path: text for path, tensor in contents.tensors.items() for text in describe(tensor).values()}
+    tensors = {path: _described(tensor) for path, tensor in contents.tensors.items()}
     leaves = {path: text for path, text in wanted.items() if not text.endswith(")")}
     problem = difference(contents.structure, wanted) or difference(tensors, leaves)
     if problem:

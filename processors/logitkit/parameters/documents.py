@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
@@ -17,10 +17,8 @@ class SchemaForm(Form):
     """A JSON Schema, or its text."""
 
     allowed = "a JSON Schema: an object, true, false, or its text"
-
-    def fits(self, value: object) -> bool:
-        """Whether it may be a schema."""
-        return isinstance(value, Mapping | bool | str)
+    types = (Mapping, bool, str)
+    described: ClassVar[dict[str, Any]] = {"type": ["object", "boolean", "string"]}
 
     def write(self, value: Any) -> Any:
         """Return the schema.
@@ -38,24 +36,14 @@ class SchemaForm(Form):
             todo.extend(inside.values() if isinstance(inside, dict) else inside if isinstance(inside, list) else ())
         return value
 
-    def schema(self) -> dict[str, Any]:
-        """Describe it."""
-        return {"type": ["object", "boolean", "string"]}
-
 
 class Nested(Form):
     """A complete configuration, for a processor inside another one."""
 
     allowed = "a configuration of its own"
-
-    def fits(self, value: object) -> bool:
-        """Whether it is an object."""
-        return isinstance(value, Mapping)
+    types = (Mapping,)
+    described: ClassVar[dict[str, Any]] = {"$ref": "#/$defs/config"}
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the processor."""
         return place.configured(value)
-
-    def schema(self) -> dict[str, Any]:
-        """Return a reference to the schema of all configurations."""
-        return {"$ref": "#/$defs/config"}

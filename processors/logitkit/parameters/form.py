@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from logitkit.parameters.place import Place
 
@@ -15,9 +15,15 @@ __all__ = ["Form"]
 class Form:
     """One parameter of a processor: its allowed values, its JSON form, and the values allowed in a saved state.
 
-    Subclasses are frozen dataclasses. They define `allowed`, `fits` and `schema`; the other methods have defaults for values
-    that look the same in JSON.
+    Subclasses are frozen dataclasses. They define `allowed`, `types` and `described`, or the methods that read these. The other
+    methods have defaults for values that look the same in JSON.
     """
+
+    # The Python types of the JSON values; a bool, which is also an int in Python, has only the type bool.
+    types: ClassVar[tuple[type, ...]] = ()
+
+    # The JSON Schema of the values, if it is the same for all forms of a class.
+    described: ClassVar[dict[str, Any]] = {}
 
     @property
     def allowed(self) -> str:
@@ -38,7 +44,11 @@ class Form:
 
     def fits(self, value: object) -> bool:
         """Whether a value has this form's type, so that errors about it use this form's description."""
-        raise NotImplementedError
+        return isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
+
+    def holds(self, value: Any) -> Any:
+        """Whether a value of this form's type is allowed."""
+        return True
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the argument for a configuration value.
@@ -46,7 +56,7 @@ class Form:
         Raises:
             ConfigurationError: The value is not allowed.
         """
-        if not self.fits(value):
+        if not self.fits(value) or not self.holds(value):
             raise place.refuse(value, self.allowed)
         return value
 
@@ -56,7 +66,7 @@ class Form:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the values."""
-        raise NotImplementedError
+        return dict(self.described)
 
     def problem(self, name: str, values: Tensor) -> str | None:
         """Describe an impossible value in a field of a saved state, or return None.

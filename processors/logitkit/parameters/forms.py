@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import NoneType
+from typing import Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
@@ -36,6 +37,8 @@ class Boolean(Form):
     """True or false."""
 
     allowed = "true or false"
+    types = (bool,)
+    described: ClassVar[dict[str, Any]] = {"type": "boolean"}
 
     def check(self, name: str, given: Any) -> bool:
         """Return it."""
@@ -43,28 +46,14 @@ class Boolean(Form):
             raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
         return given
 
-    def fits(self, value: object) -> bool:
-        """Whether it is a boolean."""
-        return isinstance(value, bool)
-
-    def schema(self) -> dict[str, Any]:
-        """Describe it."""
-        return {"type": "boolean"}
-
 
 @dataclass(frozen=True, slots=True)
 class Null(Form):
     """Nothing."""
 
     allowed = "null"
-
-    def fits(self, value: object) -> bool:
-        """Whether it is null."""
-        return value is None
-
-    def schema(self) -> dict[str, Any]:
-        """Describe it."""
-        return {"type": "null"}
+    types = (NoneType,)
+    described: ClassVar[dict[str, Any]] = {"type": "null"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +61,8 @@ class Word(Form):
     """One of a few strings."""
 
     words: tuple[str, ...]
+
+    types = (str,)
 
     @property
     def allowed(self) -> str:
@@ -84,15 +75,9 @@ class Word(Form):
             raise ConfigurationError(f"{name} is {given!r}; allowed are {self.words}")
         return str(given)
 
-    def fits(self, value: object) -> bool:
-        """Whether it is a string."""
-        return isinstance(value, str)
-
-    def read(self, value: Any, place: Place) -> str:
-        """Return the word."""
-        if value not in self.words:
-            raise place.refuse(value, self.allowed)
-        return str(value)
+    def holds(self, value: Any) -> bool:
+        """Whether it is one of the words."""
+        return value in self.words
 
     def schema(self) -> dict[str, Any]:
         """Describe it."""
@@ -151,20 +136,20 @@ class ListOf(Form):
     form: Form
     least: int = 1
 
+    types = (list, tuple)
+
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""
         return f"a list{' that is not empty' if self.least else ''}, each of it {self.form.allowed}"
 
-    def fits(self, value: object) -> bool:
-        """Whether it is a list."""
-        return isinstance(value, list | tuple)
+    def holds(self, value: Any) -> bool:
+        """Whether it is long enough."""
+        return len(value) >= self.least
 
     def read(self, value: Any, place: Place) -> list[Any]:
         """Return the list of the arguments."""
-        if not self.fits(value) or len(value) < self.least:
-            raise place.refuse(value, self.allowed)
-        return [self.form.read(item, place.inside(i)) for i, item in enumerate(value)]
+        return [self.form.read(item, place.inside(i)) for i, item in enumerate(Form.read(self, value, place))]
 
     def write(self, value: Sequence[Any]) -> list[Any]:
         """Return the list of the JSON values."""

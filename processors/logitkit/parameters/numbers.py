@@ -9,7 +9,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
 from logitkit.parameters.integers import checked_integer
 from logitkit.parameters.place import Place
-from logitkit.parameters.reals import as_real, checked_real
+from logitkit.parameters.reals import as_real
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,8 +20,23 @@ __all__ = ["LARGEST", "Integer", "Number"]
 LARGEST = 2**31 - 1
 
 
+class _InRange(Form):
+    """Numbers from `least` to `most`."""
+
+    least: Any
+    most: Any
+
+    def holds(self, value: Any) -> Any:
+        """Whether a number is in the range; for a tensor, each of its numbers."""
+        return (self.least <= value) & (value <= self.most)
+
+    def problem(self, name: str, values: Tensor) -> str | None:
+        """Report a value that is out of range."""
+        return None if bool(self.holds(values).all()) else f"{name} is not {self.allowed}"
+
+
 @dataclass(frozen=True, slots=True)
-class Integer(Form):
+class Integer(_InRange):
     """An integer in a range; a whole number written as a float is not one.
 
     Args:
@@ -42,6 +57,8 @@ class Integer(Form):
     most: int = LARGEST
     note: str = ""
 
+    types = (int,)
+
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""
@@ -51,28 +68,13 @@ class Integer(Form):
         """Return it as an int."""
         return checked_integer(name, given, self.least, self.most, self.note)
 
-    def fits(self, value: object) -> bool:
-        """Whether it is an integer."""
-        return isinstance(value, int) and not isinstance(value, bool)
-
-    def read(self, value: Any, place: Place) -> int:
-        """Return the integer."""
-        if not self.fits(value) or not self.least <= value <= self.most:
-            raise place.refuse(value, self.allowed)
-        return int(value)
-
     def schema(self) -> dict[str, Any]:
         """Describe it."""
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
-    def problem(self, name: str, values: Tensor) -> str | None:
-        """Report a value that is out of range."""
-        allowed = (values >= self.least) & (values <= self.most)
-        return None if bool(allowed.all()) else f"{name} is not {self.allowed}"
-
 
 @dataclass(frozen=True, slots=True)
-class Number(Form):
+class Number(_InRange):
     """A finite number in a range.
 
     Args:
@@ -91,6 +93,8 @@ class Number(Form):
     note: str = ""
     zero: str | None = None
 
+    types = (int, float)
+
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""
@@ -98,35 +102,21 @@ class Number(Form):
 
     def check(self, name: str, given: Any) -> float:
         """Return it as a float."""
-        if self.zero is None:
-            return checked_real(name, given, self.least, self.most, self.note)
         number = as_real(given)
-        if number is None or not self._holds(number):
-            raise ConfigurationError(
-                f"{name} is {given!r}; allowed are 0 ({self.zero}) and numbers from {self.least:g} to {self.most:g} ({self.note})"
-            )
+        if number is None or not self.holds(number):
+            zero = "" if self.zero is None else f"0 ({self.zero}) and "
+            allowed = f"{zero}numbers from {self.least:g} to {self.most:g} ({self.note})"
+            raise ConfigurationError(f"{name} is {given!r}; allowed are {allowed}")
         return number
 
-    def fits(self, value: object) -> bool:
-        """Whether it is a JSON number."""
-        return isinstance(value, int | float) and not isinstance(value, bool)
+    def holds(self, value: Any) -> Any:
+        """Whether it is in the range, or 0 if that is allowed."""
+        return _InRange.holds(self, value) | ((value == 0) & (self.zero is not None))
 
     def read(self, value: Any, place: Place) -> float:
         """Return the number."""
-        if not self.fits(value) or not self._holds(value):
-            raise place.refuse(value, self.allowed)
-        return float(value)
-
-    def _holds(self, value: float) -> bool:
-        return self.least <= value <= self.most or (self.zero is not None and value == 0)
+        return float(Form.read(self, value, place))
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema; if 0 is also allowed, `read` refuses the numbers between it and the range."""
         return {"type": "number", "minimum": self.least if self.zero is None else 0, "maximum": self.most}
-
-    def problem(self, name: str, values: Tensor) -> str | None:
-        """Report a value that is out of range."""
-        allowed = (values >= self.least) & (values <= self.most)
-        if self.zero is not None:
-            allowed = allowed | (values == 0)
-        return None if bool(allowed.all()) else f"{name} is not {self.allowed}"

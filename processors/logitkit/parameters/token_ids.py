@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.form import Form
@@ -38,14 +38,12 @@ class TokenId(Form):
     """A token id of the vocabulary."""
 
     allowed = "a token id of the vocabulary, an integer from 0"
-
-    def fits(self, value: object) -> bool:
-        """Whether it is an integer."""
-        return isinstance(value, int) and not isinstance(value, bool)
+    types = (int,)
+    described: ClassVar[dict[str, Any]] = {"type": "integer", "minimum": 0}
 
     def read(self, value: Any, place: Place) -> int:
         """Return the id."""
-        return Integer(0, place.vocabulary.size - 1).read(value, place)
+        return int(Integer(0, place.vocabulary.size - 1).read(value, place))
 
     def write(self, value: int) -> int:
         """Return the id.
@@ -56,10 +54,6 @@ class TokenId(Form):
         if not self.fits(value):
             raise ConfigurationError(f"{value!r} is for several rows; a configuration describes a single row")
         return value
-
-    def schema(self) -> dict[str, Any]:
-        """Describe it."""
-        return {"type": "integer", "minimum": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +101,17 @@ class ByToken(Form):
 
     form: Form
 
+    types = (Mapping,)
+
     @property
     def allowed(self) -> str:
         """The allowed JSON values, in words."""
         return f"an object whose keys are token ids, each with {self.form.allowed}"
 
-    def fits(self, value: object) -> bool:
-        """Whether it is an object."""
-        return isinstance(value, Mapping)
-
     def read(self, value: Any, place: Place) -> dict[int, Any]:
         """Return the map."""
-        if not isinstance(value, Mapping):
-            raise place.refuse(value, self.allowed)
         found = {}
-        for key, given in value.items():
+        for key, given in Form.read(self, value, place).items():
             # Each number has exactly one accepted spelling, so that no token occurs twice.
             written = isinstance(key, str) and re.fullmatch("0|[1-9][0-9]{0,9}", key)
             if not written and not TokenId().fits(key):
@@ -144,10 +134,8 @@ class State(Form):
     """The name of a state: an integer or a string."""
 
     allowed = "a state, an integer or a string"
-
-    def fits(self, value: object) -> bool:
-        """Whether it is an integer or a string."""
-        return isinstance(value, int | str) and not isinstance(value, bool)
+    types = (int, str)
+    described: ClassVar[dict[str, Any]] = {"type": ["integer", "string"]}
 
     def write(self, value: Any) -> int | str:
         """Return the name.
@@ -160,26 +148,17 @@ class State(Form):
         state: int | str = value
         return state
 
-    def schema(self) -> dict[str, Any]:
-        """Describe it."""
-        return {"type": ["integer", "string"]}
-
 
 class Moves(Form):
     """The transitions of an automaton: a list of `[state, token id, next state]`."""
 
     allowed = "a list of moves [state, token id, next state]"
-
-    def fits(self, value: object) -> bool:
-        """Whether it is a list."""
-        return isinstance(value, list | tuple)
+    types = (list, tuple)
 
     def read(self, value: Any, place: Place) -> dict[tuple[int | str, int], int | str]:
         """Return the next states by state and token."""
-        if not self.fits(value):
-            raise place.refuse(value, self.allowed)
         moves = {}
-        for i, move in enumerate(value):
+        for i, move in enumerate(super().read(value, place)):
             inside = place.inside(i)
             if not self.fits(move) or len(move) != 3:
                 raise inside.refuse(move, "a move [state, token id, next state]")

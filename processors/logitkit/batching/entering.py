@@ -14,7 +14,7 @@ from logitkit.batching.step_states import Step, StepStates
 from logitkit.batching.steps import OwnStep, StepKey, steps_of
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.calls import init_checked
-from logitkit.protocol.context import Context
+from logitkit.protocol.context import Context, largest, padded
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.tokens.allow import AllowTokens
 
@@ -104,7 +104,7 @@ def _states(
     """Return the states of requests that take the same steps."""
     context = replace(
         Context.of([request.prompt for request in requests], 0),
-        max_length=_largest([request.max_length for request in requests]),
+        max_length=largest([request.max_length for request in requests]),
         stream_ids=torch.tensor([request.stream for request in requests], dtype=torch.int64),
     )
     takes = torch.ones(len(requests), dtype=torch.bool)
@@ -115,11 +115,8 @@ def _states(
         for key, runs in taken.items()
     }
     states = StepStates(len(requests), context.device, steps)
-    longest = max(len(request.output) for request in requests)
-    if not longest:
-        return states
-    outputs = [[*request.output, *[-1] * (longest - len(request.output))] for request in requests]
-    return states.advance(torch.tensor(outputs, dtype=torch.int64))
+    outputs = padded([request.output for request in requests])
+    return states.advance(outputs) if outputs.shape[1] else states
 
 
 def _gathered(
@@ -138,14 +135,8 @@ def _gathered(
     context = replace(
         context,
         vocabulary_size=columns,
-        max_length=_largest(limits),
+        max_length=largest(limits),
         max_lengths=None if None in limits else torch.tensor(limits, dtype=torch.int64),
     )
     rows = tuple(range(len(requests)))
     return Gathered(runs, init_checked(runs, context), context, rows, torch.tensor(rows), (False,) * len(rows), eos_ids)
-
-
-def _largest(numbers: Sequence[int | None]) -> int | None:
-    """Return the largest number, or None if one is unknown."""
-    known = [number for number in numbers if number is not None]
-    return max(known) if len(known) == len(numbers) else None

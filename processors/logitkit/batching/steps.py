@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from logitkit.batching.ending import Ending
-from logitkit.composition.chain import Chain
+from logitkit.composition.chain import Chain, members
 from logitkit.configuration.registered import Registered, RegisteredKind
 from logitkit.configuration.registry import KINDS
 from logitkit.errors import ConfigurationError
@@ -79,7 +79,7 @@ def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
         >>> list(steps_of(lk.chain(lk.RepetitionPenalty(1.1), lk.TopK(5))).values())
         [RepetitionPenalty(penalty=1.1, window=None, include_prompt=True), TopK(k=5, min_tokens_to_keep=1)]
     """
-    links = processor.processors if isinstance(processor, Chain) else (processor,)
+    links = members(processor)
     found: dict[StepKey, Processor[Any]] = {}
     for link in links:
         step = _own_step(link, found) if isinstance(link, Registered) else step_of(type(link))

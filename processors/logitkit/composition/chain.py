@@ -38,7 +38,7 @@ from logitkit.protocol.processor import (
     role_of,
 )
 
-__all__ = ["Chain", "chain"]
+__all__ = ["Chain", "chain", "members"]
 
 
 @dataclass(frozen=True)
@@ -199,6 +199,11 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
             flat.append(processor)
     _check_order(flat)
     return Chain(tuple(intersected(flat, limits)), ends)
+
+
+def members(processor: Processor[Any]) -> tuple[Processor[Any], ...]:
+    """Return the processors of a chain, or the only processor."""
+    return processor.processors if isinstance(processor, Chain) else (processor,)
 
 
 def _check_order(processors: list[Processor[Any]]) -> None:

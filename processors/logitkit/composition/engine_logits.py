@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from logitkit.composition.chain import Chain
+from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.empty_rows import end_rows, name_empty_row
 from logitkit.protocol.calls import by_tensors, check_gradient, process_checked
@@ -34,10 +34,10 @@ class EngineLogits:
 
     def __init__(self, processor: Processor[Any]) -> None:
         self._processor = processor
+        self._parts = members(processor)
         if isinstance(processor, Chain):
-            self._parts, self._at_fault = processor.processors, processor.at_fault
+            self._at_fault = processor.at_fault
         else:
-            self._parts = (processor,)
             self._at_fault = self._parts if may_empty_rows(processor) else ()
         self._eos_ids = eos_ids_of(processor)
         # The mask of an automaton replaces NaN itself, so the logits need not be read for it once more.
@@ -65,11 +65,11 @@ class EngineLogits:
         """
         if logits.requires_grad:
             check_gradient(name_of(self._processor), logits)
+        broken = False
         if by_tensors(logits):
-            logits, broken = torch.nan_to_num(logits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf), False
+            logits = torch.nan_to_num(logits, nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
         else:
             logits = logits if overwrite else logits.clone()
-            broken = False
             if not self._replaces_nan:
                 array, never, _ = as_array(logits)
                 broken = True in [drop_nan(row, never) for row in array]

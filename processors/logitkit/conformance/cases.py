@@ -116,7 +116,7 @@ def drawn(numbers: Random, columns: int, legal: Callable[[Case, int], list[list[
     return replace(case, tokens=tuple(tokens))
 
 
-def shrunk(case: Case, breaks: Callable[[Case], bool], tries: int = 300) -> Case:
+def shrunk(case: Case, breaks: Callable[[Case], object], tries: int = 300) -> Case:
     """Return the smallest case that still breaks a law, found by making one thing smaller at a time."""
     budget = iter(range(tries))
     found: Case | None = case

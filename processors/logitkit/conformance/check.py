@@ -82,13 +82,10 @@ def try_laws(
     for _ in range(examples):
         case = drawn(numbers, vocabulary.size, partial(legal_tokens, processor, numbers))
         for name, law in laws.items():
-            breaks = partial(_breaks, law, processor)
-            if breaks(case):
-                raise _report(processor, name, law, shrunk(case, breaks))
-
-
-def _breaks(law: Law, processor: Processor[Any], case: Case) -> bool:
-    return _broken(law, processor, case) is not None
+            error_on = partial(_broken, law, processor)
+            if error_on(case):
+                smallest = shrunk(case, error_on)
+                raise _report(processor, name, error_on(smallest), smallest)
 
 
 def _broken(law: Law, processor: Processor[Any], case: Case) -> Exception | None:
@@ -100,8 +97,7 @@ def _broken(law: Law, processor: Processor[Any], case: Case) -> Exception | None
     return None
 
 
-def _report(processor: Processor[Any], name: str, law: Law, case: Case) -> ProcessorError:
-    found = _broken(law, processor, case)
+def _report(processor: Processor[Any], name: str, found: Exception | None, case: Case) -> ProcessorError:
     difference = str(found) if isinstance(found, LawBroken) else f"{type(found).__name__}: {found}"
     error = ProcessorError(f'{name_of(processor)} breaks the law "{name}": {difference}. The smallest case: {case}')
     error.__cause__ = None if isinstance(found, LawBroken) else found

@@ -53,7 +53,7 @@ def _leaves_arguments_unchanged(processor: Processor[Any], case: Case) -> None:
                 processor.process_logits(state, logits[step + 1].clone(), now)
     name = changed(itself, contents(processor))
     if name is not None:
-        raise LawBroken(f"a method changes the processor's attribute {name or 'itself'}")
+        raise LawBroken(f"a method changes the processor's attribute {name.lstrip('.')}")
 
 
 @contextmanager

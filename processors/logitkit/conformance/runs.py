@@ -15,7 +15,7 @@ from logitkit.conformance.cases import Case
 from logitkit.protocol.calls import advance_checked, count_tokens, init_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, is_processor
-from logitkit.protocol.state import concatenate
+from logitkit.protocol.state import concatenate, walk
 
 __all__ = [
     "LawBroken",
@@ -27,7 +27,6 @@ __all__ = [
     "legal_tokens",
     "longer",
     "run",
-    "unchanged",
 ]
 
 # The largest allowed difference between two results: torch may add in another order for another number of rows.
@@ -106,21 +105,10 @@ def _drawn_of(ids: Tensor, numbers: Random) -> int:
 
 def check_same_states(one: Any, other: Any, rows: int, where: str) -> None:
     """Raise `LawBroken` if two states of the same rows differ; shorter trailing sizes are padded with fill values."""
-    difference = _different(concatenate([one, other]), rows, "state")
-    if difference is not None:
-        raise LawBroken(f"{where} {difference}")
-
-
-def _different(both: Any, rows: int, path: str) -> str | None:
-    if isinstance(both, Tensor):
-        one, other = both[:rows], both[rows:]
-        if _same(one, other):
-            return None
-        row = next(r for r in range(rows) if not _same(one[r], other[r]))
-        return f"{path} of row {row} is {_shown(one[row])} and {_shown(other[row])}"
-    names = getattr(both, "_fields", range(len(both)))
-    found = (_different(part, rows, f"{path}.{name}") for name, part in zip(names, both, strict=True))
-    return next((difference for difference in found if difference is not None), None)
+    for path, both in walk(concatenate([one, other])):
+        if isinstance(both, Tensor) and not _same(both[:rows], both[rows:]):
+            row = next(r for r in range(rows) if not _same(both[r], both[rows + r]))
+            raise LawBroken(f"{where} {path} of row {row} is {_shown(both[row])} and {_shown(both[rows + row])}")
 
 
 def check_same_logits(ones: Sequence[Tensor], others: Sequence[Tensor], where: str, first_step: int = 0) -> None:
@@ -143,43 +131,43 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return torch.allclose(one, other, rtol=close, atol=close, equal_nan=True)
 
 
-def unchanged(before: Tensor, after: Tensor) -> bool:
-    """Whether a tensor has the same values as before; NaN counts as equal to NaN."""
-    alike = before.dtype == after.dtype and before.shape == after.shape
-    return alike and bool(((before == after) | ((before != before) & (after != after))).all())
-
-
 def _shown(value: Tensor) -> str:
     listed = str(value.tolist())
     return listed if len(listed) <= 80 else f"{listed[:77]}..."
 
 
-def contents(value: Any) -> Any:
-    """Copy the numbers, texts and tensors in a processor; other objects may be caches, and always compare as equal."""
-    if isinstance(value, Tensor):
-        return value.detach().clone()
+def contents(value: Any, name: str = "") -> dict[str, Any]:
+    """Copy the numbers, texts and tensors in a processor, by name; other objects may be caches, and are left out.
+
+    Args:
+        value: A processor, or a value in one.
+        name: Its name, with a dot before each attribute.
+    """
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(value.copy()) if value.dtype.kind in "biuf" else value.tolist()
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value
+        value = torch.from_numpy(value) if value.dtype.kind in "biuf" else value.tolist()
+    if isinstance(value, Tensor):
+        return {name: value.detach().clone()}
+    if isinstance(value, bool | int | float | str | bytes):
+        return {name: value}
+    found, parts = {}, {}
     if isinstance(value, tuple | list):
-        return [contents(part) for part in value]
-    if is_processor(value):
+        found, parts = {name: len(value)}, {f"{name}[{place}]": part for place, part in enumerate(value)}
+    elif is_processor(value):
         names = [f.name for f in fields(value)] if is_dataclass(value) else list(getattr(value, "__dict__", ()))
-        return {name: contents(getattr(value, name)) for name in names}
-    return None
+        parts = {f"{name}.{attribute}": getattr(value, attribute) for attribute in names}
+    for inside, part in parts.items():
+        found |= contents(part, inside)
+    return found
 
 
-def changed(before: Any, after: Any) -> str | None:
-    """Return the name of the first attribute of a processor whose `contents` have changed, or None."""
-    if isinstance(before, dict):
-        for name, was in before.items():
-            found = changed(was, after.get(name))
-            if found is not None:
-                return f"{name}.{found}" if found else name
-        return None
-    if isinstance(before, Tensor):
-        return None if isinstance(after, Tensor) and unchanged(before, after) else ""
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        return next((c for b, a in zip(before, after, strict=True) if (c := changed(b, a)) is not None), None)
-    return None if before == after or before is None or before != before else ""
+def changed(before: dict[str, Any], after: dict[str, Any]) -> str | None:
+    """Return the name of the first of the `contents` of a processor that has changed, or None."""
+    return next((name for name, was in before.items() if not _unchanged(was, after.get(name))), None)
+
+
+def _unchanged(was: Any, now: Any) -> bool:
+    """Whether a value is the same as before; NaN counts as equal to NaN."""
+    if not isinstance(was, Tensor):
+        return type(was) is type(now) and bool(was == now or was != was)
+    alike = isinstance(now, Tensor) and was.dtype == now.dtype and was.shape == now.shape
+    return alike and bool(((was == now) | ((was != was) & (now != now))).all())

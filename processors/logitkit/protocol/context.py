@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters.integers import as_integer
 
-__all__ = ["Context", "concatenate_context", "select_context"]
+__all__ = ["Context", "concatenate_context", "largest", "padded", "select_context"]
 
 
 # Compared by identity: a comparison of tensors has no single truth value.
@@ -63,14 +63,10 @@ class Context:
             ConfigurationError: An id is not an integer, or is negative.
         """
         prompts = [_checked_ids(row, prompt) for row, prompt in enumerate(prompts)]
-        counts = [len(p) for p in prompts]
-        width = max(counts, default=0)
-        rows = np.array([[*p, *[-1] * (width - len(p))] for p in prompts], np.int64).reshape(len(prompts), width)
         where = torch.device(device)
-        # Through numpy, which converts lists several times as fast as torch.
-        prompt, lengths = torch.from_numpy(rows), torch.from_numpy(np.array(counts, np.int64))
+        lengths = torch.from_numpy(np.array([len(p) for p in prompts], np.int64))
         return cls(
-            prompt=prompt.to(where),
+            prompt=padded(prompts).to(where),
             prompt_lengths=lengths.to(where),
             lengths=lengths.to(where),
             vocabulary_size=vocabulary_size,
@@ -110,6 +106,20 @@ class Context:
         if self.stream_ids is None:
             return torch.arange(self.batch_size, dtype=torch.int64, device=self.device)
         return self.stream_ids
+
+
+def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return rows of ids as a tensor, [R, L] int64, right-padded with -1."""
+    width = max(map(len, rows), default=0)
+    filled = [[*row, *[-1] * (width - len(row))] for row in rows]
+    # Through numpy, which converts lists several times as fast as torch.
+    return torch.from_numpy(np.array(filled, np.int64).reshape(len(rows), width))
+
+
+def largest(limits: Sequence[int | None]) -> int | None:
+    """Return the largest limit, or None if one is unknown."""
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) else None
 
 
 def _checked_ids(row: int, prompt: Sequence[int]) -> list[int]:
@@ -185,7 +195,6 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
             )
     width = max(c.prompt.shape[1] for c in contexts)
     limits = [c.max_length for c in contexts]
-    known = [limit for limit in limits if limit is not None]
     of_rows = [limit for c in contexts if (limit := c.limits) is not None]
     differ = len(set(limits)) > 1 or any(c.max_lengths is not None for c in contexts)
     return replace(
@@ -196,6 +205,6 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
         prompt_lengths=torch.cat([c.prompt_lengths for c in contexts]),
         lengths=torch.cat([c.lengths for c in contexts]),
         stream_ids=torch.cat([c.streams for c in contexts]),
-        max_length=max(known) if len(known) == len(limits) else None,
+        max_length=largest(limits),
         max_lengths=torch.cat(of_rows) if differ and len(of_rows) == len(contexts) else None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.composition.chain import Chain
+from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
-from logitkit.protocol.processor import Processor, Role, role_of
+from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.protocol.state import leaves
 from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.runtime.automaton_state import AutomatonState
@@ -61,27 +62,26 @@ def forced_run(
 
     Source: the fast-forward tokens of guidance, and the jump-forward decoding of SGLang.
     """
-    members, states = _members(processor, state)
+    parts = members(processor)
+    states = state if isinstance(processor, Chain) else (state,)
     rows = {len(tensor) for tensor in leaves(state)}
     if rows - {1}:
         raise BatchMismatch(
             f"forced_run got a state of {max(rows)} rows; give one row, as select(state, rows) returns it"
         )
-    if any(hasattr(m, "is_finished") and bool(m.is_finished(s)) for m, s in zip(members, states, strict=True)):
+    if any(hasattr(p, "is_finished") and bool(p.is_finished(s)) for p, s in zip(parts, states, strict=True)):
         return []
-    deciding = [(m, s) for m, s in zip(members, states, strict=True) if _decides(m)]
+    deciding = [(p, s) for p, s in zip(parts, states, strict=True) if _decides(p)]
     if not deciding:
         return []
     (constraint, own), *others = deciding
     if isinstance(constraint, AutomatonConstraint) and not others:
         tokens = _by_table(constraint, own)
     else:
-        tokens = _by_trying(processor, state, context or _context_of(members))
-    ends = {i for m in (processor, *members) for i in eos_ids_of(m)}
+        tokens = _by_trying(processor, state, context or _context_of(parts))
+    ends = {i for p in (processor, *parts) for i in eos_ids_of(p)}
     run: list[int] = []
-    for token in tokens:
-        if len(run) == limit:
-            break
+    for token in islice(tokens, limit):
         run.append(token)
         if token in ends:
             break
@@ -94,9 +94,8 @@ def may_force(processor: Processor[Any]) -> bool:
     Every member that bans tokens must declare itself a constraint: the bans of a function may depend on the logits in ways that
     the test does not detect.
     """
-    members, _ = _members(processor, None)
-    deciding = [m for m in members if _decides(m)]
-    return bool(deciding) and all(role_of(m) is Role.CONSTRAINT for m in deciding)
+    deciding = [p for p in members(processor) if _decides(p)]
+    return bool(deciding) and all(role_of(p) is Role.CONSTRAINT for p in deciding)
 
 
 def _decides(processor: Processor[Any]) -> bool:
@@ -104,14 +103,10 @@ def _decides(processor: Processor[Any]) -> bool:
     return may_empty_rows(processor) or role_of(processor) is Role.CONSTRAINT
 
 
-def _members(processor: Processor[Any], state: Any) -> tuple[tuple[Processor[Any], ...], tuple[Any, ...]]:
-    return (processor.processors, state) if isinstance(processor, Chain) else ((processor,), (state,))
-
-
-def _context_of(members: tuple[Processor[Any], ...]) -> Context:
-    sizes = [m.vocabulary.size for m in members if hasattr(m, "vocabulary")]
+def _context_of(parts: tuple[Processor[Any], ...]) -> Context:
+    sizes = [p.vocabulary.size for p in parts if hasattr(p, "vocabulary")]
     if not sizes:
-        names = ", ".join(type(m).__name__ for m in members)
+        names = ", ".join(map(name_of, parts))
         raise ConfigurationError(f"{names} has no vocabulary; give the context of the row: context=...")
     return Context.of([[]], max(sizes))
 

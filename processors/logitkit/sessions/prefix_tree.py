@@ -87,9 +87,8 @@ class PrefixTree(Generic[T]):
         self.max_tokens = max_tokens
         self.tokens = 0
         self._root: _Node[T] = _Node((), None)
-        self._nodes: dict[tuple[int, ...], _Node[T]] = {}
-        # The nodes in order of use, the most recently used last.
-        self._order: OrderedDict[_Node[T], Entry[T]] = OrderedDict()
+        # The node of each sequence, the most recently used last.
+        self._nodes: OrderedDict[tuple[int, ...], _Node[T]] = OrderedDict()
         self._clock = count()
 
     def __len__(self) -> int:
@@ -97,7 +96,7 @@ class PrefixTree(Generic[T]):
 
     def entries(self) -> list[Entry[T]]:
         """Return all sequences, the most recently used first."""
-        return list(reversed(self._order.values()))
+        return [node.entry for node in reversed(self._nodes.values()) if node.entry is not None]
 
     def get(self, tokens: Sequence[int]) -> Entry[T] | None:
         """Return the entry of exactly these tokens, if it is in the tree."""
@@ -136,33 +135,31 @@ class PrefixTree(Generic[T]):
         self._use(node, node.entry)
         gone = []
         while self.max_tokens is not None and self.tokens > self.max_tokens:
-            gone.append(next(iter(self._order.values())))
-            self.discard(gone[-1].tokens)
+            gone += self.discard(next(iter(self._nodes)))
         return gone
 
-    def discard(self, tokens: Sequence[int]) -> None:
-        """Remove a sequence; does nothing if it is not in the tree."""
+    def discard(self, tokens: Sequence[int]) -> list[Entry[T]]:
+        """Remove a sequence, and return its entry, or nothing if it is not in the tree."""
         node = self._nodes.pop(tuple(tokens), None)
-        if node is None:
-            return
-        node.entry = None
-        del self._order[node]
+        if node is None or node.entry is None:
+            return []
+        gone, node.entry = [node.entry], None
         while node.parent is not None and node.entry is None and not node.children:
             self.tokens -= len(node.edge)
             del node.parent.children[node.edge[0]]
             node = node.parent
         _join_only_child(node)
+        return gone
 
     def clear(self) -> None:
         """Remove all sequences."""
-        self._root, self._nodes, self.tokens = _Node((), None), {}, 0
-        self._order.clear()
+        self._root, self.tokens = _Node((), None), 0
+        self._nodes.clear()
 
     def _use(self, node: _Node[T], entry: Entry[T]) -> None:
         """Mark a sequence as the most recently used: its node and all nodes above become the last of their siblings."""
         entry.used = next(self._clock)
-        self._order[node] = entry
-        self._order.move_to_end(node)
+        self._nodes.move_to_end(entry.tokens)
         above: _Node[T] | None = node
         while above is not None:
             above.used = entry.used

@@ -8,7 +8,7 @@ from typing import Any
 
 from logitkit.composition.chain import Chain
 from logitkit.protocol.calls import advance_checked, init_checked
-from logitkit.protocol.context import Context
+from logitkit.protocol.context import Context, padded
 from logitkit.protocol.processor import Processor, Role, role_of
 
 __all__ = ["state_at_seam"]
@@ -54,4 +54,4 @@ def state_at_seam(
     state = init_checked(processor, start)
     if not any(written):
         return state
-    return advance_checked(processor, state, Context.of(written, context.vocabulary_size, context.device).prompt)
+    return advance_checked(processor, state, padded(written).to(context.device))

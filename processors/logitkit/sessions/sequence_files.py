@@ -104,11 +104,7 @@ def read(kind: type[S], folder: str | os.PathLike[str], tokenizer: Any, processo
         tensors, notes = _contents(place / FILE)
         cached = notes["cached"] if notes["cache"] is not None else 0
         values: dict[str, Any] = dict(tensors)
-        state = kind(
-            **values,
-            tokenizer=tokenizer,
-            cached=int(cached),
-        )
+        state = kind(**values, tokenizer=tokenizer, cached=int(cached))
         if notes["cache"] is not None:
             cache = SavedCache(
                 str(place / CACHE_FOLDER), str(notes["cache"]), _key(state), len(state.token_ids), state.cached

@@ -9,7 +9,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 import torch
 
-from logitkit.errors import SlicingError
 from logitkit.protocol.state import select
 from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.keys import Keys, read_keys
@@ -87,12 +86,15 @@ def sliced(state: S, keys: Keys, by_tokens: bool) -> S:
         _by_tokens(state, row, start, stop) if by_tokens else _by_text(state, row, start, stop, keys.is_open)
         for row, (start, stop) in zip(rows, bounds, strict=True)
     ]
-    try:
-        _check_beginnings(bounds)
-    except SlicingError as error:
-        if state.kv_cache is not None:
-            warnings.warn(str(error), CacheDropped, stacklevel=3)
-            state = replace(state, kv_cache=None, cached=0)
+    late = next((start for start, _ in bounds if start > 0), None)
+    if late is not None and state.kv_cache is not None:
+        warnings.warn(
+            f"the slice begins at {late}, not at 0, so its tokens move to other positions, for which the cache is not valid; "
+            "the cache is dropped, and continuing feeds the slice to the model again",
+            CacheDropped,
+            stacklevel=3,
+        )
+        state = replace(state, kv_cache=None, cached=0)
     taken = torch.tensor(rows, device=state.weights.device)
     shape = (len(keys.batches), len(keys.samples))
     return put_together(state, pieces, Weights(*(w.reshape(-1)[taken].reshape(shape) for w in weights_of(state))))
@@ -153,12 +155,3 @@ def _by_text(state: SequenceRows, row: int, start: int, stop: int, is_open: bool
     tokenizer, ids = TextTokenizer(state.tokenizer), state.rows[row]
     had_bos = start > 0 and tokenizer.bos_id in ids[:1]
     return RowPiece(row, *cut_text(ids, start, stop, tokenizer), lost_bos=had_bos or bool(state.lost_bos[row]))
-
-
-def _check_beginnings(bounds: Sequence[tuple[int, int]]) -> None:
-    late = next((start for start, _ in bounds if start > 0), None)
-    if late is not None:
-        raise SlicingError(
-            f"the slice begins at {late}, not at 0, so its tokens move to other positions, for which the cache is not valid; "
-            "the cache is dropped, and continuing feeds the slice to the model again"
-        )

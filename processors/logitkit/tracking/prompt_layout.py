@@ -47,9 +47,8 @@ class PromptLayout:
             raise ConfigurationError(
                 f"skip is {self._skip.tolist()}; give the number of padding ids of each row, at least 0"
             )
-        # Whether prompts were given, and whether rows with equal ids may have different prompts or padding.
+        # Whether prompts were given.
         self.explicit = self._prompt is not None
-        self.has_keys = self.explicit or self._skip is not None
         self._keys: dict[int, Integers] = {}
 
     def with_prompt(self, prompt: Tensor) -> PromptLayout:
@@ -62,7 +61,7 @@ class PromptLayout:
         Raises:
             BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
         """
-        if not self.has_keys:
+        if self._prompt is None and self._skip is None:
             return None
         keys = self._keys.get(rows)
         if keys is None:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from logitkit.protocol.calls import advance_checked, init_checked
-from logitkit.protocol.context import Context, concatenate_context, select_context
+from logitkit.protocol.context import Context, concatenate_context, largest, padded, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
 
@@ -74,10 +74,9 @@ class RequestTracker(Generic[S]):
         """
         where = torch.device(device)
         state, context, seen = self._begin(requests, vocabulary_size, where)
-        pending = [r.output[n:] for r, n in zip(requests, seen, strict=True)]
-        width = max(map(len, pending))
+        tokens = padded([r.output[n:] for r, n in zip(requests, seen, strict=True)]).to(where)
+        width = tokens.shape[1]
         if width:
-            tokens = torch.tensor([[*p, *[-1] * (width - len(p))] for p in pending], dtype=torch.int64).to(where)
             state = advance_checked(self._processor, state, tokens[:, 0] if width == 1 else tokens)
         lengths = torch.tensor([len(r.prompt) + len(r.output) for r in requests], dtype=torch.int64).to(where)
         # Only now, so that a step that failed changes nothing. The tokens are copied, because the engine appends to its lists.
@@ -117,13 +116,12 @@ class RequestTracker(Generic[S]):
 
 def _context_of(requests: Sequence[Request], vocabulary_size: int, device: torch.device) -> Context:
     """Return the context of new requests."""
-    limits = [r.max_length for r in requests if r.max_length is not None]
-    known = len(limits) == len(requests)
-    context = Context.of([r.prompt for r in requests], vocabulary_size, device, max(limits) if known else None)
+    limits = [r.max_length for r in requests]
+    context = Context.of([r.prompt for r in requests], vocabulary_size, device, largest(limits))
     return replace(
         context,
         stream_ids=torch.tensor([_stream(r.key) for r in requests], dtype=torch.int64, device=device),
-        max_lengths=torch.tensor(limits, dtype=torch.int64, device=device) if known else None,
+        max_lengths=torch.tensor(limits, dtype=torch.int64, device=device) if None not in limits else None,
     )
 
 

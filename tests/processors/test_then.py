@@ -192,9 +192,9 @@ def test_values_that_are_not_sections_or_markers() -> None:
         lk.then(regex, lk.Regex("a", SPECIAL), "b")
     with pytest.raises(ConfigurationError, match="marker is empty"):
         lk.then(None, regex, "")
-    with pytest.raises(ConfigurationError, match=r"marker is 1\.5; allowed are str, bytes and token ids"):
+    with pytest.raises(ConfigurationError, match=r"marker is 1\.5 of type float; allowed are str, bytes and integer"):
         lk.then(None, regex, 1.5)  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="marker is 4; allowed are token ids from 0 to 3"):
+    with pytest.raises(ConfigurationError, match="marker is the token id 4; allowed are ids from 0 to 3"):
         lk.then(None, regex, 4)
     with pytest.raises(ConfigurationError, match="marker is the EOS id 3"):
         lk.then(None, regex, 3)

@@ -17,7 +17,6 @@ from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, ListOf, Text
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]
@@ -65,7 +64,6 @@ class BannedStrings(AutomatonConstraint):
     vocabulary: Vocabulary
     ignore_case: bool = False
     limits: Limits = field(default=LIMITS, kw_only=True)
-    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
@@ -81,8 +79,7 @@ class BannedStrings(AutomatonConstraint):
                 raise ConfigurationError(f"strings[{index}] is empty, which every text contains; leave it out")
             self.vocabulary.special_names.check(f"strings[{index}]", text, self.ignore_case)
         self.vocabulary.special_names.check_ends_remain("strings", self._letters())
-        key = (BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
+        self._compile_once(BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""

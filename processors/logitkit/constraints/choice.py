@@ -14,7 +14,6 @@ from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import ListOf, Text
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Choice"]
@@ -50,16 +49,12 @@ class Choice(AutomatonConstraint):
     options: Sequence[str | bytes]
     vocabulary: Vocabulary
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
-    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
         check_limits(self.limits)
         object.__setattr__(self, "options", check_texts("options", self.options))
-        automaton = shared_by(self.vocabulary).automaton(
-            (Choice, self._texts(), self.limits), self._compile, self.limits
-        )
-        object.__setattr__(self, "automaton", automaton)
+        self._compile_once(Choice, self._texts())
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -61,7 +61,6 @@ class Dfa(AutomatonConstraint):
     start: Hashable
     accepting: Collection[Hashable]
     vocabulary: Vocabulary
-    automaton: TokenAutomaton = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
@@ -72,11 +71,11 @@ class Dfa(AutomatonConstraint):
         alive = _alive(moves)
         if not alive[FIRST_STATE]:
             raise ConfigurationError(f"no accepting state can be reached from the start state {self.start!r}")
-        object.__setattr__(self, "automaton", self._compile(moves, alive))
+        object.__setattr__(self, "automaton", self._automaton(moves, alive))
         # Copied last, because the copy and the numbered states together would take twice the memory.
         object.__setattr__(self, "transitions", dict(transitions))
 
-    def _compile(self, moves: _Transitions, alive: NDArray[np.bool_]) -> TokenAutomaton:
+    def _automaton(self, moves: _Transitions, alive: NDArray[np.bool_]) -> TokenAutomaton:
         kept = np.flatnonzero(alive[moves.target])
         # Sorted by token, then by source.
         kept = kept[np.lexsort((moves.source[kept], moves.token[kept]))]

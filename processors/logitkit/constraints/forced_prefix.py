@@ -13,9 +13,8 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint, check_has_eos
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ForcedPrefix"]
@@ -56,9 +55,8 @@ class ForcedPrefix(AutomatonConstraint):
 
     text: str | bytes
     vocabulary: Vocabulary
-    then: AutomatonConstraint | PushdownConstraint | None = None
+    then: Constraint | None = None
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
-    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
@@ -66,20 +64,16 @@ class ForcedPrefix(AutomatonConstraint):
         check_text("text", self.text)
         if self.then is not None:
             check_part("then", self.then, self.vocabulary)
-        object.__setattr__(self, "automaton", self._automaton())
+        text, then = as_bytes(self.text), self.then
+        if then is not None and not text:
+            object.__setattr__(self, "automaton", then.automaton)
+        else:
+            self._compile_once(ForcedPrefix, text, None if then is None else then.automaton.content_key)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""
         rest = anything() if self.then is None else self.then.byte_dfa()
         return after_text(as_bytes(self.text), rest, self.limits)
-
-    def _automaton(self) -> TokenAutomaton:
-        text = as_bytes(self.text)
-        if self.then is not None and not text:
-            return self.then.automaton
-        following = None if self.then is None else self.then.automaton.content_key
-        key = (ForcedPrefix, text, following, self.limits)
-        return shared_by(self.vocabulary).automaton(key, self._compile, self.limits)
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")
@@ -92,7 +86,7 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -
             f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only "
             "come last; write then(first, it, marker), where first may be Regex('', vocabulary)"
         )
-    if not isinstance(given, AutomatonConstraint | PushdownConstraint):
+    if not isinstance(given, Constraint):
         raise ConfigurationError(
             f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
         )

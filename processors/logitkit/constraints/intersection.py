@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import groupby
-from typing import Any, TypeGuard
+from typing import Any
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.byte_intersection import intersect_bytes
@@ -18,7 +18,6 @@ from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor
 from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Intersection", "intersected"]
@@ -52,7 +51,6 @@ class Intersection(AutomatonConstraint):
     parts: tuple[AutomatonConstraint | PushdownConstraint, ...]
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
-    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_limits(self.limits)
@@ -64,12 +62,7 @@ class Intersection(AutomatonConstraint):
                 "the constraints of a chain have different vocabularies; create them with the same one"
             )
         object.__setattr__(self, "vocabulary", vocabulary)
-        # Equal constraints count once.
-        automata = [*{part.automaton.content_key: part.automaton for part in self.parts}.values()]
-        key = (Intersection, tuple(a.content_key for a in automata), self.limits)
-        object.__setattr__(
-            self, "automaton", shared_by(vocabulary).automaton(key, lambda: self._product(automata), self.limits)
-        )
+        self._compile_once(Intersection, tuple(self._automata()))
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.
@@ -79,7 +72,11 @@ class Intersection(AutomatonConstraint):
         """
         return reduce(lambda a, b: intersect_bytes(a, b, self.limits), (part.byte_dfa() for part in self.parts))
 
-    def _product(self, automata: list[TokenAutomaton]) -> TokenAutomaton:
+    def _automata(self) -> dict[str, TokenAutomaton]:
+        """Return the automata of the parts by content key; equal constraints count once."""
+        return {part.automaton.content_key: part.automaton for part in self.parts}
+
+    def _compile(self) -> TokenAutomaton:
         def product(a: TokenAutomaton, b: TokenAutomaton) -> TokenAutomaton:
             both = intersect(a, b, self.limits)
             if both is None:
@@ -87,7 +84,7 @@ class Intersection(AutomatonConstraint):
                 raise ConfigurationError(f"no text is allowed by all constraints of the chain ({names})")
             return both
 
-        return reduce(product, automata)
+        return reduce(product, self._automata().values())
 
 
 def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Processor[Any]]:
@@ -95,7 +92,7 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, only_masks):
         members = list(run)
-        automata = [p for p in members if _is_finite(p)]
+        automata = [p for p in members if isinstance(p, AutomatonConstraint | PushdownConstraint) and p.is_finite]
         if not constrains or len(automata) < 2:
             joined.extend(members)
             continue
@@ -104,7 +101,3 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
         # These processors only mask, so their order does not matter.
         joined.extend(both if p is automata[0] else p for p in members if p is automata[0] or p not in automata[1:])
     return joined
-
-
-def _is_finite(processor: Processor[Any]) -> TypeGuard[AutomatonConstraint | PushdownConstraint]:
-    return isinstance(processor, AutomatonConstraint | PushdownConstraint) and processor.is_finite

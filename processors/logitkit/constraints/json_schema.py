@@ -23,7 +23,6 @@ from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import check_has_eos
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["JsonSchema"]
@@ -97,7 +96,6 @@ class JsonSchema(PushdownConstraint):
     max_depth: int = field(default=32, kw_only=True)
     limits: Limits = field(default=SCHEMA_LIMITS, kw_only=True)
     content: str = field(init=False, repr=False)
-    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
@@ -106,10 +104,8 @@ class JsonSchema(PushdownConstraint):
         with uncollected():
             object.__setattr__(self, "schema", load(self.schema))
             object.__setattr__(self, "content", key_of(self.schema))
-        key = (JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), self.max_depth, self.limits)
         with self._one_budget():
-            automaton = shared_by(self.vocabulary).automaton(key, self._compile, self.limits)
-        object.__setattr__(self, "automaton", automaton)
+            self._compile_once(JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), self.max_depth)
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(

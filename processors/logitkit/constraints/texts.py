@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.forms import elements
+from logitkit.vocabulary.marker import encoded
 
 
 def check_texts(name: str, given: object) -> tuple[str | bytes, ...]:
@@ -30,12 +31,7 @@ def check_text(name: str, given: object) -> str | bytes:
     """
     if not isinstance(given, str | bytes):
         raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed are str and bytes")
-    try:
-        as_bytes(given)
-    except UnicodeEncodeError as error:
-        raise ConfigurationError(
-            f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
-        ) from None
+    encoded(name, given)
     return given
 
 

@@ -10,16 +10,15 @@ from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
-from logitkit.constraints.texts import as_bytes, check_text
+from logitkit.constraints.texts import as_bytes
 from logitkit.constraints.then_nested import ThenNested
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
-from logitkit.parameters.integers import as_integer
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.shared import shared_by
+from logitkit.vocabulary.marker import as_marker, token_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Then", "then"]
@@ -28,112 +27,9 @@ __all__ = ["Then", "then"]
 SECTION = Either((Nested(), Null()))
 
 
-@dataclass(frozen=True)
-class Then(AutomatonConstraint):
-    """Two constraints with a marker between them; create it with `then`."""
-
-    kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
-
-    first: AutomatonConstraint | PushdownConstraint | None
-    second: AutomatonConstraint | PushdownConstraint | None
-    marker: str | bytes | int
-    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
-    vocabulary: Vocabulary = field(init=False, repr=False)
-    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_limits(self.limits)
-        given = [(name, part) for name, part in (("first", self.first), ("second", self.second)) if part is not None]
-        if not given:
-            raise ConfigurationError(
-                "first and second are both None, which constrains nothing; give at least one of them"
-            )
-        for name, part in given:
-            check_part(name, part)
-            check_part(name, part, given[0][1].vocabulary)
-        object.__setattr__(self, "vocabulary", given[0][1].vocabulary)
-        object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
-        parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
-        key = (Then, *parts, self.marker, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
-
-    @classmethod
-    def configured(
-        cls,
-        first: AutomatonConstraint | PushdownConstraint | None,
-        second: AutomatonConstraint | PushdownConstraint | None,
-        marker: str | bytes | int,
-        *,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> Then | ThenNested:
-        """Create one from a configuration: a `ThenNested` if the second constraint nests without bound."""
-        return then(first, second, marker, limits=limits)
-
-    def byte_dfa(self) -> ByteDfa:
-        """Return the automaton over bytes.
-
-        Raises:
-            ConfigurationError: The marker is a token id.
-        """
-        if isinstance(self.marker, int):
-            raise ConfigurationError(
-                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
-            )
-        first, second = (anything() if p is None else p.byte_dfa() for p in (self.first, self.second))
-        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
-        return until_marker(first, as_bytes(self.marker), second, self.limits, letter)
-
-    def _compile(self) -> TokenAutomaton:
-        name = f"the text around the marker {self.marker!r}"
-        if not isinstance(self.marker, int):
-            return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
-        first, second = (self._of_tokens(part) for part in (self.first, self.second))
-        both = until_token(first, self.marker, second, self.limits)
-        if both is None:
-            raise ConfigurationError(
-                f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
-            )
-        return both
-
-    def _of_tokens(self, part: AutomatonConstraint | PushdownConstraint | None) -> TokenAutomaton:
-        if part is not None:
-            return part.automaton
-        return token_automaton(anything(), self.vocabulary, self.limits, "anything")
-
-
-ThenNested.kind = Then.kind
-
-
-def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
-    """Return a marker as a text or a token id.
-
-    Raises:
-        ConfigurationError: The marker is empty, contains the name of a special token and other text, is EOS, or is neither a text
-            nor a token id.
-    """
-    if isinstance(marker, str | bytes):
-        check_text("marker", marker)
-        if not marker:
-            raise ConfigurationError("marker is empty, so it cannot divide the text; give a text or a token id")
-        vocabulary.special_names.check("marker", marker)
-        if vocabulary.special_names.token(marker) in vocabulary.eos_ids:
-            raise ConfigurationError(
-                f"marker is {marker!r}, the name of an EOS token, which ends the text; give another marker"
-            )
-        return marker
-    token = as_integer(marker)
-    if token is None:
-        raise ConfigurationError(f"marker is {marker!r}; allowed are str, bytes and token ids")
-    if not 0 <= token < vocabulary.size:
-        raise ConfigurationError(f"marker is {token}; allowed are token ids from 0 to {vocabulary.size - 1}")
-    if token in vocabulary.eos_ids:
-        raise ConfigurationError(f"marker is the EOS id {token}, which ends the text; give another id, or a text")
-    return token
-
-
 def then(
-    first: AutomatonConstraint | PushdownConstraint | None,
-    second: AutomatonConstraint | PushdownConstraint | None,
+    first: Constraint | None,
+    second: Constraint | None,
     marker: str | bytes | int,
     *,
     limits: Limits = DEFAULT_LIMITS,
@@ -177,3 +73,82 @@ def then(
             check_part("first", first, second.vocabulary)
         return ThenNested(first, second, checked_marker(marker, second.vocabulary), limits=limits)
     return Then(first, second, marker, limits=limits)
+
+
+@dataclass(frozen=True)
+class Then(AutomatonConstraint):
+    """Two constraints with a marker between them; create it with `then`."""
+
+    kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
+    # A configuration whose second constraint nests without bound makes a `ThenNested`.
+    configured = staticmethod(then)
+
+    first: Constraint | None
+    second: Constraint | None
+    marker: str | bytes | int
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    vocabulary: Vocabulary = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_limits(self.limits)
+        given = [(name, part) for name, part in (("first", self.first), ("second", self.second)) if part is not None]
+        if not given:
+            raise ConfigurationError(
+                "first and second are both None, which constrains nothing; give at least one of them"
+            )
+        for name, part in given:
+            check_part(name, part)
+            check_part(name, part, given[0][1].vocabulary)
+        object.__setattr__(self, "vocabulary", given[0][1].vocabulary)
+        object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
+        parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
+        self._compile_once(Then, *parts, self.marker)
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes.
+
+        Raises:
+            ConfigurationError: The marker is a token id.
+        """
+        if isinstance(self.marker, int):
+            raise ConfigurationError(
+                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
+            )
+        first, second = (anything() if p is None else p.byte_dfa() for p in (self.first, self.second))
+        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+        return until_marker(first, as_bytes(self.marker), second, self.limits, letter)
+
+    def _compile(self) -> TokenAutomaton:
+        name = f"the text around the marker {self.marker!r}"
+        if not isinstance(self.marker, int):
+            return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
+        first, second = (self._of_tokens(part) for part in (self.first, self.second))
+        both = until_token(first, self.marker, second, self.limits)
+        if both is None:
+            raise ConfigurationError(
+                f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
+            )
+        return both
+
+    def _of_tokens(self, part: Constraint | None) -> TokenAutomaton:
+        if part is not None:
+            return part.automaton
+        return token_automaton(anything(), self.vocabulary, self.limits, "anything")
+
+
+ThenNested.kind = Then.kind
+
+
+def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
+    """Return a marker as a text or a token id.
+
+    Raises:
+        ConfigurationError: The marker is empty, contains the name of a special token and other text, is EOS, or is neither a text
+            nor a token id.
+    """
+    found = as_marker("marker", marker, vocabulary)
+    token = token_of(found, vocabulary)
+    if token in vocabulary.eos_ids:
+        named = f"the EOS id {token}" if isinstance(found, int) else f"{marker!r}, the name of an EOS token"
+        raise ConfigurationError(f"marker is {named}, which ends the text; give another marker")
+    return marker if isinstance(marker, str) else found

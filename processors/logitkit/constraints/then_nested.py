@@ -12,9 +12,8 @@ from logitkit.compiler.tokens.pushdown_compile import Leap, pushdown_automaton
 from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.automaton_constraint import Constraint
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThenNested"]
@@ -27,21 +26,19 @@ class ThenNested(PushdownConstraint):
     The `closing` of the second one applies to the whole text.
     """
 
-    first: AutomatonConstraint | PushdownConstraint | None
+    first: Constraint | None
     second: PushdownConstraint
     marker: str | bytes | int
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
     closing: bool | int = field(init=False, repr=False)
-    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_limits(self.limits)
         object.__setattr__(self, "vocabulary", self.second.vocabulary)
         object.__setattr__(self, "closing", self.second.closing)
         parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
-        key = (ThenNested, *parts, self.marker, self.limits)
-        object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile, self.limits))
+        self._compile_once(ThenNested, *parts, self.marker)
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes.

@@ -1,6 +1,8 @@
-"""The base class of all constraints that are finite automata, with the two operations on their state: advance and mask."""
+"""The base class of all constraints, and that of finite automata with the two operations on their state: advance and mask."""
 
 from __future__ import annotations
+
+from collections.abc import Hashable
 
 import numpy as np
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.limits import Limits
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Role
@@ -17,13 +20,15 @@ from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import BankTables, advance_tensors, mask_tensors
 from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
+from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["AutomatonConstraint", "advance", "mask"]
+__all__ = ["AutomatonConstraint", "Constraint", "advance", "mask"]
 
 
-class AutomatonConstraint(BankUser):
+class Constraint(BankUser):
     """A language over tokens: the output, without the prompt, must be one of its texts.
 
     Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
@@ -33,10 +38,13 @@ class AutomatonConstraint(BankUser):
     role = Role.CONSTRAINT
     may_empty_rows = False
     ends_empty_rows = True
-    step_name = "a language"
-    is_finite = True
-    vocabulary: Vocabulary
     automaton: TokenAutomaton
+    limits: Limits
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether a finite automaton is enough."""
+        return True
 
     def byte_dfa(self) -> ByteDfa:
         """Compile and return the automaton over bytes, from which combinations with other text are compiled.
@@ -49,13 +57,28 @@ class AutomatonConstraint(BankUser):
             "over text, such as Regex or Choice"
         )
 
+    def _compile(self) -> TokenAutomaton:
+        """Return the automaton, for `_compile_once`."""
+        raise NotImplementedError
+
+    def _compile_once(self, *key: Hashable) -> None:
+        """Set `automaton`, which all constraints with an equal vocabulary and key share.
+
+        Args:
+            key: Everything that the automaton depends on besides the vocabulary and the limits.
+        """
+        automaton = shared_by(self.vocabulary).automaton((*key, self.limits), self._compile, self.limits)
+        object.__setattr__(self, "automaton", automaton)
+
+
+class AutomatonConstraint(Constraint):
+    """A constraint that is a finite automaton. The state of a row is a slot of the bank and a state of the automaton."""
+
+    step_name = "a language"
+
     def init_state(self, context: Context) -> AutomatonState:
         """Return the start state for every row: a constraint starts after the prompt."""
-        lease = self.lease()
-        values = (lease.slot, lease.generation, self.automaton.start)
-        return AutomatonState(
-            *(torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values)
-        )
+        return AutomatonState.start(self, context)
 
     @classmethod
     def neutral_state(cls, context: Context) -> AutomatonState:
@@ -168,9 +191,6 @@ def check_tables(tables: BankTables, logits: Tensor) -> None:
 
 def check_has_eos(vocabulary: Vocabulary) -> None:
     """Raise `VocabularyError` if no constrained text could end with this vocabulary."""
-    if not isinstance(vocabulary, Vocabulary):
-        raise VocabularyError(
-            f"vocabulary is a {type(vocabulary).__name__}; give a logitkit.Vocabulary (each adapter's vocabulary() makes one)"
-        )
+    check_vocabulary(vocabulary)
     if not vocabulary.eos_ids:
         raise VocabularyError("the vocabulary has no EOS id, so no constrained text could end; pass eos_ids=[...]")

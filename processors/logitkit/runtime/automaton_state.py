@@ -10,6 +10,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
+from logitkit.protocol.described import per_row
 from logitkit.runtime.bank import NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
 
@@ -32,8 +33,13 @@ class AutomatonState(NamedTuple):
     @classmethod
     def neutral(cls, context: Context) -> AutomatonState:
         """Return the state of rows without a constraint."""
-        values = (NEUTRAL, 0, FIRST_STATE)
-        return cls(*(torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values))
+        return cls(*(per_row(context, value) for value in (NEUTRAL, 0, FIRST_STATE)))
+
+    @classmethod
+    def start(cls, processor: BankUser, context: Context) -> AutomatonState:
+        """Return the state of rows that start in the automaton of a processor."""
+        lease = processor.lease()
+        return cls(*(per_row(context, value) for value in (lease.slot, lease.generation, processor.automaton.start)))
 
     def finished(self, rows: Tensor) -> AutomatonState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -52,6 +52,9 @@ class Bank:
         automaton_bytes: The memory limit of the automata on the host; tables on a device take up to twice as much.
     """
 
+    # The class of the tables on a device.
+    layout = BankLayout
+
     def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
         self.automaton_bytes = automaton_bytes
         self._automata_size = 0
@@ -208,7 +211,7 @@ class Bank:
     def new_layout(self, device: torch.device) -> BankLayout:
         """Lay out the tables of all slots from the start."""
         automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
-        return BankLayout(automata, [*self.generations], device)
+        return self.layout(automata, [*self.generations], device)
 
     def _lay_out(self, device: torch.device) -> BankLayout:
         # Assigned in place: a loop over the changes may hold this very set.

@@ -32,12 +32,13 @@ class BankUser(Described):
         """The bank that states refer to, on every device."""
         return shared_by(self.vocabulary).bank
 
+    @lazy
+    def _lease(self) -> Lease:
+        return self.bank.lease(self.automaton)
+
     def lease(self) -> Lease:
         """Return the lease of the automaton's slot in the bank, kept as long as this object lives."""
-        found: Lease | None = self.__dict__.get("_lease")
-        if found is None:
-            found = self.__dict__.setdefault("_lease", self.bank.lease(self.automaton))
-        return found
+        return self._lease
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, perhaps in another process, leases its own slot and recomputes the cached values.

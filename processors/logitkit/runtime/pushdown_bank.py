@@ -24,6 +24,8 @@ __all__ = ["PushdownBank", "pushdown_bank"]
 class PushdownBank(Bank):
     """A bank whose masks and tables include stacks."""
 
+    layout = PushdownLayout
+
     def pushdown(self, slot: int, generation: int) -> PushdownAutomaton:
         """Return the automaton that a state refers to.
 
@@ -39,10 +41,6 @@ class PushdownBank(Bank):
         if state.state < FIRST_STATE:
             return RowMask.of(automaton, state.state)
         return RowMask.allowing(automaton, cast(PushdownAutomaton, automaton).legal(state))
-
-    def new_layout(self, device: torch.device) -> PushdownLayout:
-        """Lay out the tables of all slots from the start."""
-        return PushdownLayout([*self.automata], [*self.generations], device)
 
     def stacks_on(self, device: torch.device) -> PushdownTables:
         """Return the tables of all automata as tensors on a device."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -15,28 +13,19 @@ from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.protocol.calls import check_tokens, own_rows
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Role
+from logitkit.protocol.described import per_row
+from logitkit.runtime.automaton_constraint import Constraint
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.pushdown_bank import PushdownBank, pushdown_bank
 from logitkit.runtime.pushdown_state import PushdownState, advance, mask
-from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["PushdownConstraint"]
 
 
-class PushdownConstraint(BankUser):
-    """A language over tokens with unlimited nesting. Each row has a stack of fixed size for its open brackets.
+class PushdownConstraint(Constraint):
+    """A constraint that may nest without limit. Each row has a stack of fixed size for its open brackets."""
 
-    Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
-    vocabulary can share a batch, because everything that differs is in the state.
-    """
-
-    role = Role.CONSTRAINT
-    may_empty_rows = False
-    ends_empty_rows = True
     step_name = "a JSON schema"
-    vocabulary: Vocabulary
     automaton: PushdownAutomaton
     # The token limit of the output. False: none. True: as many tokens as the context allows.
     closing: bool | int = False
@@ -75,30 +64,19 @@ class PushdownConstraint(BankUser):
 
     def init_state(self, context: Context) -> PushdownState:
         """Return the start state for every row: a constraint starts after the prompt."""
-        lease = self.lease()
-
-        def full(value: int) -> Tensor:
-            return torch.full((context.batch_size,), value, dtype=torch.int64, device=context.device)
-
-        depth = self.automaton.nesting.max_depth
-        return PushdownState(
-            AutomatonState(full(lease.slot), full(lease.generation), full(self.automaton.start)),
-            torch.zeros((context.batch_size, depth), dtype=torch.int32, device=context.device),
-            self._left(context, full),
-        )
+        at = AutomatonState.start(self, context)
+        return PushdownState(at, _empty_stacks(context, self.automaton.nesting.max_depth), self._left(context))
 
     @classmethod
     def neutral_state(cls, context: Context) -> PushdownState:
         """Return the state of rows without a constraint."""
-        at = AutomatonState.neutral(context)
-        stack = torch.zeros((context.batch_size, 0), dtype=torch.int32, device=context.device)
-        return PushdownState(at, stack, torch.full_like(at.slot, NO_LIMIT))
+        return PushdownState(AutomatonState.neutral(context), _empty_stacks(context, 0), per_row(context, NO_LIMIT))
 
-    def _left(self, context: Context, full: Callable[[int], Tensor]) -> Tensor:
+    def _left(self, context: Context) -> Tensor:
         limits = context.limits if self.closing is True else None
         if limits is not None:
             return (limits - context.prompt_lengths).clamp(min=0)
-        return full(NO_LIMIT if isinstance(self.closing, bool) else self.closing)
+        return per_row(context, NO_LIMIT if isinstance(self.closing, bool) else self.closing)
 
     def advance(self, state: PushdownState, tokens: Tensor) -> PushdownState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
@@ -127,3 +105,7 @@ class PushdownConstraint(BankUser):
     def is_dead(self, state: PushdownState) -> Tensor:
         """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
         return state.at.state == DEAD
+
+
+def _empty_stacks(context: Context, depth: int) -> Tensor:
+    return torch.zeros((context.batch_size, depth), dtype=torch.int32, device=context.device)

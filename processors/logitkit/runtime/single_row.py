@@ -7,7 +7,6 @@ Tensors are created only when the state is read.
 
 from __future__ import annotations
 
-import abc
 from functools import cache
 from typing import Any
 
@@ -21,7 +20,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
 from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
+from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.pushdown_bank import PushdownBank
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
 from logitkit.runtime.pushdown_state import PushdownState
@@ -33,27 +32,43 @@ __all__ = ["SingleRow", "can_step", "first_row", "row_of"]
 BASES = (AutomatonConstraint, PushdownConstraint)
 
 
-class SingleRow(abc.ABC):
-    """The state of one row as Python numbers."""
+class SingleRow:
+    """The state of one row as Python numbers, under a finite automaton.
 
-    __slots__ = ()
+    Args:
+        bank: The bank that the state refers to.
+        slot: The slot of the automaton in the bank.
+        generation: The generation of the slot.
+        current: The state of the automaton.
+    """
 
-    @abc.abstractmethod
+    __slots__ = ("_bank", "_current", "_generation", "_slot")
+
+    def __init__(self, bank: Any, slot: int, generation: int, current: int) -> None:
+        self._bank, self._slot, self._generation, self._current = bank, slot, generation, current
+
     def advance(self, token: int) -> None:
         """Advance by one token."""
+        if self._slot != NEUTRAL:
+            self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
 
     @property
-    @abc.abstractmethod
     def state(self) -> Any:
         """The state as tensors, of one row."""
+        return AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
 
-    @abc.abstractmethod
     def mask(self, columns: int) -> RowMask | None:
         """Return the mask of the row for logits with this many columns, or None if all tokens are allowed.
 
         Raises:
             VocabularyError: There are fewer columns than the vocabulary has ids, or far more.
         """
+        if self._slot == NEUTRAL:
+            return None
+        found: RowMask = self._bank.mask(self._slot, self._generation, self._current)
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
 
     def process(self, logits: NDArray[Any], never: Any, zero: Any) -> None:
         """Mask the logits of the row in place.
@@ -71,41 +86,6 @@ class SingleRow(abc.ABC):
             found.apply(logits, never, zero)
 
 
-class AutomatonRow(SingleRow):
-    """A row under a finite automaton.
-
-    Args:
-        bank: The bank that the state refers to.
-        slot: The slot of the automaton in the bank.
-        generation: The generation of the slot.
-        current: The state of the automaton.
-    """
-
-    __slots__ = ("_bank", "_current", "_generation", "_slot")
-
-    def __init__(self, bank: Bank, slot: int, generation: int, current: int) -> None:
-        self._bank, self._slot, self._generation, self._current = bank, slot, generation, current
-
-    def advance(self, token: int) -> None:
-        """Advance by one token."""
-        if self._slot != NEUTRAL:
-            self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
-
-    def mask(self, columns: int) -> RowMask | None:
-        """Return the mask of the row; see `SingleRow`."""
-        if self._slot == NEUTRAL:
-            return None
-        found = self._bank.mask(self._slot, self._generation, self._current)
-        if columns != found.size:
-            check_width(found.size, columns)
-        return found
-
-    @property
-    def state(self) -> AutomatonState:
-        """The state as tensors, of one row."""
-        return AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
-
-
 class PushdownRow(SingleRow):
     """A row under a pushdown automaton.
 
@@ -117,35 +97,33 @@ class PushdownRow(SingleRow):
         depth: The maximum number of frames.
     """
 
-    __slots__ = ("_at", "_bank", "_depth", "_left", "_stack")
+    __slots__ = ("_depth", "_left", "_stack")
 
     def __init__(self, bank: PushdownBank, at: tuple[int, int, int], stack: Packed, left: int, depth: int) -> None:
-        self._bank, self._at, self._stack, self._left, self._depth = bank, at, stack, left, depth
+        super().__init__(bank, *at)
+        self._stack, self._left, self._depth = stack, left, depth
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
-        slot, generation, current = self._at
-        if slot != NEUTRAL and current >= FIRST_STATE:
-            current, self._stack = self._bank.pushdown(slot, generation).step(current, self._stack, token)
-            self._at = slot, generation, current
+        if self._slot != NEUTRAL and self._current >= FIRST_STATE:
+            automaton = self._bank.automaton(self._slot, self._generation)
+            self._current, self._stack = automaton.step(self._current, self._stack, token)
             self._left -= self._left > 0
-
-    def mask(self, columns: int) -> RowMask | None:
-        """Return the mask of the row; see `SingleRow`."""
-        slot, generation, current = self._at
-        if slot == NEUTRAL:
-            return None
-        place = self._bank.pushdown(slot, generation).place(current, self._stack, self._left)
-        found = self._bank.mask(slot, generation, place)
-        if columns != found.size:
-            check_width(found.size, columns)
-        return found
 
     @property
     def state(self) -> PushdownState:
         """The state as tensors, of one row."""
-        at = AutomatonState(*(torch.tensor([n]) for n in self._at))
-        return PushdownState(at, stacks_of([self._stack], self._depth), torch.tensor([self._left]))
+        return PushdownState(super().state, stacks_of([self._stack], self._depth), torch.tensor([self._left]))
+
+    def mask(self, columns: int) -> RowMask | None:
+        """Return the mask of the row; see `SingleRow`."""
+        if self._slot == NEUTRAL:
+            return None
+        place = self._bank.automaton(self._slot, self._generation).place(self._current, self._stack, self._left)
+        found: RowMask = self._bank.mask(self._slot, self._generation, place)
+        if columns != found.size:
+            check_width(found.size, columns)
+        return found
 
 
 def can_step(processor: Processor[Any]) -> bool:
@@ -181,7 +159,7 @@ def row_of(processor: Processor[Any], state: Any) -> SingleRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
     match processor, state:
         case AutomatonConstraint(), AutomatonState() if _is_one(state):
-            return AutomatonRow(processor.bank, *(int(part) for part in state))
+            return SingleRow(processor.bank, *(int(part) for part in state))
         case PushdownConstraint(), PushdownState() if _is_one(state.at):
             slot, generation, current = (int(part) for part in state.at)
             (stack,) = rows_of(state.stack)

@@ -40,6 +40,12 @@ class StopState(NamedTuple):
     tokens: Tensor
     text: Tensor
 
+    @classmethod
+    def before_any_stop(cls, at: AutomatonState) -> StopState:
+        """Return the state of rows without any tokens, whose automata are in their start states."""
+        none = torch.zeros_like(at.state)
+        return cls(at, none + FIRST_STATE, none + NO_TOKEN, none, none)
+
     def to_portable(self, processor: Any) -> tuple[StopState, None]:
         """Return the state itself; `at` replaces its own references to this process."""
         return self, None

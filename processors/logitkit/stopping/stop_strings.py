@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import FINISHED
 from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
@@ -123,27 +123,18 @@ class StopStrings(BankUser):
         """The bank that states refer to, on every device."""
         return stop_bank(self.vocabulary)
 
+    @lazy
+    def _automaton(self) -> StopAutomaton:
+        return self.bank.made(checked_stops(self.stops, self.vocabulary), self.vocabulary, self.limits)
+
     @property
     def automaton(self) -> StopAutomaton:
         """The automaton of the stops."""
-        found: StopAutomaton | None = self.__dict__.get("_automaton")
-        if found is None:
-            stops = checked_stops(self.stops, self.vocabulary)
-            found = self.__dict__.setdefault("_automaton", self.bank.made(stops, self.vocabulary, self.limits))
-        return found
+        return self._automaton
 
     def init_state(self, context: Context) -> StopState:
         """Return the initial state of rows, after their prompts."""
-        lease = self.lease()
-
-        def full(value: int) -> Tensor:
-            return torch.full((context.batch_size,), value, dtype=torch.int64, device=context.device)
-
-        start = self.automaton.start
-        state = StopState(
-            AutomatonState(full(lease.slot), full(lease.generation), full(start)),
-            *(full(start), full(NO_TOKEN), full(0), full(0)),
-        )
+        state = StopState.before_any_stop(AutomatonState.start(self, context))
         if not self.include_prompt or context.prompt.shape[1] == 0:
             return state
         # Positions before the output are negative.
@@ -153,9 +144,7 @@ class StopStrings(BankUser):
     @classmethod
     def neutral_state(cls, context: Context) -> StopState:
         """Return the state of rows without stops."""
-        at = AutomatonState.neutral(context)
-        none = torch.zeros_like(at.slot)
-        return StopState(at, none + FIRST_STATE, none + NO_TOKEN, none, none)
+        return StopState.before_any_stop(AutomatonState.neutral(context))
 
     def advance(self, state: StopState, tokens: Tensor) -> StopState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none.

@@ -11,7 +11,7 @@ from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.parameters.integers import as_integer
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Marker", "as_marker", "check_vocabulary", "token_of"]
+__all__ = ["Marker", "as_marker", "check_vocabulary", "encoded", "token_of"]
 
 # The types that callers may pass.
 Marker: TypeAlias = str | bytes | SupportsIndex
@@ -29,19 +29,12 @@ def as_marker(name: str, given: object, vocabulary: Vocabulary) -> bytes | int:
         ConfigurationError: The marker is empty, has another type, is not valid UTF-8, contains the name of a special token and
              other text, or is not an id of the vocabulary.
     """
-    text = given
-    if isinstance(given, str):
-        try:
-            given = given.encode()
-        except UnicodeEncodeError as error:
-            raise ConfigurationError(
-                f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
-            ) from None
-    if isinstance(given, bytes):
-        if not given:
+    if isinstance(given, str | bytes):
+        text = encoded(name, given)
+        if not text:
             raise ConfigurationError(f"{name} is empty; give at least one character, or a token id")
-        vocabulary.special_names.check(name, text if isinstance(text, str) else given)
-        return given
+        vocabulary.special_names.check(name, given)
+        return text
     token = as_integer(given)
     if token is None:
         raise ConfigurationError(
@@ -50,6 +43,20 @@ def as_marker(name: str, given: object, vocabulary: Vocabulary) -> bytes | int:
     if not 0 <= token < vocabulary.size:
         raise ConfigurationError(f"{name} is the token id {token}; allowed are ids from 0 to {vocabulary.size - 1}")
     return token
+
+
+def encoded(name: str, text: str | bytes) -> bytes:
+    """Return the bytes of a text; `name` is the argument's name, for the error.
+
+    Raises:
+        ConfigurationError: The text cannot be encoded as UTF-8.
+    """
+    try:
+        return text if isinstance(text, bytes) else text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
+        ) from None
 
 
 def token_of(marker: str | bytes | int, vocabulary: Vocabulary) -> int | None:

@@ -16,32 +16,10 @@ from logitkit.vocabulary.ranges import expand
 
 # Groups of bytes that patterns rarely distinguish, each given by its first byte. A node keeps one bit per group: whether such a
 # byte occurs below it. UTF-8 requires the boundaries from 0x80 on.
-GROUPS = (
-    *(
-        0x00,
-        0x09,
-        0x0A,
-        0x0B,
-        0x20,
-        0x21,
-        0x22,
-        0x23,
-        0x27,
-        0x28,
-        0x2A,
-        0x2C,
-        0x2D,
-        0x2E,
-        0x2F,
-        0x30,
-        0x3A,
-        0x3B,
-        0x41,
-        0x47,
-    ),
-    *(0x5B, 0x5C, 0x5D, 0x5E, 0x61, 0x67, 0x7B, 0x80, 0x90, 0xA0, 0xC0, 0xE0),
+GROUPS = bytes.fromhex(
+    "00 09 0A 0B 20 21 22 23 27 28 2A 2C 2D 2E 2F 30 3A 3B 41 47 5B 5C 5D 5E 61 67 7B 80 90 A0 C0 E0"
 )
-GROUP_OF_BYTE = np.uint32(1) << (np.searchsorted(GROUPS, np.arange(256), side="right") - 1).astype(np.uint32)
+GROUP_OF_BYTE = np.uint32(1) << (np.searchsorted(list(GROUPS), np.arange(256), side="right") - 1).astype(np.uint32)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,6 +6,7 @@ come of the breaker. An edge leads from a state, by a token, to another state or
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -111,13 +112,13 @@ class HostBreakers(NamedTuple):
 
     def limit(self, tokens: NDArray[np.int32]) -> int:
         """Return how many of the tokens, [N], oldest first, come after the last breaker; N if there is none."""
-        count = len(tokens)
-        middle = max(count - NEAR, 0)
-        for first, last in ((middle, count), (0, middle)):
+        size = len(tokens)
+        middle = max(size - NEAR, 0)
+        for first, last in ((middle, size), (0, middle)):
             end = self._end(tokens, first, last)
             if end >= 0:
-                return count - 1 - end
-        return count
+                return size - 1 - end
+        return size
 
     def _end(self, tokens: NDArray[np.int32], first: int, last: int) -> int:
         """Return where the last breaker ends that begins at a place from `first` to `last - 1`, or -1."""
@@ -128,9 +129,7 @@ class HostBreakers(NamedTuple):
             places = np.flatnonzero(begins)
             state = self.starts[index[places]]
             places, state = places.repeat(state.shape[1]), state.ravel()
-            step = 0
-            while True:
-                step += 1
+            for step in count(1):
                 going = (state >= 0) & (places + first + step < len(tokens))
                 places, state = places[going], state[going].astype(np.int64)
                 if not len(places):

@@ -42,6 +42,8 @@ class CountedPenalty(HistoryPenalty[CountedState]):
     window: int | None = None
     include_prompt: bool = False
 
+    neutral = 0.0
+
     def __post_init__(self) -> None:
         super().__post_init__()
         # Subtracting a negative zero would change the sign of another.
@@ -86,7 +88,6 @@ class FrequencyPenalty(CountedPenalty):
     """
 
     kind = Kind("frequency_penalty", PARAMETERS, main="penalty", order=20, neutral={"penalty": 0.0, "window": 1})
-    may_empty_rows = False
     counts = True
 
 
@@ -121,4 +122,3 @@ class PresencePenalty(CountedPenalty):
     """
 
     kind = Kind("presence_penalty", PARAMETERS, main="penalty", order=30, neutral={"penalty": 0.0, "window": 1})
-    may_empty_rows = False

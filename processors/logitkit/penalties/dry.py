@@ -19,7 +19,7 @@ from logitkit.penalties.breakers import Breakers, HostBreakers
 from logitkit.penalties.dry_state import DryState, penalties_by_length
 from logitkit.penalties.history_logits import finite_tensors
 from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
-from logitkit.penalties.token_history import COUNTED, HistoryProcessor
+from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import map_tensors
@@ -106,14 +106,7 @@ class Dry(HistoryProcessor[DryState]):
         main="multiplier",
         order=40,
         unwritten=("encode",),
-        neutral={
-            "multiplier": 0.0,
-            "base": 1.0,
-            "allowed_length": 0,
-            "breakers": (),
-            "window": 1,
-            "include_prompt": False,
-        },
+        neutral={"multiplier": 0.0, "base": 1.0, "allowed_length": 0, "breakers": (), **NOTHING_COUNTED},
     )
     may_empty_rows = False
 

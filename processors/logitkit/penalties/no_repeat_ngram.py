@@ -11,8 +11,8 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Integer
 from logitkit.penalties.history_logits import filled_places
-from logitkit.penalties.repeats import repeat_ends
-from logitkit.penalties.token_history import COUNTED, HistoryProcessor, TokenHistory
+from logitkit.penalties.repeats import repeat_ends, repeats_tensors
+from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
@@ -79,7 +79,7 @@ class NoRepeatNGram(HistoryProcessor[NoRepeatNGramState]):
         {"n": N, **COUNTED},
         main="n",
         order=50,
-        neutral={"n": 0, "window": 1, "include_prompt": False},
+        neutral={"n": 0, **NOTHING_COUNTED},
     )
     may_empty_rows = True
     bans_repeats = True
@@ -105,14 +105,9 @@ class NoRepeatNGram(HistoryProcessor[NoRepeatNGramState]):
 
     def _by_tensors(self, state: NoRepeatNGramState, logits: Tensor) -> Tensor:
         latest, n = state.history.latest_tensors(), state.n[:, None]
-        size, most = latest.shape[1], state.compared.shape[1]
-        if size == 0:
+        if latest.shape[1] == 0:
             return logits
         # A token completes a run if the tokens before it are the last ones.
-        older = torch.nn.functional.pad(latest, (0, most + 1), value=-1)
-        again = n > 0
-        for back in range(most):
-            before = older[:, back + 1 : back + 1 + size]
-            again = again & (((before == older[:, back : back + 1]) & (before >= 0)) | (back >= n - 1))
+        again = (n > 0) & (repeats_tensors(latest, state.compared.shape[1]) >= n - 1)
         ids, some = filled_places(torch.where(again, latest, -1), logits.shape[1])
         return logits.scatter_(1, ids, torch.where(some, float("-inf"), logits.gather(1, ids)))

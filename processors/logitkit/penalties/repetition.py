@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from logitkit.parameters import Number
 from logitkit.penalties.history_logits import counts_of, filled_places, finite_tensors
-from logitkit.penalties.token_history import COUNTED, HistoryProcessor, TokenHistory
+from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
@@ -35,6 +35,10 @@ class HistoryPenalty(HistoryProcessor[S]):
     penalty: float
 
     role = Role.PENALTY
+    may_empty_rows = False
+
+    # The penalty that changes nothing.
+    neutral: ClassVar[float]
 
     # Whether the penalty is multiplied by how often the token occurs.
     counts = False
@@ -53,7 +57,7 @@ class HistoryPenalty(HistoryProcessor[S]):
         host, tokens, penalty = HostLogits.of(logits), state.history.tokens.numpy(), state.penalty.numpy()
         there = tokens >= 0
         if len(there) > 1:
-            there[penalty == self._neutral] = False  # saves the work, and changes no result
+            there[penalty == self.neutral] = False  # saves the work, and changes no result
         row, places = filled(there)
         ids, amount = tokens[places], penalty[row]
         if not len(ids):
@@ -73,19 +77,12 @@ class HistoryPenalty(HistoryProcessor[S]):
             return logits
         ids, some = filled_places(tokens, logits.shape[1])
         wide = torch.promote_types(logits.dtype, torch.float32)
-        penalty = torch.where(some, state.penalty[:, None], self._neutral)
+        penalty = torch.where(some, state.penalty[:, None], self.neutral)
         if self.counts:
             penalty = penalty * counts_of(ids, tokens)
         given = logits.gather(1, ids).to(wide)
         changed = self._changed(given, penalty.to(wide), torch.where)
         return logits.scatter_(1, ids, finite_tensors(given, changed, logits.dtype))
-
-    @property
-    def _neutral(self) -> float:
-        """The penalty that changes nothing."""
-        assert self.kind.neutral is not None
-        neutral: float = self.kind.neutral["penalty"]
-        return neutral
 
 
 class RepetitionState(NamedTuple):
@@ -127,14 +124,14 @@ class RepetitionPenalty(HistoryPenalty[RepetitionState]):
     window: int | None = None
     include_prompt: bool = True
 
+    neutral = 1.0
     kind = Kind(
         "repetition_penalty",
         {"penalty": PENALTY, **COUNTED},
         main="penalty",
         order=10,
-        neutral={"penalty": 1.0, "window": 1, "include_prompt": False},
+        neutral={"penalty": neutral, **NOTHING_COUNTED},
     )
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the initial state of the rows."""

@@ -15,7 +15,7 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import TwoPaths
 
-__all__ = ["COUNTED", "HistoryProcessor", "TokenHistory"]
+__all__ = ["COUNTED", "NOTHING_COUNTED", "HistoryProcessor", "TokenHistory"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -24,6 +24,9 @@ COUNTED = {
     "window": Either((Integer(1, 2**24, "None counts all tokens"), Null())),
     "include_prompt": Boolean(),
 }
+
+# With these, no token counts.
+NOTHING_COUNTED = {"window": 1, "include_prompt": False}
 
 # The window of a row that remembers all tokens.
 UNBOUNDED = 2**31 - 1

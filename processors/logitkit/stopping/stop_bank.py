@@ -10,6 +10,7 @@ import weakref
 from collections import OrderedDict
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from logitkit.limits import Limits
 from logitkit.protocol.calls import by_tensors
 from logitkit.runtime.bank import Bank
 from logitkit.runtime.bank_layout import BankLayout
+from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.shared import shared_by
 from logitkit.stopping.stop_automaton import StopAutomaton, stop_key
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -38,9 +40,10 @@ class StopBank(Bank):
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.length = [len(text or b"") for text in vocabulary.tokens]
-        # A table is read even when no automaton is left, by rows that outlived theirs.
-        self._ends = [*vocabulary.eos_ids]
-        self._finished = sorted({*self._ends, *(() if vocabulary.pad_id is None else (vocabulary.pad_id,))})
+        ends = np.array(vocabulary.eos_ids, np.int64)
+        finished = ends if vocabulary.pad_id is None else np.union1d(ends, vocabulary.pad_id)
+        # The masks of rows after a stop and after EOS, by their states `FIRED` and `FINISHED`.
+        self.endings = [RowMask(vocabulary.size, ends, ids, allowed=ids) for ids in (ends, finished)]
         self._lengths: dict[torch.device, Tensor] = {}
         self._known: weakref.WeakValueDictionary[str, StopAutomaton] = weakref.WeakValueDictionary()
         self._recent: OrderedDict[str, StopAutomaton] = OrderedDict()
@@ -97,7 +100,8 @@ class StopBank(Bank):
         if device not in self._lengths:
             self._lengths[device] = torch.tensor(self.length, dtype=torch.int32, device=device)
         layout = super().new_layout(device)
-        ends, finished = (torch.tensor(ids, dtype=torch.int64, device=device) for ids in (self._ends, self._finished))
+        # The tables are read even when no automaton is left, by rows that outlived theirs.
+        ends, finished = (torch.tensor(mask.allowed, dtype=torch.int64, device=device) for mask in self.endings)
         layout.tables = layout.tables._replace(eos_ids=ends, finished_ids=finished)
         return layout
 

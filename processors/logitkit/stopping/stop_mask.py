@@ -11,35 +11,25 @@ from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.row_mask import as_array
 from logitkit.stopping.stop_automaton import FIRED
-from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit.stopping.stop_bank import StopBank
 
 __all__ = ["stop_rows", "stop_tensors"]
 
 
-def stop_rows(at: AutomatonState, vocabulary: Vocabulary, logits: Tensor) -> Tensor:
+def stop_rows(at: AutomatonState, bank: StopBank, logits: Tensor) -> Tensor:
     """Allow only EOS in rows after a stop, and only EOS and padding in rows after EOS; in place, on the host.
 
     A row without any token left, since another processor masked these, gets EOS at logit 0.
 
     Args:
         at: The positions of B rows.
-        vocabulary: The vocabulary.
+        bank: The bank that the slots refer to.
         logits: [B, W] floating point, W at least the size of the vocabulary.
     """
     array, never, zero = as_array(logits)
-    ends = [*vocabulary.eos_ids]
-    finished = ends if vocabulary.pad_id is None else sorted({*ends, vocabulary.pad_id})
     for row, (slot, state) in enumerate(zip(at.slot.tolist(), at.state.tolist(), strict=True)):
-        if state >= FIRST_STATE or slot == NEUTRAL:
-            continue
-        ids = ends if state == FIRED else finished
-        line = array[row]
-        kept = line[ids]
-        line[:] = never
-        if (kept == never).all():
-            line[ends] = zero
-        else:
-            line[ids] = kept
+        if state < FIRST_STATE and slot != NEUTRAL:
+            bank.endings[state].apply(array[row], never, zero)
     return logits
 
 
@@ -52,6 +42,6 @@ def stop_tensors(at: AutomatonState, tables: BankTables, logits: Tensor) -> Tens
     ids = tables.finished_ids
     given = logits.index_select(1, ids)
     ends = (ids[:, None] == tables.eos_ids).any(1)
-    kept = given.masked_fill((state == FIRED) & ~ends, never)
+    kept = given.masked_fill(given.isnan() | ((state == FIRED) & ~ends), never)
     kept = kept.masked_fill(ends & (kept == never).all(1, keepdim=True), 0)
     return logits.masked_fill_(over, never).index_copy_(1, ids, torch.where(over, kept, given))

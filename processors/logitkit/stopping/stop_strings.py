@@ -175,7 +175,7 @@ class StopStrings(BankUser):
         check_width(self.vocabulary.size, logits.shape[1])
         if by_tensors(logits):
             return state, stop_tensors(state.at, self.bank.tables_on(logits.device), logits)
-        return state, stop_rows(state.at, self.vocabulary, logits)
+        return state, stop_rows(state.at, self.bank, logits)
 
     def fired(self, state: StopState) -> Tensor:
         """Return [B] bool, whether each row has reached a stop."""

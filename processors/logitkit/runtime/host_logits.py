@@ -18,9 +18,10 @@ from logitkit.errors import VocabularyError
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
+from logitkit.protocol.kind import Role
 from logitkit.runtime.row_mask import BITS, as_array, constant_row
 
-__all__ = ["HostLogits", "HostRow", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
+__all__ = ["HostLogits", "HostRow", "Truncation", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -218,6 +219,31 @@ class TwoPaths(Described, Generic[S]):
 
     def _by_tensors(self, state: S, logits: Tensor) -> Tensor:
         raise NotImplementedError
+
+
+class Truncation(TwoPaths[S]):
+    """A processor that keeps the best tokens of each row and sets all others to -inf.
+
+    The first field of its states is a parameter, [B]. Subclasses define `_active` and `_kept` instead of `_by_rows`.
+    """
+
+    role = Role.TRUNCATION
+    may_empty_rows = False
+
+    def _active(self, parameter: Any, columns: int) -> Any:
+        """Return [B] bool, which rows change at all, given the parameter as an array or a tensor."""
+        raise NotImplementedError
+
+    def _kept(self, row: HostRow, *values: Any) -> NDArray[np.intp]:
+        """Return the ids to keep in a row, given the values of the fields of its state."""
+        raise NotImplementedError
+
+    def _by_rows(self, state: S, logits: Tensor) -> Tensor:
+        values = list(zip(*(field.tolist() for field in state), strict=True))
+        active: NDArray[np.bool_] = self._active(state[0].numpy(), logits.shape[1])
+        for number, row in host_rows(logits, active.tolist()):
+            row.keep(self._kept(row, *values[number]))
+        return logits
 
 
 def _rows(state: Any) -> int:

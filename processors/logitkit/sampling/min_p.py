@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +14,10 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
+from logitkit.protocol.kind import Kind
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
-from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, minimum_rows, remove, scores_of
+from logitkit.runtime.host_logits import HostRow, Truncation
+from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, remove, scores_of
 
 __all__ = ["MinP", "MinPState"]
 
@@ -43,7 +43,7 @@ class MinPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinP(TwoPaths[MinPState]):
+class MinP(Truncation[MinPState]):
     """Keep the tokens that are at least p times as likely as the most likely one; set all others to -inf.
 
     Args:
@@ -69,35 +69,29 @@ class MinP(TwoPaths[MinPState]):
     p: float
     min_tokens_to_keep: int = 1
 
-    role = Role.TRUNCATION
     kind = Kind("min_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=50, neutral={"p": 0.0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> MinPState:
         """Return the initial state of the rows."""
         return MinPState(per_row(context, self.p), minimum(context, self.min_tokens_to_keep))
 
+    def _active(self, p: Any, columns: int) -> Any:
+        return p > 0
+
     def _by_tensors(self, state: MinPState, logits: Tensor) -> Tensor:
         scores = scores_of(logits)
         chance = scores.softmax(1)
         unlikely = chance < state.p.to(chance.dtype)[:, None] * chance.amax(1, keepdim=True)
-        return remove(logits, at_least_tensors(unlikely, scores, state.keep), state.p > 0)
+        return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.p, logits.shape[1]))
 
-    def _by_rows(self, state: MinPState, logits: Tensor) -> Tensor:
-        shares, least = state.p.tolist(), minimum_rows(state.keep)
-        for number, row in host_rows(logits, [p > 0 for p in shares]):
-            row.keep(at_least(_likely(row, shares[number]), row.scores, least[number]))
-        return logits
+    def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
+        """Return the ids that are likely enough.
 
-
-def _likely(row: HostRow, share: float) -> NDArray[np.intp]:
-    """Return the ids that are likely enough.
-
-    The logits almost always decide. If rounding might, the probabilities are computed as in the reference.
-    """
-    cut = row.top + math.log(share)
-    ids = np.flatnonzero(row.scores >= cut - DOUBT)
-    if share * (1 / len(row.scores)) > TINY and not (row.scores[ids] < cut + DOUBT).any():
-        return ids
-    chance = torch.from_numpy(row.scores).softmax(0).numpy()
-    return np.flatnonzero(chance >= chance.dtype.type(share) * chance.max())
+        The logits almost always decide. If rounding might, the probabilities are computed as in the reference.
+        """
+        cut = row.top + math.log(share)
+        ids = np.flatnonzero(row.scores >= cut - DOUBT)
+        if share * (1 / len(row.scores)) > TINY and not (row.scores[ids] < cut + DOUBT).any():
+            return at_least(ids, row.scores, keep)
+        chance = torch.from_numpy(row.scores).softmax(0).numpy()
+        return at_least(np.flatnonzero(chance >= chance.dtype.type(share) * chance.max()), row.scores, keep)

@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.parameters import Integer
 from logitkit.protocol.context import Context
 
-__all__ = ["AT_LEAST", "at_least", "at_least_tensors", "in_place_of", "minimum", "minimum_rows", "remove", "scores_of"]
+__all__ = ["AT_LEAST", "at_least", "at_least_tensors", "in_place_of", "minimum", "remove", "scores_of"]
 
 # The minimum number of tokens that a truncation keeps.
 AT_LEAST = Integer(1)
@@ -54,11 +54,6 @@ def minimum(context: Context, count: int) -> Tensor:
     return torch.full((context.batch_size, int(count > 1)), count, dtype=torch.int64, device=context.device)
 
 
-def minimum_rows(keep: Tensor) -> list[int]:
-    """Return the minimum of each row, given the field of a state that `minimum` made."""
-    return keep[:, 0].tolist() if keep.shape[1] else [1] * len(keep)
-
-
 def at_least_tensors(unlikely: Tensor, scores: Tensor, keep: Tensor) -> Tensor:
     """Return which tokens to remove, [B, V] bool: those that are unlikely, except for the best ones.
 
@@ -73,6 +68,13 @@ def at_least_tensors(unlikely: Tensor, scores: Tensor, keep: Tensor) -> Tensor:
     return unlikely & in_place_of(order, torch.arange(scores.shape[1], device=scores.device) >= keep)
 
 
-def at_least(ids: NDArray[np.intp], scores: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """Return the ids to keep in a row, or those of the `count` best scores if they are more; the lower ids if scores tie."""
+def at_least(ids: NDArray[np.intp], scores: NDArray[Any], keep: list[int]) -> NDArray[np.intp]:
+    """Return the ids to keep in a row, or those of the best scores if they are too few; the lower ids if scores tie.
+
+    Args:
+        ids: At least one id.
+        scores: [V] without NaN.
+        keep: The minimum number of tokens to keep, as in a row of what `minimum` made.
+    """
+    count = sum(keep)
     return ids if len(ids) >= count else np.argsort(-scores, kind="stable")[:count]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
+from logitkit.protocol.kind import Kind
 from logitkit.protocol.state import Fill
-from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
-from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, minimum_rows, remove, scores_of
+from logitkit.runtime.host_logits import HostRow, Truncation
+from logitkit.sampling.scores import AT_LEAST, at_least, at_least_tensors, minimum, remove, scores_of
 
 __all__ = ["TopA", "TopAState"]
 
@@ -36,7 +36,7 @@ class TopAState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopA(TwoPaths[TopAState]):
+class TopA(Truncation[TopAState]):
     """Keep the tokens whose probability is at least `a` times the square of the highest; set all others to -inf.
 
     The threshold adapts to the model's confidence: if the best token has the probability 0.9, others need 0.81 · a; if it has
@@ -65,30 +65,24 @@ class TopA(TwoPaths[TopAState]):
     a: float
     min_tokens_to_keep: int = 1
 
-    role = Role.TRUNCATION
     kind = Kind("top_a", {"a": A, "min_tokens_to_keep": AT_LEAST}, main="a", order=15, neutral={"a": 0.0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopAState:
         """Return the initial state of the rows."""
         return TopAState(per_row(context, self.a), minimum(context, self.min_tokens_to_keep))
+
+    def _active(self, a: Any, columns: int) -> Any:
+        return a > 0
 
     def _by_tensors(self, state: TopAState, logits: Tensor) -> Tensor:
         scores = scores_of(logits)
         chance = scores.softmax(1)
         best = chance.amax(1, keepdim=True)
         unlikely = chance < best * best * state.a.to(chance.dtype)[:, None]
-        return remove(logits, at_least_tensors(unlikely, scores, state.keep), state.a > 0)
+        return remove(logits, at_least_tensors(unlikely, scores, state.keep), self._active(state.a, logits.shape[1]))
 
-    def _by_rows(self, state: TopAState, logits: Tensor) -> Tensor:
-        shares, least = state.a.tolist(), minimum_rows(state.keep)
-        for number, row in host_rows(logits, [a > 0 for a in shares]):
-            row.keep(at_least(_likely(row, shares[number]), row.scores, least[number]))
-        return logits
-
-
-def _likely(row: HostRow, share: float) -> NDArray[np.intp]:
-    """Return the ids that pass the threshold."""
-    chance = torch.from_numpy(row.scores).softmax(0).numpy()
-    best = chance.max()
-    return np.flatnonzero(chance >= best * best * chance.dtype.type(share))
+    def _kept(self, row: HostRow, share: float, keep: list[int]) -> NDArray[np.intp]:
+        """Return the ids that pass the threshold."""
+        chance = torch.from_numpy(row.scores).softmax(0).numpy()
+        best = chance.max()
+        return at_least(np.flatnonzero(chance >= best * best * chance.dtype.type(share)), row.scores, keep)

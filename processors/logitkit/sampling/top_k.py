@@ -12,8 +12,8 @@ from torch import Tensor
 from logitkit.parameters import Integer
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import TwoPaths, host_rows
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, remove, scores_of
 
 __all__ = ["TopK", "TopKState"]
@@ -35,7 +35,7 @@ class TopKState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopK(TwoPaths[TopKState]):
+class TopK(Truncation[TopKState]):
     """Keep the k tokens with the highest logits, and those that tie with the last of them; set all others to -inf.
 
     Args:
@@ -59,41 +59,32 @@ class TopK(TwoPaths[TopKState]):
     k: int
     min_tokens_to_keep: int = 1
 
-    role = Role.TRUNCATION
     kind = Kind("top_k", {"k": K, "min_tokens_to_keep": AT_LEAST}, main="k", order=10, neutral={"k": 0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopKState:
         """Return the initial state of the rows."""
         return TopKState(per_row(context, max(self.k, self.min_tokens_to_keep) if self.k else 0))
 
+    def _active(self, k: Any, columns: int) -> Any:
+        return (k > 0) & (k < columns)
+
     def _by_tensors(self, state: TopKState, logits: Tensor) -> Tensor:
-        scores, columns = scores_of(logits), logits.shape[1]
-        last = (state.k - 1).clamp(0, columns - 1)[:, None]
+        scores = scores_of(logits)
+        last = (state.k - 1).clamp(0, logits.shape[1] - 1)[:, None]
         cut = scores.sort(1, descending=True).values.gather(1, last)
-        return remove(logits, scores < cut, (state.k > 0) & (state.k < columns))
+        return remove(logits, scores < cut, self._active(state.k, logits.shape[1]))
 
-    def _by_rows(self, state: TopKState, logits: Tensor) -> Tensor:
-        counts = state.k.tolist()
-        for number, row in host_rows(logits, [0 < k < logits.shape[1] for k in counts]):
-            row.keep(_best(row.scores, counts[number]))
-        return logits
-
-
-def _best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:
-    """Return the ids of the k best scores, and of those that tie with the last of them.
-
-    Args:
-        scores: [V] without NaN.
-        k: From 1 to V.
-    """
-    width = len(scores) // PARTS
-    # The k-th best of the parts' maxima is a lower bound of the k-th best score. Few scores reach it, and only these are sorted.
-    if k <= PARTS // 4 and width > 1:
-        heads = scores[: width * PARTS].reshape(width, PARTS).max(0)
-        ids = np.flatnonzero(scores >= np.partition(heads, PARTS - k)[PARTS - k])
-        return ids[_at_least_best(scores[ids], k)]
-    return _at_least_best(scores, k)
+    def _kept(self, row: HostRow, k: int) -> NDArray[np.intp]:
+        """Return the ids of the k best scores, and of those that tie with the last of them."""
+        scores = row.scores
+        width = len(scores) // PARTS
+        # The k-th best of the parts' maxima is a lower bound of the k-th best score. Few scores reach it, and only these are
+        # sorted.
+        if k <= PARTS // 4 and width > 1:
+            heads = scores[: width * PARTS].reshape(width, PARTS).max(0)
+            ids = np.flatnonzero(scores >= np.partition(heads, PARTS - k)[PARTS - k])
+            return ids[_at_least_best(scores[ids], k)]
+        return _at_least_best(scores, k)
 
 
 def _at_least_best(scores: NDArray[Any], k: int) -> NDArray[np.intp]:

@@ -14,8 +14,8 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import HostRow, TwoPaths, host_rows
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import remove, scores_of
 
 __all__ = ["TopNSigma", "TopNSigmaState"]
@@ -34,7 +34,7 @@ class TopNSigmaState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopNSigma(TwoPaths[TopNSigmaState]):
+class TopNSigma(Truncation[TopNSigmaState]):
     """Keep the tokens whose logits are at most n standard deviations below the highest; set all others to -inf.
 
     The standard deviation is that of all logits of the row except those at -inf. The temperature does not change the result.
@@ -59,13 +59,14 @@ class TopNSigma(TwoPaths[TopNSigmaState]):
 
     n: float
 
-    role = Role.TRUNCATION
     kind = Kind("top_n_sigma", {"n": N}, main="n", order=20, neutral={"n": 0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopNSigmaState:
         """Return the initial state of the rows."""
         return TopNSigmaState(per_row(context, max(self.n, 0.0)))
+
+    def _active(self, n: Any, columns: int) -> Any:
+        return n > 0
 
     def _by_tensors(self, state: TopNSigmaState, logits: Tensor) -> Tensor:
         scores = scores_of(logits)
@@ -76,24 +77,17 @@ class TopNSigma(TwoPaths[TopNSigmaState]):
         spread = torch.where(counts, values - mean, 0).square().sum(1, keepdim=True)
         deviation = (spread / count).sqrt().to(scores.dtype)
         cut = scores.amax(1, keepdim=True) - state.n.to(scores.dtype)[:, None] * deviation
-        return remove(logits, scores < cut, state.n > 0)
+        return remove(logits, scores < cut, self._active(state.n, logits.shape[1]))
 
-    def _by_rows(self, state: TopNSigmaState, logits: Tensor) -> Tensor:
-        factors = state.n.tolist()
-        for number, row in host_rows(logits, [n > 0 for n in factors]):
-            row.keep(_near(row, factors[number]))
-        return logits
-
-
-def _near(row: HostRow, n: float) -> NDArray[np.intp]:
-    """Return the ids to keep."""
-    scores: NDArray[Any] = row.scores
-    number = scores.dtype.type
-    # Selecting by index is five times faster than by a mask.
-    values = scores if scores.min() > -np.inf else scores[np.flatnonzero(scores > -np.inf)]
-    wide = torch.from_numpy(values).double()
-    deviation = math.sqrt((wide - wide.mean()).square_().mean())
-    # The deviation of the largest numbers of a dtype may overflow; then all of them are near.
-    with np.errstate(over="ignore", invalid="ignore"):
-        cut = number(row.top) - number(n) * number(deviation)
-    return np.flatnonzero(~(scores < cut))
+    def _kept(self, row: HostRow, n: float) -> NDArray[np.intp]:
+        """Return the ids to keep."""
+        scores: NDArray[Any] = row.scores
+        number = scores.dtype.type
+        # Selecting by index is five times faster than by a mask.
+        values = scores if scores.min() > -np.inf else scores[np.flatnonzero(scores > -np.inf)]
+        wide = torch.from_numpy(values).double()
+        deviation = math.sqrt((wide - wide.mean()).square_().mean())
+        # The deviation of the largest numbers of a dtype may overflow; then all of them are near.
+        with np.errstate(over="ignore", invalid="ignore"):
+            cut = number(row.top) - number(n) * number(deviation)
+        return np.flatnonzero(~(scores < cut))

@@ -13,8 +13,8 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import TwoPaths, host_rows
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TopP", "TopPState"]
@@ -35,7 +35,7 @@ class TopPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopP(TwoPaths[TopPState]):
+class TopP(Truncation[TopPState]):
     """Keep the most likely tokens whose probabilities add up to at least p; set all others to -inf.
 
     If only some of several equally likely tokens are needed, it keeps those with the highest ids.
@@ -63,38 +63,33 @@ class TopP(TwoPaths[TopPState]):
     p: float
     min_tokens_to_keep: int = 1
 
-    role = Role.TRUNCATION
     kind = Kind("top_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=40, neutral={"p": 1.0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopPState:
         """Return the initial state of the rows."""
         return TopPState(per_row(context, self.p), per_row(context, self.min_tokens_to_keep))
+
+    def _active(self, p: Any, columns: int) -> Any:
+        return p < 1
 
     def _by_tensors(self, state: TopPState, logits: Tensor) -> Tensor:
         scores = scores_of(logits)
         rising, order = scores.sort(dim=1, stable=True)
         unlikely = rising.softmax(1).cumsum(1) <= (1 - state.p).to(scores.dtype)[:, None]
         best = torch.arange(scores.shape[1], device=scores.device) >= scores.shape[1] - state.keep[:, None]
-        return remove(logits, in_place_of(order, unlikely & ~best), state.p < 1)
+        return remove(logits, in_place_of(order, unlikely & ~best), self._active(state.p, logits.shape[1]))
 
-    def _by_rows(self, state: TopPState, logits: Tensor) -> Tensor:
-        numbers, least = state.p.tolist(), state.keep.tolist()
-        for number, row in host_rows(logits, [p < 1 for p in numbers]):
-            row.keep(_nucleus(row.scores, 1 - numbers[number], least[number]))
-        return logits
+    def _kept(self, row: HostRow, p: float, least: int) -> NDArray[np.intp]:
+        """Return the ids to keep; the others have at most the probability 1 - p together.
 
-
-def _nucleus(scores: NDArray[Any], spared: float, least: int) -> NDArray[np.intp]:
-    """Return the ids to keep; the others have at most the probability `spared` together.
-
-    Only values are sorted, which numpy does many times faster than torch sorts values and indices. The last bits of the sums of a
-    softmax depend on the order, and so does the cut. This is the order of the reference.
-    """
-    rising = np.sort(scores)
-    sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
-    gone = max(0, min(int(np.searchsorted(sums, sums.dtype.type(spared), "right")), len(scores) - least))
-    cut = rising[gone]
-    ids = np.flatnonzero(scores >= cut)
-    tied = gone - int(np.searchsorted(rising, cut))
-    return ids if tied == 0 else np.delete(ids, np.flatnonzero(scores[ids] == cut)[:tied])
+        Only values are sorted, which numpy does many times faster than torch sorts values and indices. The last bits of the
+        sums of a softmax depend on the order, and so does the cut. This is the order of the reference.
+        """
+        scores, spared = row.scores, 1 - p
+        rising = np.sort(scores)
+        sums = torch.from_numpy(rising).softmax(0).cumsum(0).numpy()
+        gone = max(0, min(int(np.searchsorted(sums, sums.dtype.type(spared), "right")), len(scores) - least))
+        cut = rising[gone]
+        ids = np.flatnonzero(scores >= cut)
+        tied = gone - int(np.searchsorted(rising, cut))
+        return ids if tied == 0 else np.delete(ids, np.flatnonzero(scores[ids] == cut)[:tied])

@@ -13,8 +13,8 @@ from torch import Tensor
 from logitkit.parameters import Number
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.protocol.kind import Kind, Role
-from logitkit.runtime.host_logits import TwoPaths, host_rows
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.host_logits import HostRow, Truncation
 from logitkit.sampling.scores import AT_LEAST, in_place_of, remove, scores_of
 
 __all__ = ["TypicalP", "TypicalPState"]
@@ -36,7 +36,7 @@ class TypicalPState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TypicalP(TwoPaths[TypicalPState]):
+class TypicalP(Truncation[TypicalPState]):
     """Keep the tokens whose information content is closest to the entropy, up to the probability p; set all others to -inf.
 
     The most likely token may be removed. All tokens that tie with the last one are kept.
@@ -64,13 +64,14 @@ class TypicalP(TwoPaths[TypicalPState]):
     p: float
     min_tokens_to_keep: int = 1
 
-    role = Role.TRUNCATION
     kind = Kind("typical_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=30, neutral={"p": 1.0})
-    may_empty_rows = False
 
     def init_state(self, context: Context) -> TypicalPState:
         """Return the initial state of the rows."""
         return TypicalPState(per_row(context, self.p), per_row(context, self.min_tokens_to_keep))
+
+    def _active(self, p: Any, columns: int) -> Any:
+        return p < 1
 
     def _by_tensors(self, state: TypicalPState, logits: Tensor) -> Tensor:
         scores = scores_of(logits)
@@ -79,13 +80,22 @@ class TypicalP(TwoPaths[TypicalPState]):
         sums = scores.gather(1, order).softmax(1).cumsum(1)
         reached = (sums < state.p.to(sums.dtype)[:, None]).sum(1, keepdim=True).clamp(max=last)
         surplus = torch.arange(last + 1, device=scores.device) >= state.keep[:, None]
-        return remove(logits, in_place_of(order, (rising > rising.gather(1, reached)) & surplus), state.p < 1)
+        return remove(
+            logits,
+            in_place_of(order, (rising > rising.gather(1, reached)) & surplus),
+            self._active(state.p, logits.shape[1]),
+        )
 
-    def _by_rows(self, state: TypicalPState, logits: Tensor) -> Tensor:
-        masses, least = state.p.tolist(), state.keep.tolist()
-        for number, row in host_rows(logits, [p < 1 for p in masses]):
-            row.keep(_typical(row.scores, masses[number], least[number]))
-        return logits
+    def _kept(self, row: HostRow, mass: float, least: int) -> NDArray[np.intp]:
+        """Return the ids to keep."""
+        scores = row.scores
+        given = torch.from_numpy(scores)
+        distance = _distance_to_entropy(given[None])[0].numpy()
+        order = _stable_order(distance)
+        sums = given[torch.from_numpy(order)].softmax(0).cumsum(0).numpy()
+        reached = min(int(np.searchsorted(sums, sums.dtype.type(mass))), len(scores) - 1)
+        count = int(np.searchsorted(distance[order], distance[order[reached]], "right"))
+        return order[: max(count, least)]
 
 
 def _distance_to_entropy(scores: Tensor) -> Tensor:
@@ -94,17 +104,6 @@ def _distance_to_entropy(scores: Tensor) -> Tensor:
     # Summed in 64 bits, so that the last bit does not depend on the number of threads or on other rows.
     entropy = -(log_chance * log_chance.exp()).nansum(1, keepdim=True, dtype=torch.float64).to(scores.dtype)
     return (-log_chance - entropy).abs()
-
-
-def _typical(scores: NDArray[Any], mass: float, least: int) -> NDArray[np.intp]:
-    """Return the ids to keep."""
-    given = torch.from_numpy(scores)
-    distance = _distance_to_entropy(given[None])[0].numpy()
-    order = _stable_order(distance)
-    sums = given[torch.from_numpy(order)].softmax(0).cumsum(0).numpy()
-    reached = min(int(np.searchsorted(sums, sums.dtype.type(mass))), len(scores) - 1)
-    count = int(np.searchsorted(distance[order], distance[order[reached]], "right"))
-    return order[: max(count, least)]
 
 
 def _stable_order(numbers: NDArray[Any]) -> NDArray[np.int64]:

@@ -119,10 +119,7 @@ def _moves(
         states = np.fromiter(map(number.__getitem__, ends), np.int32, 2 * edges)
     except TypeError:
         for key, target in transitions.items():
-            if not _hashable(target):
-                raise ConfigurationError(
-                    f"the transition {key!r} leads to {target!r}; states must be hashable"
-                ) from None
+            _check_state(f"the transition {key!r} leads to", target)
         raise
     accepts = np.zeros(FIRST_STATE + len(number), bool)
     accepts[np.fromiter((number[state] for state in accepting if state in number), np.int32)] = True
@@ -187,19 +184,17 @@ def _checked_transitions(given: object) -> dict[tuple[Any, int], Hashable]:
 
 
 def _check_states(start: object, accepting: object) -> None:
-    if not _hashable(start):
-        raise ConfigurationError(f"start is {start!r}; states must be hashable")
+    _check_state("start is", start)
     if isinstance(accepting, str | bytes) or not isinstance(accepting, Collection):
         raise ConfigurationError(f"accepting is {accepting!r}; give a collection of states, such as a set")
     for state in accepting:
-        if not _hashable(state):
-            raise ConfigurationError(f"accepting has {state!r}; states must be hashable")
+        _check_state("accepting has", state)
 
 
-def _hashable(state: object) -> bool:
+def _check_state(place: str, state: object) -> None:
+    """Raise `ConfigurationError` if a value cannot be a state; `place` is the beginning of the message."""
     # Only hashing tells: a tuple that contains a list is an instance of Hashable too.
     try:
         hash(state)
     except TypeError:
-        return False
-    return True
+        raise ConfigurationError(f"{place} {state!r}; states must be hashable") from None

@@ -59,7 +59,8 @@ class AutomatonFiles:
         try:
             if not self._is_own():
                 return None
-            found = _assembled(load(path.read_bytes()))
+            tables = load(path.read_bytes())
+            found = _whole(json.loads(tables[REST].tobytes()), "", tables)
         except (OSError, SafetensorError, LookupError, TypeError, ValueError):
             return None
         return found if isinstance(found, TokenAutomaton) else None
@@ -74,7 +75,9 @@ class AutomatonFiles:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             if not self._is_own():
                 return
-            content = save(_taken_apart(automaton))
+            tables: dict[str, NDArray[Any]] = {}
+            rest = json.dumps(_part(automaton, "", tables))
+            content = save(tables | {REST: np.frombuffer(rest.encode(), np.uint8)})
             temporary.write_bytes(content)
             temporary.replace(path)
             self._count(path, len(content))
@@ -124,12 +127,6 @@ def _spelled(key: object) -> object:
     raise TypeError(f"{type(key).__name__} has no spelling")
 
 
-def _taken_apart(automaton: TokenAutomaton) -> dict[str, NDArray[Any]]:
-    tables: dict[str, NDArray[Any]] = {}
-    rest = _part(automaton, "", tables)
-    return tables | {REST: np.frombuffer(json.dumps(rest).encode(), np.uint8)}
-
-
 def _part(made: Any, at: str, tables: dict[str, NDArray[Any]]) -> dict[str, Any]:
     """Return a description of an object without its tables, which are added to `tables` under their paths."""
     left: dict[str, Any] = {"kind": type(made).__name__}
@@ -144,11 +141,8 @@ def _part(made: Any, at: str, tables: dict[str, NDArray[Any]]) -> dict[str, Any]
     return left
 
 
-def _assembled(tables: dict[str, NDArray[Any]]) -> Any:
-    return _whole(json.loads(tables[REST].tobytes()), "", tables)
-
-
 def _whole(left: dict[str, Any], at: str, tables: dict[str, NDArray[Any]]) -> Any:
+    """Return the object of which `_part` returned a description and the tables."""
     kind = KINDS[left["kind"]]
     given: dict[str, Any] = {}
     for field in fields(kind):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
+from logitkit.runtime.row_mask import finished_ids
 
 __all__ = ["BankLayout"]
 
@@ -51,7 +52,6 @@ class BankLayout:
         classes = room(max((a.classes for a in present), default=1))
         wide = any(a.class_of.dtype == np.int32 for a in present)
         eos_ids, pad_id = (present[0].eos_ids, present[0].pad_id) if present else ((), None)
-        finished = sorted({*eos_ids, *(() if pad_id is None else (pad_id,))})
         self.tables = BankTables(
             generation=self._full((slots,), -1, torch.int64),
             class_of=self._full((slots, size), 0, torch.int32 if wide else torch.int16),
@@ -64,7 +64,7 @@ class BankLayout:
             lane=torch.arange(room(max((_longest_row(a) for a in present), default=1)), device=self.device),
             link=torch.arange(max((a.longest_chain for a in present), default=1), device=self.device),
             eos_ids=torch.tensor(eos_ids, dtype=torch.int64, device=self.device),
-            finished_ids=torch.tensor(finished, dtype=torch.int64, device=self.device),
+            finished_ids=torch.from_numpy(finished_ids(eos_ids, pad_id)).to(self.device),
         )
         self.tables.generation[0] = 0
 

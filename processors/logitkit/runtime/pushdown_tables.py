@@ -93,17 +93,15 @@ def advance_stacks(
             which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
             fits = depth + tables.height.index_select(0, which) <= most
             rest = tables.rest.index_select(0, which).to(torch.int64)
-            pops = outside & fits & (rest > 0) & (depth > 0)
+            pops, pushes = outside & fits & (rest > 0) & (depth > 0), outside & fits & (rest == 0)
             if rounds:
                 top = stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0].to(torch.int64)
                 rest_target = tables.target(slot, torch.where(pops, top, DEAD), torch.where(pops, rest, 0))
                 stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
                 depth = depth - pops.to(torch.int64)
-                pushes = outside & fits & (rest == 0)
                 going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
                 target = torch.where(pops, rest_target, going_on)
             else:
-                pushes = outside & fits & (rest == 0)
                 pushed = tables.pushed.index_select(0, which)
                 for i, frame in enumerate(pushed.unbind(1)):
                     here = pushes[:, None] & (lane == (depth + i)[:, None]) & (frame > 0)[:, None]

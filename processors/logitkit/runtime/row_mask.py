@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -110,8 +111,7 @@ class RowMask:
         if state == DEAD:
             return cls(size, ends, ends[:0], allowed=ends[:0])
         if state == FINISHED:
-            pads = () if automaton.pad_id is None else (automaton.pad_id,)
-            ids = np.array(sorted({*automaton.eos_ids, *pads}))
+            ids = finished_ids(automaton.eos_ids, automaton.pad_id)
             return cls(size, ends, ids, allowed=ids)
         return cls.allowing(automaton, automaton.legal_classes(state))
 
@@ -196,13 +196,10 @@ class RowMask:
         """Return [V] bool, which ids are allowed."""
         if self.ceiling is not None:
             return np.isnan(self.ceiling)
-        listed = np.zeros(self.size, np.bool_)
-        if self.allowed is not None:
-            listed[self.allowed] = True
-        elif self.banned is not None:
-            listed[self.banned] = True
-            np.logical_not(listed, out=listed)
-        return listed
+        kind, ids = self.content()
+        legal = np.full(self.size, kind == "banned")
+        legal[ids] = kind == "allowed"
+        return legal
 
     def keep_bits(self) -> NDArray[np.uint16]:
         """Return [V] uint16 for 16-bit logits: all bits set where a token is allowed."""
@@ -210,6 +207,11 @@ class RowMask:
             assert self.ceiling is not None
             self._bits = np.where(np.isnan(self.ceiling), np.uint16(0xFFFF), np.uint16(0))
         return self._bits
+
+
+def finished_ids(eos_ids: Collection[int], pad_id: int | None) -> NDArray[np.int64]:
+    """Return the ids that a finished row may emit, [N], ascending."""
+    return np.array(sorted({*eos_ids} if pad_id is None else {*eos_ids, pad_id}), np.int64)
 
 
 _in_use: WeakValueDictionary[tuple[int, bytes, str, int, int], RowMask] = WeakValueDictionary()

@@ -19,7 +19,7 @@ from logitkit.limits import Limits
 from logitkit.protocol.calls import by_tensors
 from logitkit.runtime.bank import Bank
 from logitkit.runtime.bank_layout import BankLayout
-from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.row_mask import RowMask, finished_ids
 from logitkit.runtime.shared import shared_by
 from logitkit.stopping.stop_automaton import StopAutomaton, stop_key
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ class StopBank(Bank):
         super().__init__()
         self.length = [len(text or b"") for text in vocabulary.tokens]
         ends = np.array(vocabulary.eos_ids, np.int64)
-        finished = ends if vocabulary.pad_id is None else np.union1d(ends, vocabulary.pad_id)
+        finished = finished_ids(vocabulary.eos_ids, vocabulary.pad_id)
         # The masks of rows after a stop and after EOS, by their states `FIRED` and `FINISHED`.
         self.endings = [RowMask(vocabulary.size, ends, ids, allowed=ids) for ids in (ends, finished)]
         self._lengths: dict[torch.device, Tensor] = {}

@@ -15,6 +15,8 @@ from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Vocabulary"]
 
+IMMUTABLE = "a Vocabulary is immutable, because automata belong to it; build a new one"
+
 NO_NAMES: Mapping[str, SupportsIndex] = MappingProxyType({})
 
 
@@ -79,13 +81,8 @@ class Vocabulary:
             if token == b"":
                 raise VocabularyError(f"token {i} is empty bytes; give None for an id without text")
         put = super().__setattr__
-        put(
-            "tokens",
-            (
-                *(None if i in without_text else token for i, token in enumerate(tokens)),
-                *(None for _ in range(columns - count)),
-            ),
-        )
+        texts = [None if i in without_text else token for i, token in enumerate(tokens)]
+        put("tokens", (*texts, *[None] * (columns - count)))
         put("eos_ids", tuple(sorted(without_text)))
         put("size", columns)
         put("pad_id", pad)
@@ -138,14 +135,10 @@ class Vocabulary:
         return b"".join(self.tokens[i] or b"" for i in ids)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(
-            f"cannot set {name}: a Vocabulary is immutable, because automata belong to it; build a new one"
-        )
+        raise AttributeError(f"cannot set {name}: {IMMUTABLE}")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(
-            f"cannot delete {name}: a Vocabulary is immutable, because automata belong to it; build a new one"
-        )
+        raise AttributeError(f"cannot delete {name}: {IMMUTABLE}")
 
     def __len__(self) -> int:
         return self.size

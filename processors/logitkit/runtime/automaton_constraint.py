@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import torch
@@ -12,12 +12,12 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDf
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.bank_tables import BankTables, advance_tensors, mask_tensors
+from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
 from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
@@ -25,7 +25,7 @@ from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["AutomatonConstraint", "Constraint", "advance", "mask"]
+__all__ = ["AutomatonConstraint", "Constraint", "advance_rows", "mask", "mask_rows"]
 
 
 class Constraint(BankUser):
@@ -88,8 +88,13 @@ class AutomatonConstraint(Constraint):
     def advance(self, state: AutomatonState, tokens: Tensor) -> AutomatonState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
         check_tokens(type(self).__name__, state.state.shape[0], tokens)
-        step = advance if by_tensors(state.state) else advance_rows
-        return AutomatonState(state.slot, state.generation, step(self.bank, state, tokens))
+        if not by_tensors(state.state):
+            return state._replace(state=advance_rows(self.bank, state, tokens))
+        slot, generation, now = state
+        tables = self.bank.tables_on(now.device)
+        for column in token_columns(tokens):
+            now = advance_tensors(tables, slot, generation, now, column)
+        return state._replace(state=now)
 
     def process_logits(self, state: AutomatonState, logits: Tensor, context: Context) -> tuple[AutomatonState, Tensor]:
         """Set every illegal token to -inf.
@@ -112,22 +117,15 @@ class AutomatonConstraint(Constraint):
         return state.state == DEAD
 
 
-def advance(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
-    """Return the states of the automata after tokens, [B] int64, by tensors alone.
+def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
+    """Return the states of the automata after tokens, [B] int64, row by row on the host.
+
+    For a few rows, this is faster than any tensor operation.
 
     Args:
         bank: The bank that the slots refer to.
-        state: The state of B rows; a row whose automaton no longer exists becomes dead.
+        state: The state of B rows.
         tokens: [B] or [B, T] int64, -1 = none.
-    """
-    tables, now = bank.tables_on(state.state.device), state.state
-    for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
-        now = advance_tensors(tables, state.slot, state.generation, now, column)
-    return now
-
-
-def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
-    """Advance row by row on the host, which for a few rows is faster than any tensor operation; see `advance`.
 
     Raises:
         StaleAutomaton: A slot's automaton no longer exists.
@@ -161,32 +159,31 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     if by_tensors(logits):
-        tables = bank.tables_on(logits.device)
-        check_tables(tables, logits)
-        return mask_tensors(tables, state.slot, state.generation, state.state, logits)
+        return mask_tensors(bank.tables_on(logits.device), *state, logits)
     return mask_rows(bank, state, logits)
 
 
-def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
-    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states."""
-    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
+def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor, keys: Sequence[Hashable] | None = None) -> Tensor:
+    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        logits: [B, W] floating point.
+        keys: What the mask of each row depends on in its automaton. None: the state.
+    """
+    slots, generations = state.slot.tolist(), state.generation.tolist()
+    keys = state.state.tolist() if keys is None else keys
     array, never, zero = as_array(logits)
     width = array.shape[1]
-    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
+    for row, (slot, generation, key) in enumerate(zip(slots, generations, keys, strict=True)):
         if slot == NEUTRAL:
             continue
-        found = bank.mask(slot, generation, current)
+        found = bank.mask(slot, generation, key)
         if width != found.size:
             check_width(found.size, width)
         found.apply(array[row], never, zero)
     return logits
-
-
-def check_tables(tables: BankTables, logits: Tensor) -> None:
-    """Raise `VocabularyError` if the width of the logits does not fit the vocabulary of a bank's tables."""
-    # Without any automaton, the tables have space for one id and all rows are neutral.
-    if tables.class_of.shape[1] > 1:
-        check_width(tables.class_of.shape[1], logits.shape[1])
 
 
 def check_has_eos(vocabulary: Vocabulary) -> None:

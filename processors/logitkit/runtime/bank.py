@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Hashable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -129,8 +130,8 @@ class Bank:
             self._has_changed(slot)
             self.masks.drop_slot(slot)
 
-    def automaton(self, slot: int, generation: int) -> TokenAutomaton:
-        """Return the automaton that a state refers to.
+    def automaton(self, slot: int, generation: int) -> Any:
+        """Return the automaton that a state refers to, of the type that the bank holds.
 
         Raises:
             StaleAutomaton: All processors that used it are gone.
@@ -160,9 +161,8 @@ class Bank:
             self.masks.put(key, made)
         return made
 
-    def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
+    def mask_of(self, automaton: TokenAutomaton, state: Any) -> RowMask:
         """Compute the mask of a state."""
-        assert isinstance(state, int)
         return RowMask.of(automaton, state)
 
     @property
@@ -231,5 +231,5 @@ class Bank:
 
     def nbytes(self) -> int:
         """Return the total size of the automata, cached masks and tables on devices, in bytes."""
-        tables = sum(layout.tables.nbytes() for layout in [*self._layouts.values()])
+        tables = sum(layout.nbytes() for layout in [*self._layouts.values()])
         return self._automata_size + self.masks.nbytes + tables

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
+from logitkit.protocol.state import leaves
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 
@@ -38,6 +39,10 @@ class BankLayout:
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
+
+    def nbytes(self) -> int:
+        """Return the total size of the tables in bytes."""
+        return sum(table.nbytes for table in leaves(self.tables))
 
     def _full(self, shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
         """Return a new tensor of one value."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.token_automaton import STAY
+from logitkit.runtime.width import check_width
 
 # Rows before those of the first automaton, which list no classes: the states of neutral rows.
 NEUTRAL_ROWS = FIRST_STATE + 2
@@ -47,10 +48,6 @@ class BankTables(NamedTuple):
     link: Tensor
     eos_ids: Tensor
     finished_ids: Tensor
-
-    def nbytes(self) -> int:
-        """Return the total size of the tensors in bytes."""
-        return sum(t.nbytes for t in self)
 
     def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
         """Return the states, then the states they fall back to, up to the length of the bank's longest chain."""
@@ -103,8 +100,15 @@ def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Te
 
 
 def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
-    """Return the logits of the legal classes, [B, C] bool; the others are masked, and rows without any token left end."""
+    """Return the logits of the legal classes, [B, C] bool; the others are masked, and rows without any token left end.
+
+    Raises:
+        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
+    """
     size = tables.class_of.shape[1]
+    # Without any automaton, the tables have space for one id and all rows are neutral.
+    if size > 1:
+        check_width(size, logits.shape[1])
     never = float("-inf")
     allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
     allowed = allowed & (state >= FIRST_STATE)[:, None]

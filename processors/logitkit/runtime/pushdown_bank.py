@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import cast
+from typing import Any, cast
 
 import torch
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
-from logitkit.compiler.tokens.place import Place
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.bank import Bank
@@ -26,18 +24,8 @@ class PushdownBank(Bank):
 
     layout = PushdownLayout
 
-    def pushdown(self, slot: int, generation: int) -> PushdownAutomaton:
-        """Return the automaton that a state refers to.
-
-        Raises:
-            StaleAutomaton: All processors that used it are gone.
-        """
-        # Not a cast: rows call this at every step.
-        return self.automaton(slot, generation)  # type: ignore[return-value]
-
-    def mask_of(self, automaton: TokenAutomaton, state: Hashable) -> RowMask:
-        """Compute the mask of a state together with its stack."""
-        assert isinstance(state, Place)
+    def mask_of(self, automaton: TokenAutomaton, state: Any) -> RowMask:
+        """Compute the mask of a state together with its stack, a `Place`."""
         if state.state < FIRST_STATE:
             return RowMask.of(automaton, state.state)
         return RowMask.allowing(automaton, cast(PushdownAutomaton, automaton).legal(state))
@@ -47,11 +35,6 @@ class PushdownBank(Bank):
         # Called first, because it prepares the tables that a traced graph reads.
         self.tables_on(device)
         return cast(PushdownLayout, self._layouts[device]).stacks
-
-    def nbytes(self) -> int:
-        """Return the total size of the automata, cached masks and tables on devices, in bytes."""
-        layouts = [cast(PushdownLayout, layout) for layout in [*self._layouts.values()]]
-        return super().nbytes() + sum(layout.stacks.nbytes() - layout.tables.nbytes() for layout in layouts)
 
 
 def pushdown_bank(vocabulary: Vocabulary) -> PushdownBank:

@@ -11,13 +11,14 @@ from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
-from logitkit.protocol.calls import check_tokens, own_rows
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.automaton_constraint import Constraint
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.pushdown_bank import PushdownBank, pushdown_bank
-from logitkit.runtime.pushdown_state import PushdownState, advance, mask
+from logitkit.runtime.pushdown_state import PushdownState, advance_rows, mask_rows
+from logitkit.runtime.pushdown_tables import StackRows, advance_stacks, mask_stacks
 
 __all__ = ["PushdownConstraint"]
 
@@ -84,7 +85,13 @@ class PushdownConstraint(Constraint):
         A token beyond the row's token limit does not count as illegal.
         """
         check_tokens(type(self).__name__, state.left.shape[0], tokens)
-        return advance(self.bank, state, tokens)
+        if not by_tensors(state.left):
+            return advance_rows(self.bank, state, tokens)
+        tables = self.bank.stacks_on(state.left.device)
+        rows = StackRows(state.at.state, state.stack, state.left)
+        for column in token_columns(tokens):
+            rows = advance_stacks(tables, state.at.slot, state.at.generation, rows, column)
+        return PushdownState(state.at._replace(state=rows.state), rows.stack, rows.left)
 
     def process_logits(self, state: PushdownState, logits: Tensor, context: Context) -> tuple[PushdownState, Tensor]:
         """Set every illegal token to -inf.
@@ -92,11 +99,10 @@ class PushdownConstraint(Constraint):
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
         """
         logits = own_rows(type(self).__name__, state.left.shape[0], logits)
-        return state, mask(self.bank, state, logits)
-
-    def finish(self, state: PushdownState, rows: Tensor) -> PushdownState:
-        """Return a state in which some rows, [B] bool, have had EOS."""
-        return state._replace(at=state.at.finished(rows))
+        if not by_tensors(logits):
+            return state, mask_rows(self.bank, state, logits)
+        tables, rows = self.bank.stacks_on(logits.device), StackRows(state.at.state, state.stack, state.left)
+        return state, mask_stacks(tables, state.at.slot, state.at.generation, rows, logits)
 
     def is_finished(self, state: PushdownState) -> Tensor:
         """Return [B] bool, whether each row has emitted EOS."""

@@ -9,6 +9,7 @@ import torch
 
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.protocol.state import leaves
 from logitkit.runtime.bank_layout import BankLayout, room, set_part
 from logitkit.runtime.pushdown_tables import PushdownTables
 
@@ -20,6 +21,10 @@ NO_OUTCOMES = 2**30
 
 class PushdownLayout(BankLayout):
     """The tables of finite automata, and those for the effects of tokens on stacks."""
+
+    def nbytes(self) -> int:
+        """Return the total size of the tables in bytes."""
+        return sum(table.nbytes for table in leaves(self.stacks))
 
     def _allocate(self, present: Sequence[TokenAutomaton], slots: int) -> None:
         super()._allocate(present, slots)

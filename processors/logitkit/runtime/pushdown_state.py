@@ -1,4 +1,4 @@
-"""The state of rows under pushdown automata, with its two operations: advance and mask."""
+"""The state of rows under pushdown automata, with its two operations on the host: advance and mask."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
-from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.state import Fill
-from logitkit.runtime.automaton_constraint import check_tables
+from logitkit.runtime.automaton_constraint import mask_rows as mask_automata
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.pushdown_bank import PushdownBank
-from logitkit.runtime.pushdown_tables import StackRows, advance_stacks, mask_stacks
-from logitkit.runtime.row_mask import as_array
-from logitkit.runtime.width import check_width
 
-__all__ = ["PushdownState", "advance", "mask"]
+__all__ = ["PushdownState", "advance_rows", "mask_rows"]
 
 
 class PushdownState(NamedTuple):
@@ -56,7 +52,7 @@ class PushdownState(NamedTuple):
                 if any(stack):
                     raise StateFileError(f"row {row} has open brackets, but no automaton")
                 continue
-            automaton = bank.pushdown(slot, generation)
+            automaton = bank.automaton(slot, generation)
             frames = [f for f in stack if f]
             first = automaton.first_frame
             if state >= first or not all(first <= f < automaton.states for f in frames):
@@ -71,28 +67,12 @@ def _rows(state: PushdownState) -> list[tuple[int, int, int, list[int], int]]:
     return list(zip(*columns, strict=True))
 
 
-def advance(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
-    """Return the state after tokens.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        tokens: [B] or [B, T] int64, -1 = none.
+def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
+    """Return the state after tokens, [B] or [B, T] int64 with -1 for none, row by row on the host.
 
     Raises:
-        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
+        StaleAutomaton: A slot's automaton no longer exists.
     """
-    if not by_tensors(state.at.state):
-        return advance_rows(bank, state, tokens)
-    tables = bank.stacks_on(state.at.state.device)
-    rows = StackRows(state.at.state, state.stack, state.left)
-    for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
-        rows = advance_stacks(tables, state.at.slot, state.at.generation, rows, column)
-    return PushdownState(state.at._replace(state=rows.state), rows.stack, rows.left)
-
-
-def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
-    """Advance row by row on the host, which for a few rows is faster than any tensor operation."""
     slots, generations, now = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
     left = state.left.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
@@ -102,7 +82,7 @@ def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> Pu
     for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
         if slot == NEUTRAL:
             continue
-        automaton, current = bank.pushdown(slot, generation), now[row]
+        automaton, current = bank.automaton(slot, generation), now[row]
         for token in run:
             if current < FIRST_STATE:
                 break
@@ -123,38 +103,16 @@ def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> Pu
     )
 
 
-def mask(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
-    """Return the logits with every illegal token at -inf, in place if that is faster.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
+def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
+    """Mask row by row on the host, with cached masks for visited states and stacks.
 
     Raises:
-        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
+        StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
-    if by_tensors(logits):
-        tables = bank.stacks_on(logits.device)
-        check_tables(tables.base, logits)
-        rows = StackRows(state.at.state, state.stack, state.left)
-        return mask_stacks(tables, state.at.slot, state.at.generation, rows, logits)
-    return mask_rows(bank, state, logits)
-
-
-def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
-    """Mask row by row, each in the cheapest way for its state and stack, with cached masks for visited ones."""
-    array, never, zero = as_array(logits)
-    width = array.shape[1]
-    slots, generations, states = state.at.slot.tolist(), state.at.generation.tolist(), state.at.state.tolist()
-    stacks, lefts = rows_of(state.stack), state.left.tolist()
-    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
-        if slot == NEUTRAL:
-            continue
-        place = bank.pushdown(slot, generation).place(current, stacks[row], lefts[row])
-        found = bank.mask(slot, generation, place)
-        if width != found.size:
-            check_width(found.size, width)
-        found.apply(array[row], never, zero)
-    return logits
+    columns = (*(part.tolist() for part in state.at), rows_of(state.stack), state.left.tolist())
+    places = [
+        None if slot == NEUTRAL else bank.automaton(slot, generation).place(current, stack, left)
+        for slot, generation, current, stack, left in zip(*columns, strict=True)
+    ]
+    return mask_automata(bank, state.at, logits, places)

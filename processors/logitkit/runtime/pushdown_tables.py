@@ -48,10 +48,6 @@ class PushdownTables(NamedTuple):
     outcome_cost: Tensor
     round: Tensor
 
-    def nbytes(self) -> int:
-        """Return the total size of the tensors in bytes."""
-        return self.base.nbytes() + sum(t.nbytes for t in self[1:] if isinstance(t, Tensor))
-
     def target(self, slot: Tensor, state: Tensor, symbol: Tensor) -> Tensor:
         """Return the targets of one class per row, from the table rows of the given states: [B] int64."""
         classes, targets, real = self.base.rows(slot, state)

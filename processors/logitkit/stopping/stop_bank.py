@@ -65,14 +65,6 @@ class StopBank(Bank):
                 self._recent.popitem(last=False)
         return found
 
-    def stops(self, slot: int, generation: int) -> StopAutomaton:
-        """Return the automaton that a state refers to.
-
-        Raises:
-            StaleAutomaton: All processors that used it are gone.
-        """
-        return cast(StopAutomaton, self.automaton(slot, generation))
-
     def lengths_on(self, device: torch.device) -> Tensor:
         """Return how many bytes each token adds, as [V] int32 on a device."""
         # Called first, because it prepares the tables that a traced graph reads.

@@ -61,7 +61,7 @@ class StopState(NamedTuple):
             slot, generation, state, before, token = values
             if slot == NEUTRAL or (state != FIRED and token == NO_TOKEN):
                 continue
-            automaton = processor.bank.stops(slot, generation)
+            automaton = processor.bank.automaton(slot, generation)
             known = 0 <= token < processor.vocabulary.size and FIRST_STATE <= before < automaton.states
             if state >= FIRST_STATE or not known or automaton.occurrence(before, token) is None:
                 raise StateFileError(f"row {row} has the token {token}, which completes no stop after state {before}")
@@ -88,7 +88,7 @@ class StopState(NamedTuple):
         ):
             if slot != NEUTRAL:
                 if automaton is None or place != (slot, generation):
-                    place, automaton = (slot, generation), bank.stops(slot, generation)
+                    place, automaton = (slot, generation), bank.automaton(slot, generation)
                 now = (state[row], count[row], text[row])
                 (state[row], count[row], text[row]), found = _after(automaton, bank.length, now, run, prompt)
                 if found is not None:

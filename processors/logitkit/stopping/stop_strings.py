@@ -197,10 +197,6 @@ class StopStrings(BankUser):
         """
         return StopPlace(*self._asked(state)[1:])
 
-    def finish(self, state: StopState, rows: Tensor) -> StopState:
-        """Return a state in which some rows, [B] bool, have had EOS."""
-        return state._replace(at=state.at.finished(rows))
-
     def is_finished(self, state: StopState) -> Tensor:
         """Return [B] bool, whether each row has emitted EOS."""
         return (state.at.state == FINISHED) & (state.at.slot != NEUTRAL)
@@ -210,7 +206,7 @@ class StopStrings(BankUser):
         columns = (state.at.slot, state.at.generation, *state[1:])
         found = []
         for slot, generation, before, token, tokens, text in zip(*(c.tolist() for c in columns), strict=True):
-            place = None if token == NO_TOKEN else self.bank.stops(slot, generation).occurrence(before, token)
+            place = None if token == NO_TOKEN else self.bank.automaton(slot, generation).occurrence(before, token)
             found.append(
                 (-1, -1, -1, -1) if place is None else (place.which, text + place.begin, text + place.end, tokens)
             )

@@ -170,7 +170,7 @@ def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor, keys: Sequence[
         bank: The bank that the slots refer to.
         state: The state of B rows.
         logits: [B, W] floating point.
-        keys: What the mask of each row depends on in its automaton. None: the state.
+        keys: The key of each row's mask in the bank. None: the state of its automaton.
     """
     slots, generations = state.slot.tolist(), state.generation.tolist()
     keys = state.state.tolist() if keys is None else keys

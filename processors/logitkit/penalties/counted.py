@@ -43,6 +43,7 @@ class CountedPenalty(HistoryPenalty[CountedState]):
     include_prompt: bool = False
 
     neutral = 0.0
+    may_empty_rows = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

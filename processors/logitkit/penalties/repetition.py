@@ -35,7 +35,6 @@ class HistoryPenalty(HistoryProcessor[S]):
     penalty: float
 
     role = Role.PENALTY
-    may_empty_rows = False
 
     # The penalty that changes nothing.
     neutral: ClassVar[float]
@@ -132,6 +131,7 @@ class RepetitionPenalty(HistoryPenalty[RepetitionState]):
         order=10,
         neutral={"penalty": neutral, **NOTHING_COUNTED},
     )
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> RepetitionState:
         """Return the initial state of the rows."""

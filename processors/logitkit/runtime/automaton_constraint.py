@@ -36,8 +36,6 @@ class Constraint(BankUser):
     """
 
     role = Role.CONSTRAINT
-    may_empty_rows = False
-    ends_empty_rows = True
     automaton: TokenAutomaton
     limits: Limits
 
@@ -74,6 +72,8 @@ class Constraint(BankUser):
 class AutomatonConstraint(Constraint):
     """A constraint that is a finite automaton. The state of a row is a slot of the bank and a state of the automaton."""
 
+    may_empty_rows = False
+    ends_empty_rows = True
     step_name = "a language"
 
     def init_state(self, context: Context) -> AutomatonState:

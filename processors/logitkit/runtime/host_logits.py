@@ -228,7 +228,6 @@ class Truncation(TwoPaths[S]):
     """
 
     role = Role.TRUNCATION
-    may_empty_rows = False
 
     def _active(self, parameter: Any, columns: int) -> Any:
         """Return [B] bool, which rows change at all, given the parameter as an array or a tensor."""

@@ -26,6 +26,8 @@ __all__ = ["PushdownConstraint"]
 class PushdownConstraint(Constraint):
     """A constraint that may nest without limit. Each row has a stack of fixed size for its open brackets."""
 
+    may_empty_rows = False
+    ends_empty_rows = True
     step_name = "a JSON schema"
     automaton: PushdownAutomaton
     # The token limit of the output. False: none. True: as many tokens as the context allows.

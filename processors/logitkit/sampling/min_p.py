@@ -70,6 +70,7 @@ class MinP(Truncation[MinPState]):
     min_tokens_to_keep: int = 1
 
     kind = Kind("min_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=50, neutral={"p": 0.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> MinPState:
         """Return the initial state of the rows."""

@@ -66,6 +66,7 @@ class TopA(Truncation[TopAState]):
     min_tokens_to_keep: int = 1
 
     kind = Kind("top_a", {"a": A, "min_tokens_to_keep": AT_LEAST}, main="a", order=15, neutral={"a": 0.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopAState:
         """Return the initial state of the rows."""

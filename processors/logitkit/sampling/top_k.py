@@ -60,6 +60,7 @@ class TopK(Truncation[TopKState]):
     min_tokens_to_keep: int = 1
 
     kind = Kind("top_k", {"k": K, "min_tokens_to_keep": AT_LEAST}, main="k", order=10, neutral={"k": 0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopKState:
         """Return the initial state of the rows."""

@@ -60,6 +60,7 @@ class TopNSigma(Truncation[TopNSigmaState]):
     n: float
 
     kind = Kind("top_n_sigma", {"n": N}, main="n", order=20, neutral={"n": 0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopNSigmaState:
         """Return the initial state of the rows."""

@@ -64,6 +64,7 @@ class TopP(Truncation[TopPState]):
     min_tokens_to_keep: int = 1
 
     kind = Kind("top_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=40, neutral={"p": 1.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TopPState:
         """Return the initial state of the rows."""

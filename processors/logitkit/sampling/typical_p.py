@@ -65,6 +65,7 @@ class TypicalP(Truncation[TypicalPState]):
     min_tokens_to_keep: int = 1
 
     kind = Kind("typical_p", {"p": P, "min_tokens_to_keep": AT_LEAST}, main="p", order=30, neutral={"p": 1.0})
+    may_empty_rows = False
 
     def init_state(self, context: Context) -> TypicalPState:
         """Return the initial state of the rows."""

@@ -3,7 +3,7 @@
 from logitkit.composition.chain import Chain as Chain
 from logitkit.composition.chain import chain as chain
 from logitkit.configuration.reading import from_config as from_config
-from logitkit.configuration.registered import register as register
+from logitkit.configuration.registration import register as register
 from logitkit.configuration.schema import config_schema as config_schema
 from logitkit.configuration.writing import to_config as to_config
 from logitkit.conformance.check import check_processor as check_processor

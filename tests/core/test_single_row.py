@@ -44,7 +44,7 @@ class Alone:
     """The histories, without the short way."""
 
     def __init__(self, processor: Any, prompt: Tensor | None = None) -> None:
-        layout = PromptLayout(prompt, None, None)
+        layout = PromptLayout(prompt, None)
         self.histories = Histories(processor, processor.advance, layout, Room(), 256)
 
     def __call__(self, ids: list[int], columns: int = SIZE) -> tuple[Any, lk.Context]:

@@ -75,32 +75,35 @@ def entered(rows: Sequence[object], eos_ids: tuple[int, ...] = (), columns: int 
     for number, row in enumerate(rows):
         if isinstance(row, NewRequest):
             alike.setdefault(id(row.processor), []).append(number)
-    return [group for numbers in alike.values() for group in _enter(numbers, rows, eos_ids, columns)]
+    engine = _Engine(eos_ids, columns)
+    return [group for numbers in alike.values() for group in _enter(numbers, rows, engine)]
 
 
-def _enter(numbers: list[int], rows: Sequence[Any], eos_ids: tuple[int, ...], columns: int | None) -> list[Entered]:
+class _Engine(NamedTuple):
+    """The arguments of `entered` about the engine."""
+
+    eos_ids: tuple[int, ...]
+    columns: int | None
+
+
+def _enter(numbers: list[int], rows: Sequence[Any], engine: _Engine) -> list[Entered]:
     """Enter requests with the same processor together; if that fails, one by one, and end those that fail alone."""
     requests: list[NewRequest] = [rows[number] for number in numbers]
     taken = steps_of(requests[0].processor)
     try:
-        return [Entered(numbers, taken, _states(taken, requests, eos_ids, columns))]
+        return [Entered(numbers, taken, _states(taken, requests, engine))]
     except Exception as error:
         own = any(isinstance(step, OwnStep) for step in taken)
-        if not eos_ids or not (own or isinstance(error, ProcessorError)):
+        if not engine.eos_ids or not (own or isinstance(error, ProcessorError)):
             raise
         if own and len(numbers) > 1:
-            return [group for number in numbers for group in _enter([number], rows, eos_ids, columns)]
+            return [group for number in numbers for group in _enter([number], rows, engine)]
         _logger.exception("a processor breaks the protocol; the rows that ask for it are ended")
-    ends: Mapping[StepKey, Processor[Any]] = {AllowTokens: AllowTokens(eos_ids)}
-    return [Entered(numbers, ends, _states(ends, requests))]
+    ends: Mapping[StepKey, Processor[Any]] = {AllowTokens: AllowTokens(engine.eos_ids)}
+    return [Entered(numbers, ends, _states(ends, requests, engine))]
 
 
-def _states(
-    taken: Mapping[StepKey, Processor[Any]],
-    requests: Sequence[NewRequest],
-    eos_ids: tuple[int, ...] = (),
-    columns: int | None = None,
-) -> StepStates:
+def _states(taken: Mapping[StepKey, Processor[Any]], requests: Sequence[NewRequest], engine: _Engine) -> StepStates:
     """Return the states of requests that take the same steps."""
     context = replace(
         Context.of([request.prompt for request in requests], 0),
@@ -109,7 +112,7 @@ def _states(
     )
     takes = torch.ones(len(requests), dtype=torch.bool)
     steps: dict[StepKey, Step | Gathered] = {
-        key: _gathered(runs, requests, context, eos_ids, columns)
+        key: _gathered(runs, requests, context, engine)
         if isinstance(key, OwnStep)
         else Step(runs, init_checked(runs, context), takes)
         for key, runs in taken.items()
@@ -119,24 +122,19 @@ def _states(
     return states.advance(outputs) if outputs.shape[1] else states
 
 
-def _gathered(
-    runs: Processor[Any],
-    requests: Sequence[NewRequest],
-    context: Context,
-    eos_ids: tuple[int, ...],
-    columns: int | None,
-) -> Gathered:
+def _gathered(runs: Processor[Any], requests: Sequence[NewRequest], context: Context, engine: _Engine) -> Gathered:
     """Return the rows of a registered processor, with the context that they would have alone."""
-    if columns is None:
+    if engine.columns is None:
         raise ConfigurationError(
             f"the number of columns of the logits is unknown, and {name_of(runs)} may need it; pass BatchedRequests columns=..."
         )
     limits = [request.limit for request in requests]
     context = replace(
         context,
-        vocabulary_size=columns,
+        vocabulary_size=engine.columns,
         max_length=largest(limits),
         max_lengths=None if None in limits else torch.tensor(limits, dtype=torch.int64),
     )
     rows = tuple(range(len(requests)))
-    return Gathered(runs, init_checked(runs, context), context, rows, torch.tensor(rows), (False,) * len(rows), eos_ids)
+    failed = (False,) * len(rows)
+    return Gathered(runs, init_checked(runs, context), context, rows, torch.tensor(rows), failed, engine.eos_ids)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from logitkit.composition.empty_rows import end_rows
 from logitkit.protocol.calls import advance_checked, count_tokens, process_checked
-from logitkit.protocol.context import Context, concatenate_context, select_context
+from logitkit.protocol.context import Context, concatenate_context, context_to, select_context
 from logitkit.protocol.declared import may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import concatenate, select, to
@@ -68,9 +68,7 @@ class Gathered(NamedTuple):
 
     def to(self, device: torch.device) -> Gathered:
         """Return the same rows on another device."""
-        of_context = {field.name: getattr(self.context, field.name) for field in fields(self.context)}
-        moved: dict[str, Any] = {n: value.to(device) for n, value in of_context.items() if isinstance(value, Tensor)}
-        return self._replace(state=to(self.state, device), context=replace(self.context, device=device, **moved))
+        return self._replace(state=to(self.state, device), context=context_to(self.context, device))
 
     def advance(self, tokens: Tensor) -> Gathered:
         """Return the rows after committed tokens, [B] or [B, T], of all rows of the batch."""

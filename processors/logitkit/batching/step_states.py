@@ -132,17 +132,15 @@ class StepStates:
                 except ProcessorError as error:
                     self._report_broken(step, error)
                     ended.append(step.takes)
-        return self._ended(logits, reduce(or_, ended)) if ended else logits
+        if not ended:
+            return logits
+        return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)
 
     def _report_broken(self, step: Step, error: ProcessorError) -> None:
         """Log an error, or raise it if rows cannot be ended."""
         if not self.eos_ids:
             raise error
         _logger.error("%s breaks the protocol; the rows that ask for it are ended", name_of(step.runs), exc_info=error)
-
-    def _ended(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """Allow only EOS in some rows, [B] bool."""
-        return end_rows(torch.where(rows[:, None], -torch.inf, logits), self.eos_ids)
 
     def select(
         self,

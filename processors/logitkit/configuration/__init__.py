@@ -2,14 +2,15 @@
 
 reading, writing, schema    from_config, to_config and config_schema
 registry                    every kind of processor, by its key; each class declares its own kind (`logitkit.protocol.kind`)
-registered                  register: kinds of other packages; Registered, a processor of such a kind
+registration                register: kinds of other packages
+registered                  Registered: a processor of such a kind; RegisteredKind
 declared_schema             the parameters of registered kinds, declared in JSON Schema
 """
 
 from logitkit.configuration.reading import from_config as from_config
 from logitkit.configuration.registered import Registered as Registered
 from logitkit.configuration.registered import RegisteredKind as RegisteredKind
-from logitkit.configuration.registered import register as register
+from logitkit.configuration.registration import register as register
 from logitkit.configuration.registry import CHAIN as CHAIN
 from logitkit.configuration.registry import KINDS as KINDS
 from logitkit.configuration.registry import check_installed as check_installed

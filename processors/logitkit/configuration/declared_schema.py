@@ -6,7 +6,8 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Form
@@ -37,6 +38,11 @@ LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "maxItems": ("array", lambda v, limit: len(v) <= limit),
 }
 
+Schema = Mapping[str, Any]
+
+# A part of a value that a schema refuses: the keys that lead to it, the part, and the schema.
+Refusal = tuple[tuple[str | int, ...], Any, Schema]
+
 ANNOTATIONS = ("title", "description", "default", "examples")
 OTHERS = ("type", "enum", "anyOf", "items", "properties", "required", "additionalProperties")
 KEYWORDS = (*OTHERS, *LIMITS, *ANNOTATIONS)
@@ -55,7 +61,7 @@ class DeclaredSchema(Form):
         ConfigurationError: It has a keyword or a type that is not supported.
     """
 
-    given: Mapping[str, Any]
+    given: Schema
 
     def __post_init__(self) -> None:
         _check_schema(self.given, "the schema")
@@ -75,10 +81,8 @@ class DeclaredSchema(Form):
         Raises:
             ConfigurationError: The schema does not allow it.
         """
-        for refusal in _refusals(self.given, value):
-            for key in refusal.path:
-                place = place.inside(key)
-            raise place.refuse(refusal.value, f"a value of {_shown(refusal.schema)}")
+        for path, part, schema in _refusals(self.given, value):
+            raise reduce(Place.inside, path, place).refuse(part, f"a value of {_shown(schema)}")
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -86,7 +90,7 @@ class DeclaredSchema(Form):
         return dict(self.given)
 
 
-def _shown(schema: Mapping[str, Any]) -> str:
+def _shown(schema: Schema) -> str:
     return json.dumps({key: value for key, value in schema.items() if key not in ANNOTATIONS}, default=str)
 
 
@@ -111,23 +115,15 @@ def _check_schema(schema: object, where: str) -> None:
         _check_schema(inside, f"{where}, in {name},")
 
 
-def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
+def _types(schema: Schema) -> tuple[str, ...]:
     given = schema.get("type", ())
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-class _Refusal(NamedTuple):
-    """A part of a value that a schema refuses: the keys that lead to it, the part, and the schema."""
-
-    path: tuple[str | int, ...]
-    value: Any
-    schema: Mapping[str, Any]
-
-
-def _refusals(schema: Mapping[str, Any], value: Any, path: tuple[str | int, ...] = ()) -> Iterator[_Refusal]:
+def _refusals(schema: Schema, value: Any, path: tuple[str | int, ...] = ()) -> Iterator[Refusal]:
     """Yield the parts of a value that a schema refuses: the value itself, or parts of it."""
     if not _allows(schema, value):
-        yield _Refusal(path, value, schema)
+        yield path, value, schema
     elif TYPES["array"](value):
         for index, item in enumerate(value if "items" in schema else ()):
             yield from _refusals(schema["items"], item, (*path, index))
@@ -137,7 +133,7 @@ def _refusals(schema: Mapping[str, Any], value: Any, path: tuple[str | int, ...]
                 yield from _refusals(inside, value[name], (*path, name))
 
 
-def _allows(schema: Mapping[str, Any], value: Any) -> bool:
+def _allows(schema: Schema, value: Any) -> bool:
     """Whether a schema allows a value, apart from the items of an array and the members of an object."""
     types = _types(schema)
     if types and not any(TYPES[kind](value) for kind in types):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from logitkit.configuration.registered import register
+from logitkit.configuration.registration import register
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.kind import KINDS, Kind
 

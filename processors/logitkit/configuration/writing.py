@@ -43,10 +43,10 @@ def to_config(processor: Processor[Any]) -> dict[str, Any]:
     return {CHAIN: links}
 
 
-def _flat(processor: Chain | Intersection) -> list[Processor[Any]]:
-    if isinstance(processor, Intersection):
-        return list(processor.parts)
-    return [q for p in processor.processors for q in (_flat(p) if isinstance(p, Intersection) else [p])]
+def _flat(processor: Processor[Any]) -> list[Processor[Any]]:
+    if isinstance(processor, Chain):
+        return [part for link in processor.processors for part in _flat(link)]
+    return list(processor.parts) if isinstance(processor, Intersection) else [processor]
 
 
 def _single(processor: Processor[Any]) -> dict[str, Any]:

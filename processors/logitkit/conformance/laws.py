@@ -125,13 +125,8 @@ def _keeps_rows_apart(processor: Processor[Any], case: Case) -> None:
     check_same_states(select(whole.state, rows), picked.state, len(rows), where)
     half = case.steps // 2
     early = run(processor, case.context(), tokens[:, :half], logits[: half + 1])
-    late = run(
-        processor,
-        select_context(early.context, rows),
-        picked_tokens[:, half:],
-        picked_logits[half:],
-        select(early.state, rows),
-    )
+    context, state = select_context(early.context, rows), select(early.state, rows)
+    late = run(processor, context, picked_tokens[:, half:], picked_logits[half:], state)
     check_same_states(late.state, picked.state, len(rows), f"with rows picked after {half} tokens and before the run")
 
 

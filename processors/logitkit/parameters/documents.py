@@ -46,4 +46,4 @@ class Nested(Form):
 
     def read(self, value: Any, place: Place) -> Any:
         """Return the processor."""
-        return place.configured(value)
+        return place.reader(value, place.nested())

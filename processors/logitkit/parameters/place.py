@@ -50,10 +50,6 @@ class Place:
         # Not `replace`, which takes five times as long: this is called for each value.
         return Place(f"{self.path}[{key!r}]", self.vocabulary, self.limits, self.reader, self.depth, self.numbers)
 
-    def configured(self, value: Any) -> Any:
-        """Return the processor for a configuration at this place, inside another processor."""
-        return self.reader(value, self.nested())
-
     def nested(self) -> Place:
         """Return the same place, for a nested configuration.
 

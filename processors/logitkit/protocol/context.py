@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.parameters.integers import as_integer
 
-__all__ = ["Context", "concatenate_context", "largest", "padded", "select_context"]
+__all__ = ["Context", "concatenate_context", "context_to", "largest", "padded", "select_context"]
 
 
 # Compared by identity: a comparison of tensors has no single truth value.
@@ -154,14 +156,21 @@ def select_context(context: Context, rows: Tensor) -> Context:
         >>> lk.select_context(context, torch.tensor([1, 1])).prompt.tolist()
         [[7, -1], [7, -1]]
     """
-    return replace(
-        context,
-        prompt=context.prompt.index_select(0, rows),
-        prompt_lengths=context.prompt_lengths.index_select(0, rows),
-        lengths=context.lengths.index_select(0, rows),
-        stream_ids=context.streams.index_select(0, rows),
-        max_lengths=None if context.max_lengths is None else context.max_lengths.index_select(0, rows),
-    )
+    selected: dict[str, Any] = {name: rows_of.index_select(0, rows) for name, rows_of in _tensors(context).items()}
+    return replace(context, **selected)
+
+
+def context_to(context: Context, device: torch.device) -> Context:
+    """Return a context on another device."""
+    moved: dict[str, Any] = {name: tensor.to(device) for name, tensor in _tensors(context).items()}
+    return replace(context, device=device, **moved)
+
+
+def _tensors(context: Context) -> dict[str, Tensor]:
+    """Return the fields with one value for each row, by name."""
+    found = {name: getattr(context, name) for name in ("prompt", "prompt_lengths", "lengths")}
+    found["stream_ids"] = context.streams
+    return found if context.max_lengths is None else {**found, "max_lengths": context.max_lengths}
 
 
 def concatenate_context(contexts: Sequence[Context]) -> Context:
@@ -199,9 +208,7 @@ def concatenate_context(contexts: Sequence[Context]) -> Context:
     differ = len(set(limits)) > 1 or any(c.max_lengths is not None for c in contexts)
     return replace(
         first,
-        prompt=torch.cat(
-            [torch.nn.functional.pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]
-        ),
+        prompt=torch.cat([pad(c.prompt, (0, width - c.prompt.shape[1]), value=-1) for c in contexts]),
         prompt_lengths=torch.cat([c.prompt_lengths for c in contexts]),
         lengths=torch.cat([c.lengths for c in contexts]),
         stream_ids=torch.cat([c.streams for c in contexts]),

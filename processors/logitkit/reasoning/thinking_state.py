@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError, VocabularyError
+from logitkit.parameters import Integer
 from logitkit.reasoning.thinking_automaton import INSIDE
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
@@ -30,15 +31,9 @@ class ThinkingState(NamedTuple):
     """
 
     at: AutomatonState
-    spent: Tensor
-    budget: Tensor
-    inside: Tensor
-
-    def problem(self) -> str | None:
-        """Describe an impossible value in a state read from a file, or return None."""
-        if bool((self.spent < 0).any()) or bool((self.budget < 0).any()) or bool((self.inside < 1).any()):
-            return "a count or a budget is below 0, or a row has no states inside a section"
-        return None
+    spent: Annotated[Tensor, Integer(0)]
+    budget: Annotated[Tensor, Integer(0)]
+    inside: Annotated[Tensor, Integer(1)]
 
     def to_portable(self, processor: Any) -> tuple[ThinkingState, None]:
         """Return the state itself; `at` replaces its own references to this process."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from logitkit.composition.chain import Chain
+from logitkit.composition.chain import Chain, members
 from logitkit.errors import BatchMismatch, ConfigurationError, StateFileError
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
@@ -135,13 +136,11 @@ def difference(found: dict[str, str], wanted: dict[str, str]) -> str | None:
     return None
 
 
-def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> list[tuple[Any, Processor[Any], str]]:
+def _parts(state: tuple[Any, ...], processor: Processor[Any], path: str) -> Iterator[tuple[Any, Processor[Any], str]]:
     # The state of a chain is the plain tuple of its processors' states; any other state belongs to one processor.
-    owners = processor.processors if isinstance(processor, Chain) and not hasattr(state, "_fields") else None
-    return [
-        (part, owners[i] if owners is not None else processor, f"{path}.{name}")
-        for i, (name, part) in enumerate(zip(names_of(state), state, strict=True))
-    ]
+    of_chain = isinstance(processor, Chain) and not hasattr(state, "_fields")
+    owners = members(processor) if of_chain else [processor] * len(state)
+    return zip(state, owners, (f"{path}.{name}" for name in names_of(state)), strict=True)
 
 
 def _take_apart(

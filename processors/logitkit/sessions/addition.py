@@ -60,14 +60,10 @@ def appended(state: S, text: str) -> S:
         ConfigurationError: The tokenizer has no tokens that add exactly this text.
     """
     tokenizer = TextTokenizer(state.tokenizer)
-    pieces = [
-        RowPiece(
-            row,
-            len(ids),
-            continuation(ids, text, tokenizer) if ids else tokenizer.encode(text, with_special_tokens=True),
-        )
-        for row, ids in enumerate(state.rows)
-    ]
+    pieces = []
+    for row, ids in enumerate(state.rows):
+        added = continuation(ids, text, tokenizer) if ids else tokenizer.encode(text, with_special_tokens=True)
+        pieces.append(RowPiece(row, len(ids), added))
     nothing_written = torch.zeros_like(state.weights)
     longer = put_together(state, pieces, Weights(nothing_written, nothing_written))
     lengths = longer.attention_masks.sum(1)

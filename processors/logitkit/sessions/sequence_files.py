@@ -103,8 +103,7 @@ def read(kind: type[S], folder: str | os.PathLike[str], tokenizer: Any, processo
     try:
         tensors, notes = _contents(place / FILE)
         cached = notes["cached"] if notes["cache"] is not None else 0
-        values: dict[str, Any] = dict(tensors)
-        state = kind(**values, tokenizer=tokenizer, cached=int(cached))
+        state = kind(**tensors, tokenizer=tokenizer, cached=int(cached))
         if notes["cache"] is not None:
             cache = SavedCache(
                 str(place / CACHE_FOLDER), str(notes["cache"]), _key(state), len(state.token_ids), state.cached
@@ -126,7 +125,7 @@ def read(kind: type[S], folder: str | os.PathLike[str], tokenizer: Any, processo
     return replace(state, processor=processor, processor_state=after)
 
 
-def _contents(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     with safe_open(path, framework="pt") as file:
         names = FIELDS.keys() - (MAY_LACK - {*file.keys()})
         tensors = {name: file.get_tensor(name) for name in names}

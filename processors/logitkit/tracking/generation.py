@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -43,10 +44,8 @@ class Room(NamedTuple):
 
     def longest(self, prompt: int) -> int | None:
         """Return the maximum number of tokens of a row with this many tokens of padding and prompt."""
-        bounds = [] if self.max_length is None else [self.max_length]
-        if self.max_new_tokens is not None:
-            bounds.append(prompt + self.max_new_tokens)
-        return min(bounds, default=None)
+        limits = self.limits(np.array([0]), np.array([prompt]))
+        return None if limits is None else int(limits[0])
 
     def limits(self, skips: Integers, starts: Integers) -> Integers | None:
         """Return the maximum number of tokens of each row without its padding, [R].
@@ -76,7 +75,6 @@ class Generation:
         self.prompt = prompt_tensor(shown, skips, starts)
         self._limits = room.limits(skips, starts)
         self._roots: dict[Port, tuple[Context, Any]] = {}
-        self._prompt_numbers: Integers | None = None
 
     def root(self, processor: Processor[Any], port: Port) -> tuple[Context, Any]:
         """Return the context and the state of the rows before their first output token.
@@ -104,14 +102,12 @@ class Generation:
             store(self._roots, port, root)
         return root
 
+    @cached_property
     def prompt_numbers(self) -> Integers:
-        """Return a number for each row, [R], which is equal for rows with the same prompt and padding."""
-        if self._prompt_numbers is None:
-            places = torch.from_numpy(np.column_stack((self.skips, self.starts))).to(self.prompt.device)
-            self._prompt_numbers = (
-                torch.unique(torch.cat((places, self.prompt), 1), dim=0, return_inverse=True)[1].cpu().numpy()
-            )
-        return self._prompt_numbers
+        """A number for each row, [R], which is equal for rows with the same prompt and padding."""
+        places = torch.from_numpy(np.column_stack((self.skips, self.starts))).to(self.prompt.device)
+        numbers: Tensor = torch.unique(torch.cat((places, self.prompt), 1), dim=0, return_inverse=True)[1]
+        return numbers.cpu().numpy()
 
 
 def prompt_tensor(shown: Shown, skips: Integers, starts: Integers) -> Tensor:

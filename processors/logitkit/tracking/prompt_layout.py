@@ -24,22 +24,17 @@ class PromptLayout:
 
     Args:
         prompt: [B, P] integers, right-padded with -1. None: the first ids shown are the prompt.
-        prompt_lengths: [B] integers. None: count the ids of `prompt` that are not -1.
         skip: The padding on the left: [B] integers, or a function from ids [R, L] to [R] integers. None: no padding.
 
     Raises:
         ConfigurationError: An argument has a wrong shape or dtype, or impossible values.
     """
 
-    def __init__(self, prompt: Tensor | None, prompt_lengths: Tensor | None, skip: Skip | None) -> None:
-        if prompt is None and prompt_lengths is not None:
-            raise ConfigurationError("prompt_lengths is given without prompt; give both, or neither")
-        self._prompt = None if prompt is None else _integers(prompt, "prompt", 2)
-        self._lengths = _checked_lengths(self._prompt, prompt_lengths)
+    def __init__(self, prompt: Tensor | None, skip: Skip | None) -> None:
+        self._prompts = None if prompt is None else _prompts_of(_integers(prompt, "prompt", 2))
         self._given_skip = skip
-        self._find_skip = skip if callable(skip) and not isinstance(skip, Tensor) else None
         self._skip = _integers(skip, "skip", 1) if isinstance(skip, Tensor) else None
-        if skip is not None and self._skip is None and self._find_skip is None:
+        if not (skip is None or isinstance(skip, Tensor) or callable(skip)):
             raise ConfigurationError(
                 f"skip is a {type(skip).__name__}; give a tensor [B], a function of the ids, or None"
             )
@@ -48,12 +43,12 @@ class PromptLayout:
                 f"skip is {self._skip.tolist()}; give the number of padding ids of each row, at least 0"
             )
         # Whether prompts were given.
-        self.explicit = self._prompt is not None
+        self.explicit = self._prompts is not None
         self._keys: dict[int, Integers] = {}
 
     def with_prompt(self, prompt: Tensor) -> PromptLayout:
         """Return the layout with these prompts, [B, P], and the same padding."""
-        return PromptLayout(prompt, None, self._given_skip)
+        return PromptLayout(prompt, self._given_skip)
 
     def keys(self, rows: int) -> Integers | None:
         """Return a number for the prompt and padding of each row, [R], or None if they follow from its ids.
@@ -61,15 +56,15 @@ class PromptLayout:
         Raises:
             BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
         """
-        if self._prompt is None and self._skip is None:
+        if self._prompts is None and self._skip is None:
             return None
         keys = self._keys.get(rows)
         if keys is None:
             keys = np.zeros(rows, np.int64)
             if self._skip is not None:
                 keys += self._skip[_spread(len(self._skip), rows, "skip")]
-            if self._prompt is not None:
-                keys += _spread(len(self._prompt), rows, "prompt") << 32
+            if self._prompts is not None:
+                keys += _spread(len(self._prompts), rows, "prompt") << 32
             self._keys = {rows: keys}
         return keys
 
@@ -84,8 +79,8 @@ class PromptLayout:
         skips = np.zeros(rows, np.int64)
         if self._skip is not None:
             skips = self._skip[_spread(len(self._skip), rows, "skip")]
-        elif self._find_skip is not None:
-            skips = _integers(self._find_skip(shown.ids), "the result of skip", 1)
+        elif callable(self._given_skip):
+            skips = _integers(self._given_skip(shown.ids), "the result of skip", 1)
             if skips.shape != (rows,):
                 raise BatchMismatch(f"skip returned {len(skips)} numbers for {rows} rows; return one for each row")
         for row in np.flatnonzero((skips < 0) | (skips > length))[:1].tolist():
@@ -93,52 +88,43 @@ class PromptLayout:
                 f"row {row} has {length} ids, but skip says that {skips[row]} of them are padding; give the padding of the "
                 "prompts that the engine runs, and make a new hook for other prompts"
             )
-        if self._prompt is None or self._lengths is None:
+        if self._prompts is None:
             if shown.array is not None and shown.array.size and shown.array.min() < 0:
                 row, column = np.argwhere(shown.array < 0)[0].tolist()
                 raise ConfigurationError(
                     f"row {row} has the id {shown.array[row, column]} at position {column}; ids are at least 0"
                 )
             return skips, np.full(rows, length)
-        which = _spread(len(self._prompt), rows, "prompt")
-        for row, (skip, source) in enumerate(zip(skips.tolist(), which.tolist(), strict=True)):
-            self._check_row(shown, row, skip, self._prompt[source, : self._lengths[source]])
-        return skips, skips + self._lengths[which]
-
-    def _check_row(self, shown: Shown, row: int, skip: int, prompt: Integers) -> None:
-        given = shown.ids[row, skip : skip + len(prompt)].cpu().numpy()
-        if len(given) < len(prompt):
-            padding = f" after {skip} padding ids" if skip else ""
-            raise ConfigurationError(
-                f"row {row} has {len(given)} ids{padding}, but its prompt has {len(prompt)}; let the engine show all of it"
-            )
-        differs = np.flatnonzero(given != prompt)
-        if len(differs):
-            at = int(differs[0])
-            raise ConfigurationError(
-                f"row {row} does not begin with its prompt: at position {at + skip} it has id {given[at]}, "
-                f"the prompt has {prompt[at]}; for another prompt, make a new hook, or one without a prompt"
-            )
+        prompts = [self._prompts[source] for source in _spread(len(self._prompts), rows, "prompt")]
+        for row, (skip, prompt) in enumerate(zip(skips.tolist(), prompts, strict=True)):
+            _check_row(shown, row, skip, prompt)
+        return skips, skips + np.array([len(prompt) for prompt in prompts])
 
 
-def _checked_lengths(prompt: Integers | None, given: Tensor | None) -> Integers | None:
-    if prompt is None:
-        return None
-    if not len(prompt):
-        raise ConfigurationError("prompt has no rows; give one for each sequence")
-    present = (prompt >= 0).cumprod(1).sum(1)
-    lengths = present if given is None else _integers(given, "prompt_lengths", 1)
-    if lengths.shape != present.shape:
-        raise ConfigurationError(f"prompt_lengths has {len(lengths)} numbers for the {len(prompt)} rows of prompt")
-    outside = np.flatnonzero((lengths < 0) | (lengths > present))
-    if len(outside):
-        row = int(outside[0])
+def _check_row(shown: Shown, row: int, skip: int, prompt: Integers) -> None:
+    given = shown.ids[row, skip : skip + len(prompt)].cpu().numpy()
+    if len(given) < len(prompt):
+        padding = f" after {skip} padding ids" if skip else ""
         raise ConfigurationError(
-            f"prompt_lengths is {lengths[row]} for row {row} of prompt, which begins with {present[row]} ids"
+            f"row {row} has {len(given)} ids{padding}, but its prompt has {len(prompt)}; let the engine show all of it"
         )
-    if given is None and (prompt[np.arange(prompt.shape[1]) >= lengths[:, None]] != -1).any():
+    differs = np.flatnonzero(given != prompt)
+    if len(differs):
+        at = int(differs[0])
+        raise ConfigurationError(
+            f"row {row} does not begin with its prompt: at position {at + skip} it has id {given[at]}, "
+            f"the prompt has {prompt[at]}; for another prompt, make a new hook, or one without a prompt"
+        )
+
+
+def _prompts_of(padded: Integers) -> list[Integers]:
+    """Return prompts, [B, P], without the -1 after each."""
+    if not len(padded):
+        raise ConfigurationError("prompt has no rows; give one for each sequence")
+    lengths = (padded != -1).sum(1)
+    if (padded[np.arange(padded.shape[1]) < lengths[:, None]] < 0).any():
         raise ConfigurationError("prompt has token ids after a negative id; pad it with -1, on the right only")
-    return lengths
+    return [row[:length] for row, length in zip(padded, lengths, strict=True)]
 
 
 def _integers(tensor: Tensor, name: str, dimensions: int) -> Integers:

@@ -16,7 +16,7 @@ from logitkit.protocol.state import select
 from logitkit.tracking.branches import Integers
 from logitkit.tracking.device_rows import DeviceRows
 from logitkit.tracking.generation import Generation, Port, store
-from logitkit.tracking.rows import HistoryRows, HostRows, Parents, Shown
+from logitkit.tracking.rows import HistoryRows, Parents, Shown
 
 __all__ = ["Checkpoints", "RowGroup"]
 
@@ -62,7 +62,7 @@ class Checkpoints:
 
 def keep_rows(shown: Shown) -> HistoryRows:
     """Copy rows into a buffer on their own device."""
-    return HostRows(shown) if shown.array is not None else DeviceRows(shown)
+    return HistoryRows(shown) if shown.array is not None else DeviceRows(shown)
 
 
 class RowGroup:
@@ -198,7 +198,7 @@ class RowGroup:
         if self.origin is None:
             self.origin = np.arange(shown.rows)
         if self._prompt_numbers is None:
-            self._prompt_numbers = self.generation.prompt_numbers()[self.origin]
+            self._prompt_numbers = self.generation.prompt_numbers[self.origin]
         self.origin = self.origin[parents.rows]
         # Beams move among rows of the same prompt, which changes neither the context nor the length of the prompt.
         if not (self._prompt_numbers[parents.rows] == self._prompt_numbers).all():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from logitkit.tracking.branches import Integers, branch_columns, hashes_of, names_of
 
-__all__ = ["HistoryRows", "HostRows", "Parents", "Shown"]
+__all__ = ["HistoryRows", "Parents", "Shown"]
 
 # The number of spare columns of a new buffer; when they are full, the buffer doubles.
 ROOM = 64
@@ -71,8 +70,10 @@ class Parents(NamedTuple):
         return np.flatnonzero(self.rows != np.arange(len(self.rows)))
 
 
-class HistoryRows(ABC):
-    """The token ids of `count` rows. `append` writes one column, and `move` writes only the columns that changed.
+class HistoryRows:
+    """The token ids of `count` rows, in the memory of the CPU; `DeviceRows` are the same on an accelerator.
+
+    `append` writes one column, and `move` writes only the columns that changed.
 
     Args:
         shown: The rows to copy.
@@ -84,6 +85,10 @@ class HistoryRows(ABC):
         # The newest id of the first row, which differs between most histories; None on an accelerator.
         self.tip: int | None = None
         self.tokens = self._empty(shown.ids, _room(shown.length))
+        # The columns at which rows differ first, and new columns that may not be among them. Only beams need them, so they are
+        # computed when rows move for the first time.
+        self._branches: Integers | None = None
+        self._limit = 0
         self.append(shown)
 
     @staticmethod
@@ -101,47 +106,8 @@ class HistoryRows(ABC):
         self._write(shown)
         self.length = shown.length
 
-    @abstractmethod
     def _write(self, shown: Shown) -> None:
         """Copy the columns from `self.length` on, which fit into the buffer."""
-
-    @abstractmethod
-    def same(self, shown: Shown, start: int, stop: int) -> bool:
-        """Return whether the shown rows equal these, row by row, in columns `start` to `stop`."""
-
-    @abstractmethod
-    def equal_rows(self, shown: Shown, row: int, stop: int) -> Integers:
-        """Return the indices of all rows whose first `stop` ids equal those of one shown row."""
-
-    @abstractmethod
-    def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
-        """Find, for each shown row, a row with the same first `stop` ids and the same key.
-
-        Among equal rows, the one with the same index is chosen, otherwise the one with the lowest index.
-
-        Args:
-            shown: R' rows, which may be more or fewer than these.
-            stop: The number of columns to compare.
-            keys: [R] a number per row that must be the same, or None.
-            shown_keys: [R'] the same for the shown rows.
-        """
-
-    @abstractmethod
-    def move(self, parents: Parents, shown: Shown) -> None:
-        """Replace each row by its parent, and append the newest column."""
-
-
-class HostRows(HistoryRows):
-    """Rows in the memory of the CPU."""
-
-    def __init__(self, shown: Shown) -> None:
-        # The columns at which rows differ first, and new columns that may not be among them. Only beams need them, so they are
-        # computed when rows move for the first time.
-        self._branches: Integers | None = None
-        self._limit = 0
-        super().__init__(shown)
-
-    def _write(self, shown: Shown) -> None:
         given, start = _array(shown), self.length
         self._mine: Integers = self.tokens.numpy()
         self._mine[:, start : shown.length] = given[:, start:]
@@ -174,7 +140,16 @@ class HostRows(HistoryRows):
         return np.flatnonzero((mine[:, :stop] == given[:stop]).all(1))
 
     def parents(self, shown: Shown, stop: int, keys: Integers | None, shown_keys: Integers | None) -> Parents:
-        """Find, for each shown row, a row with the same first `stop` ids and the same key."""
+        """Find, for each shown row, a row with the same first `stop` ids and the same key.
+
+        Among equal rows, the one with the same index is chosen, otherwise the one with the lowest index.
+
+        Args:
+            shown: R' rows, which may be more or fewer than these.
+            stop: The number of columns to compare.
+            keys: [R] a number per row that must be the same, or None.
+            shown_keys: [R'] the same for the shown rows.
+        """
         given = _array(shown)
         columns = self._columns(shown, stop)
         if columns is None:

@@ -92,7 +92,7 @@ class SequenceTracker(Tracker[S]):
         self._begun = True
         single = single_row(ids, port, sequence)
         if single is not None:
-            self._remember_row(single, found, port, tracker.groups)
+            self._remember_row(single, found, vocabulary_size, alone=len(tracker.groups) == 1)
         return found
 
     def _search(

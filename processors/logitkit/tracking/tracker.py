@@ -47,7 +47,6 @@ class Tracker(Generic[S]):
     Args:
         processor: The processor whose states are wanted.
         prompt: [B, P] integers, the prompts without padding, right-padded with -1. None: the first ids shown.
-        prompt_lengths: [B] integers. None: count the ids of `prompt` that are not -1.
         skip: The number of padding ids on the left of each row, which are not part of its prompt: [B] integers, or a function of
             the ids, [R, L], that returns [R] integers. None: no padding.
         plain: Whether all ids of the first call are a prompt without padding, so that a row may begin in `step`.
@@ -74,13 +73,15 @@ class Tracker(Generic[S]):
     _found: tuple[S, Context] | None
     _group: RowGroup | None
     _states: Checkpoints
+    _width: int
+    _columns: int
+    _alone: bool
 
     def __init__(
         self,
         processor: Processor[S],
         *,
         prompt: Tensor | None = None,
-        prompt_lengths: Tensor | None = None,
         skip: Skip | None = None,
         plain: bool = False,
         one_prompt: bool = False,
@@ -94,7 +95,7 @@ class Tracker(Generic[S]):
         # A chain checks the calls of its processors itself.
         checks_itself = getattr(type(processor), "checks_parts", False) is True
         self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
-        layout, room = PromptLayout(prompt, prompt_lengths, skip), Room(max_length, max_new_tokens)
+        layout, room = PromptLayout(prompt, skip), Room(max_length, max_new_tokens)
         self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt)
         # Whether `step` can ever return a row.
         self.steps = can_step(processor)
@@ -149,9 +150,8 @@ class Tracker(Generic[S]):
             return None
         row = first_row(self._processor, columns)
         if row is not None:
-            self._begun = self._alone = True
-            self._row, self._known, self._width, self._columns = row, ids, width, columns
-            self._start = len(ids) // width
+            self._begun, self._row = True, row
+            self._remember_row((ids, width), None, columns, alone=True)
         return row
 
     def _more(self, ids: bytes, width: int, columns: int) -> tuple[()] | tuple[int] | None:
@@ -218,7 +218,7 @@ class Tracker(Generic[S]):
         group = self.groups[0]
         if single is not None and group.rows.tip is not None and group.rows.length == ids.shape[1]:
             self._group, self._states = group, group.checkpoints_for(port)
-            self._remember_row(single, found, port, self.groups)
+            self._remember_row(single, found, vocabulary_size, alone=len(self.groups) == 1)
         return found
 
     @property
@@ -227,12 +227,19 @@ class Tracker(Generic[S]):
         return self._histories.groups
 
     def _remember_row(
-        self, single: tuple[bytes, int], found: tuple[S, Context], port: Port, groups: list[RowGroup]
+        self, single: tuple[bytes, int], found: tuple[S, Context] | None, columns: int, alone: bool
     ) -> None:
-        """Remember a single row, so that its next token continues it without the histories."""
+        """Remember a single row, so that its next token continues it without the histories.
+
+        Args:
+            single: Its ids as bytes, and the bytes per id.
+            found: Its state and context; None if it is remembered as numbers.
+            columns: The number of columns of the logits.
+            alone: Whether no other group of rows is remembered.
+        """
         known, width = single
-        self._known, self._width, self._columns = known, width, port.vocabulary_size
-        self._found, self._alone, self._start = found, len(groups) == 1, len(known) // width
+        self._known, self._width, self._start = known, width, len(known) // width
+        self._found, self._columns, self._alone = found, columns, alone
 
     def _update_histories(self) -> None:
         """Add to the histories the tokens by which the single row has grown without them."""
@@ -253,9 +260,9 @@ class Tracker(Generic[S]):
             self._group.keep(port, ids.shape[1], self.state)
 
     def _forget_row(self) -> None:
-        self._row = self._found = self._group = None
+        self._row = self._group = None
         self._states = Checkpoints()
-        self._known, self._width, self._columns, self._start, self._alone = b"", 0, 0, 0, False
+        self._remember_row((b"", 1), None, 0, alone=False)
 
 
 def single_row(ids: Tensor, port: Port, sequence: Hashable) -> tuple[bytes, int] | None:

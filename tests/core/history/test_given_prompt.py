@@ -23,12 +23,10 @@ class TestGivenPrompt:
 
     def test_of_several_lengths(self) -> None:
         prompt = torch.tensor([[1, 2, 3], [4, -1, -1]])
-        for arguments in ({}, {"prompt_lengths": torch.tensor([3, 1])}):
-            hook = Hook(prompt=prompt, **arguments)
-            state, context = hook.resolve([[1, 2, 3, 5], [4, 6, 7, 8]])
-            assert rows_of(state) == [([1, 2, 3], [5]), ([4], [6, 7, 8])]
-            assert context.prompt.tolist() == prompt.tolist()
-            assert (context.prompt_lengths.tolist(), context.lengths.tolist()) == ([3, 1], [4, 4])
+        state, context = Hook(prompt=prompt).resolve([[1, 2, 3, 5], [4, 6, 7, 8]])
+        assert rows_of(state) == [([1, 2, 3], [5]), ([4], [6, 7, 8])]
+        assert context.prompt.tolist() == prompt.tolist()
+        assert (context.prompt_lengths.tolist(), context.lengths.tolist()) == ([3, 1], [4, 4])
 
     def test_tells_rows_of_equal_ids_apart(self) -> None:
         """One prompt is the other and what was said after it: every row keeps to its own."""
@@ -61,15 +59,6 @@ class TestGivenPrompt:
             ({"prompt": torch.tensor([[1.0]])}, r"prompt is a torch.float32 tensor"),
             ({"prompt": torch.zeros(0, 3, dtype=torch.int64)}, r"prompt has no rows"),
             ({"prompt": torch.tensor([[-1, 2]])}, r"on the right only"),
-            ({"prompt_lengths": torch.tensor([1])}, r"without prompt"),
-            (
-                {"prompt": torch.tensor([[1, -1]]), "prompt_lengths": torch.tensor([2])},
-                r"prompt_lengths is 2 for row 0",
-            ),
-            (
-                {"prompt": torch.tensor([[1, 2]]), "prompt_lengths": torch.tensor([2, 2])},
-                r"2 numbers for the 1 rows",
-            ),
             ({"skip": torch.tensor([-1])}, r"skip is \[-1\]"),
             ({"skip": 3}, r"skip is a int"),
             ({"capacity": 0}, r"capacity is 0"),

@@ -76,7 +76,7 @@ class Histories(Generic[S]):
     def resolve(self, ids: Tensor, port: Port, sequence: Hashable = None, begins: bool = False) -> tuple[S, Context]:
         """Return the states and the context of the rows of a call after their last token; see `Tracker.resolve`."""
         shown = self._shown(ids)
-        keys = self._layout.keys(shown.rows)
+        keys = self._layout.keys(shown.rows) if self._layout.has_keys else None
         found = None if begins else self._find(shown, keys, sequence)
         if found is None:
             group = self._new_group(shown, keys, *self._begin(shown, keys))

@@ -42,22 +42,21 @@ class PromptLayout:
             raise ConfigurationError(
                 f"skip is {self._skip.tolist()}; give the number of padding ids of each row, at least 0"
             )
-        # Whether prompts were given.
+        # Whether prompts were given, and whether rows with equal ids may have different prompts or padding.
         self.explicit = self._prompts is not None
+        self.has_keys = self.explicit or self._skip is not None
         self._keys: dict[int, Integers] = {}
 
     def with_prompt(self, prompt: Tensor) -> PromptLayout:
         """Return the layout with these prompts, [B, P], and the same padding."""
         return PromptLayout(prompt, self._given_skip)
 
-    def keys(self, rows: int) -> Integers | None:
-        """Return a number for the prompt and padding of each row, [R], or None if they follow from its ids.
+    def keys(self, rows: int) -> Integers:
+        """Return a number for the given prompt and padding of each row, [R].
 
         Raises:
             BatchMismatch: The number of rows is not a multiple of the rows of the prompt or of `skip`.
         """
-        if self._prompts is None and self._skip is None:
-            return None
         keys = self._keys.get(rows)
         if keys is None:
             keys = np.zeros(rows, np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,24 @@ def registered_kinds() -> Iterator[None]:
 def _kinds() -> dict[str, object]:
     module = sys.modules.get("logitkit.protocol.kind")
     return {} if module is None else module.KINDS
+
+
+class _Hidden:
+    """How many modules are hidden from the garbage collector."""
+
+    modules = 0
+
+
+def pytest_runtest_setup() -> None:
+    """Hide modules and tests from the garbage collector: at the first test, and whenever many modules have been imported.
+
+    They stay until the end. transformers collects garbage twice in each continuous batch, and several tests do it too. That takes
+    half a second if the collector looks through everything that is imported.
+    """
+    if len(sys.modules) > _Hidden.modules + 100:
+        _Hidden.modules = len(sys.modules)
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # the environment of vLLM has no xdist

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,9 +108,9 @@ class MlxLm:
         recorder = Recorder(tokens)
 
         def behind(_: Any, logits: Any) -> Any:
-            row = torch.tensor(logits.tolist()[0])
+            row = torch.from_numpy(np.array(logits)[0])
             recorder(row)
-            return mx.array(row.tolist())[None]
+            return mx.array(row.numpy())[None]
 
         hooks: list[Any] = [logits_processor(processor, max_new_tokens=len(tokens)), behind]
         for _ in generate_step(mx.array(prompt), model(), max_tokens=len(tokens), logits_processors=hooks):

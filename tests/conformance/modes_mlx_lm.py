@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import torch
 from mlx_lm.generate import stream_generate
 from mlx_lm.models.cache import trim_prompt_cache
@@ -28,11 +29,11 @@ def sampled(prompt: list[int], processor: lk.Processor[Any]) -> None:
     replay = Replay(processor, prompt)
 
     def before(_: Any, logits: Any) -> Any:
-        replay.before(torch.tensor(logits.tolist()))
+        replay.before(torch.from_numpy(np.array(logits)))
         return logits
 
     def behind(tokens: Any, logits: Any) -> Any:
-        replay.behind([tokens.tolist()], torch.tensor(logits.tolist()))
+        replay.behind([tokens.tolist()], torch.from_numpy(np.array(logits)))
         return logits
 
     plain(prompt, [before, logits_processor(processor), behind], max_tokens=STEPS, sampler=make_sampler(temp=1.0))

@@ -17,7 +17,7 @@ from tests.conformance.engines import ENGINES, Engine, LlamaCpp, MlxLm, Transfor
 
 OTHERS: list[Engine] = [MlxLm(), LlamaCpp()]
 
-# Of the prompts: those come first that a constraint changes at once.
+# The first prompts, which a constraint changes at once if it can.
 COMPARED = 10
 
 

@@ -143,11 +143,8 @@ class Chain(NotAHook):
     @lazy
     def at_fault(self) -> tuple[Processor[Any], ...]:
         """The processors that may leave a row without a token, if neither the chain nor a later processor ends such rows."""
-        ends = [
-            -1 if self._ending is None else self._ending,
-            *(i for i, p in enumerate(self.processors) if ends_empty_rows(p)),
-        ]
-        return tuple(p for p in self.processors[max(ends) + 1 :] if may_empty_rows(p))
+        ends = [i for i, p in enumerate(self.processors) if i == self._ending or ends_empty_rows(p)]
+        return tuple(p for p in self.processors[max(ends, default=-1) + 1 :] if may_empty_rows(p))
 
     @property
     def ending_ids(self) -> tuple[int, ...]:

@@ -55,9 +55,8 @@ def conflicts(
     none = torch.zeros(len(tensors[0]), dtype=torch.bool, device=tensors[0].device)
     broken = [p.is_dead(s) for p, s in constraints if hasattr(p, "is_dead")]
     stopped = [p.fired(s) for p, s in constraints if hasattr(p, "fired")]
-    return (reduce(or_, broken, none) | _without_token(constraints, none, eos_ids, columns)) & ~reduce(
-        or_, stopped, none
-    )
+    in_conflict = reduce(or_, broken, none) | _without_token(constraints, none, eos_ids, columns)
+    return in_conflict & ~reduce(or_, stopped, none)
 
 
 def _without_token(

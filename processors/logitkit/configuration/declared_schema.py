@@ -26,26 +26,33 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda v: isinstance(v, Mapping) and all(isinstance(key, str) for key in v),
 }
 
-# Each limits only values of its type, as in JSON Schema.
-LIMITS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "minimum": ("number", lambda v, limit: v >= limit),
-    "maximum": ("number", lambda v, limit: v <= limit),
-    "exclusiveMinimum": ("number", lambda v, limit: v > limit),
-    "exclusiveMaximum": ("number", lambda v, limit: v < limit),
-    "minLength": ("string", lambda v, limit: len(v) >= limit),
-    "maxLength": ("string", lambda v, limit: len(v) <= limit),
-    "minItems": ("array", lambda v, limit: len(v) >= limit),
-    "maxItems": ("array", lambda v, limit: len(v) <= limit),
-}
-
 Schema = Mapping[str, Any]
 
 # A part of a value that a schema refuses: the keys that lead to it, the part, and the schema.
 Refusal = tuple[tuple[str | int, ...], Any, Schema]
 
+# The demand of each keyword on a value, and the type of the values that it limits; None: of all types.
+CHECKS: dict[str, tuple[str | None, Callable[[Any, Schema], bool]]] = {
+    "type": (None, lambda v, schema: not schema["type"] or any(TYPES[kind](v) for kind in _types(schema))),
+    "enum": (None, lambda v, schema: any(type(word) is type(v) and word == v for word in schema["enum"])),
+    "anyOf": (None, lambda v, schema: any(not any(_refusals(inside, v)) for inside in schema["anyOf"])),
+    "required": ("object", lambda v, schema: all(name in v for name in schema["required"])),
+    "additionalProperties": (
+        "object",
+        lambda v, schema: schema["additionalProperties"] or all(name in schema.get("properties", {}) for name in v),
+    ),
+    "minimum": ("number", lambda v, schema: v >= schema["minimum"]),
+    "maximum": ("number", lambda v, schema: v <= schema["maximum"]),
+    "exclusiveMinimum": ("number", lambda v, schema: v > schema["exclusiveMinimum"]),
+    "exclusiveMaximum": ("number", lambda v, schema: v < schema["exclusiveMaximum"]),
+    "minLength": ("string", lambda v, schema: len(v) >= schema["minLength"]),
+    "maxLength": ("string", lambda v, schema: len(v) <= schema["maxLength"]),
+    "minItems": ("array", lambda v, schema: len(v) >= schema["minItems"]),
+    "maxItems": ("array", lambda v, schema: len(v) <= schema["maxItems"]),
+}
+
 ANNOTATIONS = ("title", "description", "default", "examples")
-OTHERS = ("type", "enum", "anyOf", "items", "properties", "required", "additionalProperties")
-KEYWORDS = (*OTHERS, *LIMITS, *ANNOTATIONS)
+KEYWORDS = (*CHECKS, "items", "properties", *ANNOTATIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,18 +142,5 @@ def _refusals(schema: Schema, value: Any, path: tuple[str | int, ...] = ()) -> I
 
 def _allows(schema: Schema, value: Any) -> bool:
     """Whether a schema allows a value, apart from the items of an array and the members of an object."""
-    types = _types(schema)
-    if types and not any(TYPES[kind](value) for kind in types):
-        return False
-    if "enum" in schema and not any(type(word) is type(value) and word == value for word in schema["enum"]):
-        return False
-    for keyword, (kind, holds) in LIMITS.items():
-        if keyword in schema and TYPES[kind](value) and not holds(value, schema[keyword]):
-            return False
-    if "anyOf" in schema and all(any(_refusals(inside, value)) for inside in schema["anyOf"]):
-        return False
-    if not TYPES["object"](value):
-        return True
-    lacks = any(name not in value for name in schema.get("required", ()))
-    is_open = schema.get("additionalProperties", True)
-    return not lacks and (is_open or all(name in schema.get("properties", {}) for name in value))
+    checks = [CHECKS[keyword] for keyword in schema if keyword in CHECKS]
+    return all(holds(value, schema) for kind, holds in checks if kind is None or TYPES[kind](value))

@@ -141,15 +141,15 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield replace(case, order=_without(case.order, place))
     for row, prompt in enumerate(case.prompts):
         for place in range(len(prompt)):
-            yield replace(case, prompts=_with(case.prompts, row, _without(prompt, place)))
+            shorter = _without(prompt, place)
+            yield replace(case, prompts=(*case.prompts[:row], shorter, *case.prompts[row + 1 :]))
     if case.seed > 0:
         yield replace(case, seed=ZERO)
         yield replace(case, seed=MASKED)
     if case.dtype is not torch.float32:
         yield replace(case, dtype=torch.float32)
     for token in sorted({token for line in (*case.prompts, *case.tokens) for token in line if token > 0}):
-        prompts, tokens = _renamed(case.prompts, token), _renamed(case.tokens, token)
-        yield replace(case, prompts=prompts, tokens=tokens)
+        yield replace(case, prompts=_renamed(case.prompts, token), tokens=_renamed(case.tokens, token))
 
 
 def _renamed(rows: tuple[tuple[int, ...], ...], token: int) -> tuple[tuple[int, ...], ...]:
@@ -159,7 +159,3 @@ def _renamed(rows: tuple[tuple[int, ...], ...], token: int) -> tuple[tuple[int, 
 
 def _without(values: tuple, place: int) -> tuple:  # type: ignore[type-arg]
     return values[:place] + values[place + 1 :]
-
-
-def _with(values: tuple, place: int, value: object) -> tuple:  # type: ignore[type-arg]
-    return (*values[:place], value, *values[place + 1 :])

@@ -114,7 +114,7 @@ class PrefixTree(Generic[T]):
             tokens: The tokens to compare with. The tree must not change during the iteration.
         """
         done: _Node[T] | None = None
-        for node, shared in reversed(self._path(tuple(tokens))):
+        for node, shared in reversed(self._path(tuple(tokens))[1:]):
             yield from (Match(entry, shared) for entry in _latest_first(node, done))
             done = node
 
@@ -168,9 +168,9 @@ class PrefixTree(Generic[T]):
             above = above.parent
 
     def _path(self, tokens: tuple[int, ...]) -> list[tuple[_Node[T], int]]:
-        """Return the nodes on the path of the tokens, each with the number of tokens shared by all sequences below it."""
+        """Return the nodes on the path of the tokens from the root, each with the number of tokens that all below it share."""
         node, shared = self._root, 0
-        path = []
+        path = [(node, shared)]
         while shared < len(tokens) and tokens[shared] in node.children:
             node = node.children[tokens[shared]]
             alike = common_prefix(node.edge, tokens[shared : shared + len(node.edge)])
@@ -182,14 +182,9 @@ class PrefixTree(Generic[T]):
 
     def _grown(self, key: tuple[int, ...]) -> _Node[T]:
         """Return the node for a sequence; splits an edge that continues differently."""
-        path = self._path(key)
-        if not path:
-            return self._leaf(self._root, key)
-        node, shared = path[-1]
-        before = path[-2][1] if len(path) > 1 else 0
-        alike = shared - before
-        if alike < len(node.edge):
-            node = _split(node, alike)
+        (_, before), (node, shared) = [(self._root, 0), *self._path(key)][-2:]
+        if shared - before < len(node.edge):
+            node = _split(node, shared - before)
         return node if shared == len(key) else self._leaf(node, key[shared:])
 
     def _leaf(self, parent: _Node[T], edge: tuple[int, ...]) -> _Node[T]:

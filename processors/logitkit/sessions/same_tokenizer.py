@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from logitkit.errors import ConfigurationError
@@ -27,24 +27,22 @@ def check_same_tokenizer(rows: Sequence[Sequence[int]], one: Any, other: Any) ->
     """
     if one is None or one is other:
         return
-    first, second = TextTokenizer(one), TextTokenizer(other)
-    if _probed(first) != _probed(second) or any(_read(first, row) != _read(second, row) for row in rows):
+    if _meanings(TextTokenizer(one), rows) != _meanings(TextTokenizer(other), rows):
         raise ConfigurationError(
             f"the state has another tokenizer ({type(one).__qualname__}), whose token ids mean other texts than those of the one "
             f"that continues it ({type(other).__qualname__}); give its texts instead: list(state)"
         )
 
 
-def _probed(tokenizer: TextTokenizer) -> list[int] | None:
-    try:
-        return tokenizer.encode(PROBE)
-    except Exception:  # noqa: BLE001 - tokenizers raise errors of every kind for text that they cannot encode
-        return None
+def _meanings(tokenizer: TextTokenizer, rows: Sequence[Sequence[int]]) -> list[Any]:
+    """Return the ids of a common text, and the texts of rows, stripped, because some tokenizers omit outer spaces."""
+    texts = [_tried(tokenizer.decode, row) for row in rows]
+    return [_tried(tokenizer.encode, PROBE), *(text and text.strip() for text in texts)]
 
 
-def _read(tokenizer: TextTokenizer, row: Sequence[int]) -> str | None:
-    """Return the text of ids, stripped, because some tokenizers omit outer spaces; None if the ids are out of range."""
+def _tried(method: Callable[[Any], Any], given: object) -> Any:
+    """Return the result of a method, or None for a text that it cannot encode or ids that it cannot decode."""
     try:
-        return tokenizer.decode(row).strip()
-    except Exception:  # noqa: BLE001 - as above, for ids
+        return method(given)
+    except Exception:  # noqa: BLE001 - tokenizers raise errors of every kind
         return None

@@ -145,9 +145,9 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 def _problem(tensors: dict[str, Tensor], cached: int) -> str | None:
     """Describe an impossible value in a state read from a file, or return None."""
     mask = tensors["attention_masks"]
-    if bool(((mask != 0) & (mask != 1)).any()) or any(
-        bool((values.view(torch.uint8) > 1).any()) for values in tensors.values() if values.dtype == torch.bool
-    ):
+    lengths = mask.sum(1)
+    flags = [values.view(torch.uint8) for values in tensors.values() if values.dtype == torch.bool]
+    if any(bool(((values != 0) & (values != 1)).any()) for values in (mask, *flags)):
         return "a mask has values other than 0 and 1"
     if bool((tensors["token_ids"] < 0).any()):
         return "a token id is below 0"
@@ -155,7 +155,6 @@ def _problem(tensors: dict[str, Tensor], cached: int) -> str | None:
         return f"{cached} of {mask.shape[1]} columns are cached"
     if tensors["open_weights"].shape != tensors["weights"].shape:
         return "its two weights have different shapes"
-    lengths = mask.sum(1)
     if any(bool(((tensors[name] < 0) | (tensors[name] > lengths)).any()) for name in ("prompt_lengths", "seams")):
         return "a part of a row is longer than the row"
     return None

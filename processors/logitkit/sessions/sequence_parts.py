@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import torch
@@ -82,10 +83,8 @@ def sliced(state: S, keys: Keys, by_tokens: bool) -> S:
     rows = [batch * state.num_samples + sample for batch in keys.batches for sample in keys.samples]
     units = state.rows if by_tokens else state.texts
     bounds = [keys.bounds(len(units[row]), "tokens" if by_tokens else "characters") for row in rows]
-    pieces = [
-        _by_tokens(state, row, start, stop) if by_tokens else _by_text(state, row, start, stop, keys.is_open)
-        for row, (start, stop) in zip(rows, bounds, strict=True)
-    ]
+    piece = _by_tokens if by_tokens else partial(_by_text, is_open=keys.is_open)
+    pieces = [piece(state, row, start, stop) for row, (start, stop) in zip(rows, bounds, strict=True)]
     late = next((start for start, _ in bounds if start > 0), None)
     if late is not None and state.kv_cache is not None:
         warnings.warn(
@@ -110,10 +109,8 @@ def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed
         to_feed: The minimum number of columns at the end that the cache must not cover.
     """
     device = state.token_ids.device
-    rows, kept, added = (
-        torch.tensor(numbers, dtype=torch.int64, device=device)
-        for numbers in ([p.row for p in pieces], [p.kept for p in pieces], [len(p.added) for p in pieces])
-    )
+    numbers = [(p.row, p.kept, len(p.added)) for p in pieces]
+    rows, kept, added = torch.tensor(numbers, dtype=torch.int64, device=device).reshape(-1, 3).unbind(1)
     packing = pack(state.attention_masks, state.cached, rows, kept, added, to_feed)
     width = packing.columns.shape[1]
     blank = torch.full((len(pieces), 1), TextTokenizer(state.tokenizer).pad_id, dtype=torch.int64, device=device)

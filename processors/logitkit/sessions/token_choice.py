@@ -71,11 +71,6 @@ def without_twins(weights: Tensor, rows: tuple[tuple[int, ...], ...]) -> Tensor:
         weights: [B, K].
         rows: The tokens of the B x K rows.
     """
-    kept = weights.clone()
     beams = weights.shape[1]
-    for batch in range(len(weights)):
-        group = rows[batch * beams : (batch + 1) * beams]
-        for beam, tokens in enumerate(group):
-            if tokens in group[:beam]:
-                kept[batch, beam] = -torch.inf
-    return kept
+    is_twin = [tokens in rows[row - row % beams : row] for row, tokens in enumerate(rows)]
+    return weights.masked_fill(torch.tensor(is_twin, device=weights.device).reshape(weights.shape), -torch.inf)

@@ -93,20 +93,15 @@ class Padding:
     def _count(self, prompts: Tensor) -> Tensor:
         if self._pad_id is not None:
             return _leading_run(prompts == self._pad_id)
-        if self._watched is not None:
-            self._warn(prompts)
-        return torch.zeros(len(prompts), dtype=torch.int64, device=prompts.device)
-
-    def _warn(self, prompts: Tensor) -> None:
-        """Warn, once, if prompts seem to begin with padding."""
-        token = _pad_like(prompts)
+        token = None if self._watched is None else _pad_like(prompts)
         if token is not None:
             warnings.warn(
                 f"{self._watched} reads the prompts, and some of them seem to be padded with token {token}, which counts as "
                 "text; if it is padding, pass attention_mask=... or pad_id=...",
-                stacklevel=2,
+                stacklevel=1,
             )
             self._watched = None
+        return torch.zeros(len(prompts), dtype=torch.int64, device=prompts.device)
 
 
 def _leading_zeros(mask: Tensor) -> Tensor:

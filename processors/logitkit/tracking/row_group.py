@@ -26,38 +26,34 @@ DENSE, SPACING, REACH = 8, 8, 64
 KEPT = DENSE + REACH // SPACING + 8
 
 
-class Checkpoints:
-    """The states of some rows at recent lengths, at most one per length.
+class Checkpoints(dict[int, Any]):
+    """The states of some rows by length, for recent lengths.
 
     A missing state is computed by replaying tokens from an earlier one.
     """
 
-    def __init__(self, states: dict[int, Any] | None = None) -> None:
-        self.states: dict[int, Any] = states or {}
-
     def put(self, length: int, state: Any) -> None:
         """Keep a state, and drop those at much shorter lengths if there are too many."""
-        self.states[length] = state
-        if len(self.states) > KEPT:
-            newest = max(self.states)
-            near = {n: s for n, s in self.states.items() if newest - n < (REACH + DENSE if n % SPACING == 0 else DENSE)}
-            self.states = {**near, length: state}
+        self[length] = state
+        if len(self) > KEPT:
+            newest = max(self)
+            spans = {n: REACH + DENSE if n % SPACING == 0 else DENSE for n in self if n != length}
+            for far in [n for n, span in spans.items() if newest - n >= span]:
+                del self[far]
 
     def nearest(self, length: int) -> tuple[int, Any] | None:
         """Return the largest kept length that is at most the given one, and its state; None if there is none."""
-        near = length if length in self.states else max((n for n in self.states if n < length), default=None)
-        if near is None:
-            return None
-        return near, self.states[near]
+        near = length if length in self else max((n for n in self if n < length), default=None)
+        return None if near is None else (near, self[near])
 
     def upto(self, length: int) -> Checkpoints:
         """Return the checkpoints at lengths up to this one, which share their states with these."""
-        return Checkpoints({n: s for n, s in self.states.items() if n <= length})
+        return Checkpoints({n: s for n, s in self.items() if n <= length})
 
     def cut(self) -> None:
         """Drop all states except the one at the largest length."""
-        for length in sorted(self.states)[:-1]:
-            del self.states[length]
+        for length in sorted(self)[:-1]:
+            del self[length]
 
 
 def keep_rows(shown: Shown) -> HistoryRows:

@@ -14,21 +14,10 @@ from logitkit_adapters.arrays.torch_tensors import dense
 
 __all__ = ["from_torch", "to_torch"]
 
-DTYPES = {
-    mx.float16: torch.float16,
-    mx.bfloat16: torch.bfloat16,
-    mx.float32: torch.float32,
-    mx.float64: torch.float64,
-    mx.bool_: torch.bool,
-    mx.int8: torch.int8,
-    mx.int16: torch.int16,
-    mx.int32: torch.int32,
-    mx.int64: torch.int64,
-    mx.uint8: torch.uint8,
-    mx.uint16: torch.uint16,
-    mx.uint32: torch.uint32,
-    mx.uint64: torch.uint64,
-}
+# Both libraries give numbers the same names.
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+DTYPES = {mx.bool_: torch.bool} | {getattr(mx, name): getattr(torch, name) for name in (*FLOATS, *INTEGERS)}
 
 
 def to_torch(array: Any, *, writing: bool) -> tuple[Tensor, bool, Any]:

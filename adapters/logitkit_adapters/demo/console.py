@@ -35,13 +35,13 @@ class Console:
 
     def results(self, lines: Iterable[str]) -> None:
         """Write lines of results at once."""
-        self._clear()
+        self.done()
         self._out.write(self._shown("".join(f"{line}\n" for line in lines)))
         self._out.flush()
 
     def progress(self, text: str) -> None:
         """Show the current activity."""
-        self._clear()
+        self.done()
         self._err.write(f"{text} ..." if self._transient else f"{text} ...\n")
         self._err.flush()
 
@@ -52,9 +52,6 @@ class Console:
 
     def done(self) -> None:
         """Remove the progress line."""
-        self._clear()
-
-    def _clear(self) -> None:
         if self._transient:
             self._err.write(_ERASE_LINE)
             self._err.flush()

@@ -48,11 +48,13 @@ class Engine(ABC):
         name: The name of the engine.
         package: Its package in `logitkit_adapters`.
         has_beams: Whether it supports beam search.
+        clock: Measures the time of steps and hooks.
     """
 
     name: str
     package: str
     has_beams: bool
+    clock: Callable[[], float] = staticmethod(thread_time)
     _model: Any
     _tokenizer: Any
 
@@ -122,24 +124,40 @@ class Engine(ABC):
             )
         return ids
 
+    def timed_hooks(self, processor: Processor[Any], seconds: list[float], **options: Any) -> list[Any]:
+        """Return the hook of a processor, between two others that measure its time.
 
-class RowByRowEngine(Engine):
-    """An engine that generates one prompt after another, by greedy search.
+        Args:
+            processor: The processor.
+            seconds: Gets the duration of each call.
+            **options: The other arguments of the adapter's `logits_processor`.
+        """
+        hook = self.adapter.logits_processor(processor, **options)
 
-    Args:
-        clock: Measures the time of steps and hooks.
-    """
+        def begin(ids: Any, scores: Any) -> Any:
+            self.settle(ids, scores)
+            seconds.append(-self.clock())
+            return scores
 
-    has_beams = False
-    clock: Callable[[], float] = staticmethod(thread_time)
+        def end(_: Any, scores: Any) -> Any:
+            seconds[-1] += self.clock()
+            return scores
 
-    @abstractmethod
-    def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
-        """Yield at most `limit` tokens after a prompt."""
+        return [begin, *(hook if isinstance(hook, list) else [hook]), end]
 
     def settle(self, *arrays: Any) -> None:
         """Finish computing arrays, so that this does not count as the hook's time."""
         return
+
+
+class RowByRowEngine(Engine):
+    """An engine that generates one prompt after another, by greedy search."""
+
+    has_beams = False
+
+    @abstractmethod
+    def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
+        """Yield at most `limit` tokens after a prompt."""
 
     def generate(
         self, case: DemoCase, processor: Processor[Any] | None = None, steps: int | None = None
@@ -151,7 +169,7 @@ class RowByRowEngine(Engine):
         step_seconds: list[float] = []
         rows: list[list[int]] = []
         for prompt in case.prompts:
-            hooks = [] if processor is None else self._timed(processor, hook_seconds)
+            hooks = [] if processor is None else self.timed_hooks(processor, hook_seconds)
             row, seconds = self._row(self.prompt_ids(prompt, limit), hooks, limit, past_eos=steps is not None)
             rows.append(row)
             # The first step includes the time of the prompt.
@@ -178,18 +196,3 @@ class RowByRowEngine(Engine):
                     break
                 start = self.clock()
         return row, seconds
-
-    def _timed(self, processor: Processor[Any], seconds: list[float]) -> list[Any]:
-        """Return the hook of a processor between two others that measure its time."""
-        hook = self.adapter.logits_processor(processor)
-
-        def begin(ids: Any, scores: Any) -> Any:
-            self.settle(ids, scores)
-            seconds.append(-self.clock())
-            return scores
-
-        def end(_: Any, scores: Any) -> Any:
-            seconds[-1] += self.clock()
-            return scores
-
-        return [begin, *(hook if isinstance(hook, list) else [hook]), end]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["UInt32", "encode_gguf"]
 
 _MAGIC, _VERSION, _ALIGNMENT = b"GGUF", 3, 32
-_UINT32, _INT32, _FLOAT32, _BOOL, _STRING, _ARRAY = 4, 5, 6, 7, 8, 9
+_STRING, _ARRAY = 8, 9
 _TENSOR_OF_FLOAT32 = 0
 
 
@@ -20,6 +20,9 @@ class UInt32(int):
 
 
 Scalar = bool | int | float | str
+
+# The number and the layout of each type of fixed size.
+_FIXED = {UInt32: (4, "<I"), int: (5, "<i"), float: (6, "<f"), bool: (7, "<?")}
 
 
 def encode_gguf(metadata: Mapping[str, Scalar | Sequence[Scalar]], tensors: Mapping[str, NDArray[np.float32]]) -> bytes:
@@ -66,17 +69,10 @@ def _typed(value: Scalar | Sequence[Scalar]) -> bytes:
 
 
 def _scalar(value: Scalar) -> tuple[int, bytes]:
-    match value:
-        case bool():
-            return _BOOL, struct.pack("<?", value)
-        case UInt32():
-            return _UINT32, struct.pack("<I", value)
-        case int():
-            return _INT32, struct.pack("<i", value)
-        case float():
-            return _FLOAT32, struct.pack("<f", value)
-        case str():
-            return _STRING, _text(value)
+    if isinstance(value, str):
+        return _STRING, _text(value)
+    kind, layout = _FIXED[type(value)]
+    return kind, struct.pack(layout, value)
 
 
 def _padded(content: bytes) -> bytes:

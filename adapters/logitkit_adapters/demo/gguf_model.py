@@ -75,9 +75,12 @@ def cached(content: bytes, name: str) -> Path:
     key = hashlib.sha256(content).hexdigest()[:16]
     file = f"{Path(name).stem}-{key}{Path(name).suffix}"
     refused: list[str] = []
-    for place, folder_of in (("the cache", _user_folder), ("a temporary folder", _folder_of_this_process)):
+    for place, folder_of in (
+        ("the cache", _user_folder),
+        ("a temporary folder", lambda: _folder_of_this_process().name),
+    ):
         try:
-            path = folder_of() / file
+            path = Path(folder_of(), file)
             if not path.is_file() or path.read_bytes() != content:
                 _write(path, content)
         except (OSError, RuntimeError) as error:
@@ -97,26 +100,18 @@ def _user_folder() -> Path:
     return base / "logitkit"
 
 
-def _folder_of_this_process() -> Path:
-    return Path(_temporary().name)
-
-
 @cache
-def _temporary() -> tempfile.TemporaryDirectory[str]:
+def _folder_of_this_process() -> tempfile.TemporaryDirectory[str]:
     """Create a folder that is deleted when the process ends."""
     return tempfile.TemporaryDirectory(prefix="logitkit-")
 
 
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(prefix=f".{path.stem}-", dir=path.parent, delete=False) as unfinished:
-        try:
-            unfinished.write(content)
-            unfinished.close()
-            Path(unfinished.name).replace(path)
-        except BaseException:
-            Path(unfinished.name).unlink(missing_ok=True)
-            raise
+    with tempfile.TemporaryDirectory(prefix=f".{path.stem}-", dir=path.parent) as folder:
+        unfinished = Path(folder) / path.name
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
 
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from time import thread_time
 from typing import Any
-
-from torch import Tensor
 
 from logitkit import Processor
 from logitkit_adapters.demo import model_dir
@@ -60,14 +57,14 @@ class TransformersDemo(Engine):
         limit = steps or case.max_new_tokens
         prompts = [self.prompt_ids(prompt, limit) for prompt in case.prompts]
         inputs = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt", verbose=False)
-        hooks: list[_TimedHook] = []
+        hook_seconds: list[float] = []
+        hooks = []
         if processor is not None:
-            mask = inputs["attention_mask"]
-            hooks = [_TimedHook(self.adapter.logits_processor(processor, attention_mask=mask))]
+            hooks = self.timed_hooks(processor, hook_seconds, attention_mask=inputs["attention_mask"])
         # The model never generates its BOS, so with BOS as EOS no text ends early.
         eos = self._tokenizer.eos_token_id if steps is None else self._tokenizer.bos_token_id
         starts: list[float] = []
-        clock = self._model.register_forward_pre_hook(lambda *_: starts.append(thread_time()))
+        clock = self._model.register_forward_pre_hook(lambda *_: starts.append(self.clock()))
         try:
             output = self._model.generate(
                 **inputs,
@@ -79,7 +76,7 @@ class TransformersDemo(Engine):
             )
         finally:
             clock.remove()
-        end = thread_time()
+        end = self.clock()
         new = output[:, inputs["input_ids"].shape[1] :].tolist()
         rows = [row[: row.index(eos) + 1] if eos in row else row for row in new]
         return DemoGeneration(
@@ -87,19 +84,5 @@ class TransformersDemo(Engine):
             ids=tuple(map(tuple, rows)),
             steps=len(starts),
             step_seconds=tuple(after - before for before, after in pairwise(starts)) or (end - starts[0],),
-            hook_seconds=tuple(hooks[0].seconds) if hooks else (),
+            hook_seconds=tuple(hook_seconds),
         )
-
-
-class _TimedHook:
-    """A hook that measures the time of its calls."""
-
-    def __init__(self, hook: Any) -> None:
-        self.seconds: list[float] = []
-        self._hook = hook
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        start = thread_time()
-        processed: Tensor = self._hook(input_ids, scores)
-        self.seconds.append(thread_time() - start)
-        return processed

@@ -81,7 +81,7 @@ def test_a_hook_sees_the_tokens_up_to_the_place_that_is_asked_about() -> None:
         return scores + 1
 
     held, data = Held(), (llama_cpp.llama_token_data * 3)()
-    guarded = GuardedList([call], held, lambda: None, ours=True, generation=True, alone=True)
+    guarded = GuardedList([call], held, lambda: None)
     for guarded.idx in (None, 4, 2):
         guarded._run_alone(pointer(data))
     assert seen == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2]]

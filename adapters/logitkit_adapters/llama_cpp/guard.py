@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -28,7 +27,7 @@ import llama_cpp
 from logitkit.errors import ConfigurationError
 from logitkit.tracking.generation import Room
 from logitkit_adapters.llama_cpp.after_hooks import check_penalties
-from logitkit_adapters.llama_cpp.guarded_list import GuardedHook, GuardedList, collect, eos_of, flat, has_hook
+from logitkit_adapters.llama_cpp.guarded_list import GuardedHook, GuardedList, collect, flat, has_hook
 
 __all__ = ["install"]
 
@@ -96,19 +95,9 @@ def _generate(original: Any) -> Any:
 
 def _in_turn(original: Any, call: inspect.BoundArguments, processors: Iterable[Any]) -> Generator[int, Any, None]:
     """Yield the tokens of a generation, as long as it has its `Llama` for itself, if that matters."""
-    llama = call.arguments["self"]
-    ours = has_hook(processors)
+    llama, arguments = call.arguments["self"], dict(call.arguments)
     room = Room(llama.n_ctx(), getattr(processors, "max_new_tokens", None))
-    calls = (one.for_generation(room, eos_of(llama)) if isinstance(one, GuardedHook) else one for one in processors)
-    arguments = dict(call.arguments)
-    guarded = GuardedList(
-        calls if ours else processors,
-        llama,
-        lambda: _check(llama, arguments),
-        ours=ours,
-        generation=True,
-        alone=ours and all(isinstance(one, GuardedHook) for one in processors),
-    )
+    guarded = GuardedList(processors, llama, lambda: _check(llama, arguments), room)
     call.arguments["logits_processor"] = guarded
     tokens, sampler, sent = original(*call.args, **call.kwargs), None, None
     try:
@@ -148,14 +137,15 @@ def _check(llama: Any, arguments: Mapping[str, Any]) -> None:
 
 def _sample(original: Any) -> Any:
     signature = inspect.signature(original)
-    names = list(signature.parameters)[1:]
-    # Wrappers by others without `functools.wraps` lack these names.
-    place, place_of_idx = (names.index(name) if name in names else sys.maxsize for name in ("logits_processor", "idx"))
+    # Wrappers by others without `functools.wraps` have other parameters.
+    has_names = "logits_processor" in signature.parameters
 
     @functools.wraps(original)
     def sample(self: Any, *args: Any, **options: Any) -> Any:
-        given = args[place] if len(args) > place else options.get("logits_processor")
-        idx = args[place_of_idx] if len(args) > place_of_idx else options.get("idx")
+        if args and has_names:
+            options, args = {**signature.bind(self, *args, **options).arguments}, ()
+            del options["self"]
+        given, idx = options.get("logits_processor"), options.get("idx")
         if isinstance(given, GuardedList):
             # This runs at every token, when the model has evicted everything from the CPU caches, so each call is expensive.
             runs = given.runs
@@ -175,17 +165,11 @@ def _sample(original: Any) -> Any:
                 setattr(sampler, _CALLS_NONE, True)
             return _raising(original, self, args, options)
         processors = flat(given)
-        ours = has_hook(processors)
         # `Llama` ignores the list if an earlier generation has left a sampler.
         ignored = sampler is None or turn is not None or hasattr(sampler, _CALLS_NONE)
-        if not (ours or ignored):
+        if not (ignored or has_hook(processors)):
             return _raising(original, self, args, options)
-        arguments = signature.bind(self, *args, **options).arguments
-        guarded = GuardedList(processors, self, lambda: check_penalties(arguments), ours=ours, generation=False)
-        if len(args) > place:
-            args = (*args[:place], guarded, *args[place + 1 :])
-        else:
-            options["logits_processor"] = guarded
+        options["logits_processor"] = guarded = GuardedList(processors, self, lambda: check_penalties(options))
         self._sampler = None
         try:
             _turn(self, guarded, idx)

@@ -54,40 +54,38 @@ class GuardedList(llama_cpp.LogitsProcessorList):
     """The list that the engine gets instead of the caller's.
 
     Args:
-        calls: The functions to run, in order.
+        processors: The functions to run, in order.
         llama: The `Llama` of the logits.
         check: Raises if a hook of logitkit cannot be used here.
-        ours: Whether one of the calls is known to run a hook of logitkit. If not, a call of the caller's function may still
-            reveal one; until then, everything works as without the guard.
-        generation: Whether the calls belong to one generation.
-        alone: Whether all calls are hooks of logitkit themselves.
+        room: The token limits of the generation that all calls belong to, if they do.
 
-    `runs` counts the calls by llama.cpp, and `errors` contains the exceptions that are still to be raised.
+    `ours` says whether one of the functions is known to run a hook of logitkit. If not, a call may still reveal one; until then,
+    everything works as without the guard. `runs` counts the calls by llama.cpp, and `errors` contains the exceptions that are
+    still to be raised.
     """
 
     def __init__(
-        self,
-        calls: Iterable[Call],
-        llama: Any,
-        check: Callable[[], None],
-        *,
-        ours: bool,
-        generation: bool,
-        alone: bool = False,
+        self, processors: Iterable[Call], llama: Any, check: Callable[[], None], room: Room | None = None
     ) -> None:
-        self._calls = tuple(calls) if ours or iter(calls) is calls else calls
         self._llama: Any = ref(llama)
         self._check = check
-        self._exact, self._generation, self._alone = ours, generation, alone
-        self._own: dict[int, tuple[GuardedHook, Any]] = {}
+        self._generation = room is not None
+        self.ours = self._exact = has_hook(processors)
+        self._alone = self.ours and self._generation and all(isinstance(one, GuardedHook) for one in processors)
+        self._calls = processors
+        if self.ours and room is not None:
+            ends = eos_of(llama)
+            self._calls = [
+                one.for_generation(room, ends) if isinstance(one, GuardedHook) else one for one in processors
+            ]
+        self._own: dict[GuardedHook, Any] = {}
         self._grammar: Any = None
         self._candidates = Candidates()
         self.errors: list[BaseException] = []
         self.runs = 0
-        self.ours = ours
         self.idx: int | None = None
         super().__init__([self._run])
-        if ours:
+        if self.ours:
             check()
 
     def found(self, hook: GuardedHook, make: Callable[[], T]) -> T | None:
@@ -101,9 +99,9 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             )
         if not self._generation:
             return None
-        if id(hook) not in self._own:
-            self._own[id(hook)] = hook, make()
-        own: T = self._own[id(hook)][1]
+        if hook not in self._own:
+            self._own[hook] = make()
+        own: T = self._own[hook]
         return own
 
     def raise_errors(self, runs: int) -> None:

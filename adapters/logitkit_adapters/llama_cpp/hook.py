@@ -72,11 +72,7 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
 
     def _new_tracker(self, **options: Any) -> Tracker[Any]:
         return Tracker(
-            self.processor,
-            prompt=self._prompt,
-            skip=self._padding.skip,
-            max_new_tokens=self._max_new_tokens,
-            **options,
+            self.processor, prompt=self._prompt, skip=self._padding.skip, max_new_tokens=self._max_new_tokens, **options
         )
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:

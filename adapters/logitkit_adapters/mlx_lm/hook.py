@@ -136,12 +136,7 @@ class MlxLmLogitsProcessor(EngineHook):
             self._padding.check(ids.tensor)
         hidden: dict[str, Any] = {"hidden": hidden_tokens(shown)} if self._lengths else {}
         state, context = self.tracker.resolve(
-            ids.tensor,
-            vocabulary_size=columns,
-            device=taken.tensor.device,
-            sequence=name,
-            begins=begins,
-            **hidden,
+            ids.tensor, vocabulary_size=columns, device=taken.tensor.device, sequence=name, begins=begins, **hidden
         )
         processed = self._process(state, taken.tensor, context)
         self.tracker.answer(state)

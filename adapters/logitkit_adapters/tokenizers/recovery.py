@@ -137,6 +137,5 @@ def _read(tokenizer: Any) -> Reading:
         return read_slow(tokenizer)
     kind = type(tokenizer)
     raise refusal(
-        f"{kind.__module__}.{kind.__qualname__}",
-        "it is of no known kind, such as a tokenizer written in Python",
+        f"{kind.__module__}.{kind.__qualname__}", "it is of no known kind, such as a tokenizer written in Python"
     )

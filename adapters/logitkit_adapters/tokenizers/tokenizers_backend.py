@@ -117,8 +117,7 @@ def _decoder_chain(backend: Any, name: str) -> DecoderChain:
         raise refusal(name, "its backend has no decoder")
     if suffix := getattr(backend.model, "end_of_word_suffix", None):
         raise refusal(
-            name,
-            f"its BPE model ends words with {suffix!r}, a space that its decoder drops at the end of a text",
+            name, f"its BPE model ends words with {suffix!r}, a space that its decoder drops at the end of a text"
         )
     try:
         # Decoders can be pickled as JSON; parsing the whole tokenizer with its merges would take far longer.

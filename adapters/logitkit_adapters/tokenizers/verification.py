@@ -31,11 +31,7 @@ _EVERY_BYTE = "".join(
 
 
 def verify_decoder(
-    name: str,
-    chain: DecoderChain,
-    decode: Callable[[list[str]], str],
-    pieces: Sequence[str],
-    read: Sequence[bytes],
+    name: str, chain: DecoderChain, decode: Callable[[list[str]], str], pieces: Sequence[str], read: Sequence[bytes]
 ) -> None:
     """Compare the bytes of every piece with the output of the tokenizer's own decoder.
 

@@ -80,26 +80,23 @@ class MlxLmEngine(ArrayEngine):
         self.eos_ids = TextTokenizer(tokenizer).eos_ids
         self.rotation = KeyRotations(model)
 
-    def is_plain(self, cache: list[Any]) -> bool:
-        """Return whether a cache holds the keys and values of all positions, unchanged."""
-        return all(type(layer) is KVCache for layer in cache)
-
     def can_continue(self, cache: list[Any]) -> bool:
         """Return whether continuing a cache gives the same result as a run over all tokens at once.
 
         It does for a rotating cache that may drop all positions, which is a sliding window. It does not with quantisation,
         because a run at once attends to the first tokens before it quantises them.
         """
-        kinds = (type(layer) is KVCache or (type(layer) is RotatingKVCache and not layer.keep) for layer in cache)
-        return all(kinds)
+        return all(type(layer) is KVCache or (type(layer) is RotatingKVCache and not layer.keep) for layer in cache)
 
     def copied(self, cache: list[Any]) -> list[Any]:
         """Return an independent copy of a cache."""
         return copy.deepcopy(cache)
 
-    def keys_and_values(self, cache: list[Any]) -> Layers:
-        """Return the arrays of a cache."""
-        return tuple(layer.keys_and_values() for layer in cache)
+    def plain_layers(self, cache: list[Any]) -> Layers | None:
+        """Return the arrays of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
+        if any(type(layer) is not KVCache for layer in cache):
+            return None
+        return tuple(layer.keys_and_values() for layer in cache if not layer.empty())
 
     def cache_of(self, segments: Sequence[Segment]) -> list[Any]:
         """Return a cache of consecutive segments, with spare capacity, without which it would copy them again."""
@@ -154,9 +151,8 @@ class MlxLmEngine(ArrayEngine):
         # Rounding is monotonic, so only values closer than its error can become equal.
         if first - second > torch.finfo(logits.dtype).eps * (ROUNDED + first - second):
             return place
-        scores = mx.array(logits.float().numpy().reshape(-1)).astype(
-            getattr(mx, str(logits.dtype).removeprefix("torch."))
-        )
+        dtype = getattr(mx, str(logits.dtype).removeprefix("torch."))
+        scores = mx.array(logits.float().numpy().reshape(-1)).astype(dtype)
         found: Any = mx.argmax(scores - mx.logsumexp(scores, keepdims=True)).item()
         return int(found)
 

@@ -79,7 +79,7 @@ class Rotation(Protocol):
 class ArrayEngine(SequenceEngine):
     """A model whose caches hold arrays of keys and values, or other data that cannot be cut.
 
-    Plain caches need the methods from `keys_and_values` to `owned`, and `rotation` to be shifted.
+    Plain caches need the methods from `plain_layers` to `owned`, and `rotation` to be shifted.
 
     Args:
         make_cache: Returns an empty cache.
@@ -92,10 +92,6 @@ class ArrayEngine(SequenceEngine):
     sequence: ClassVar[type[ArraySequence]]
     rotation: Rotation
 
-    def is_plain(self, cache: Any) -> bool:
-        """Return whether a cache holds the keys and values of all positions, unchanged."""
-        return False
-
     @abstractmethod
     def can_continue(self, cache: Any) -> bool:
         """Return whether continuing a copy of a cache gives the same result as a run over all tokens at once."""
@@ -104,9 +100,9 @@ class ArrayEngine(SequenceEngine):
     def copied(self, cache: Any) -> Any:
         """Return an independent copy of a cache."""
 
-    def keys_and_values(self, cache: Any) -> Layers:
-        """Return the arrays of a plain cache."""
-        raise NotImplementedError
+    def plain_layers(self, cache: Any) -> Layers | None:
+        """Return the arrays of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
+        return None
 
     def cache_of(self, segments: Sequence[Segment]) -> Any:
         """Return a cache of consecutive segments, at least one."""
@@ -151,8 +147,9 @@ class ArrayEngine(SequenceEngine):
         sequence = self.new()
         # The embedding of an ordinary token; that of padding may be all zeros.
         sequence.feed([self.vocabulary_size // 2] * 8)
-        if self.is_plain(sequence.cache):
-            self.rotation.check(self.keys_and_values(sequence.cache))
+        layers = self.plain_layers(sequence.cache)
+        if layers is not None:
+            self.rotation.check(layers)
 
 
 class ArraySequence(CachedSequence):
@@ -175,7 +172,7 @@ class ArraySequence(CachedSequence):
         """Keep only the first positions."""
         if length == self.length:
             return True
-        if not self._engine.is_plain(self.cache):
+        if self._engine.plain_layers(self.cache) is None:
             return False
         self._engine.cut(self.cache, length)
         del self._tokens[length:]
@@ -185,10 +182,12 @@ class ArraySequence(CachedSequence):
     def shift(self, drop: int) -> bool:
         """Drop the first positions, and rotate the keys of the others back accordingly."""
         engine = self._engine
-        if not engine.is_plain(self.cache):
+        layers = engine.plain_layers(self.cache)
+        if layers is None:
             return False
-        layers = enumerate(engine.keys_and_values(self.cache))
-        moved = tuple((engine.rotation.back(k[:, :, drop:], drop, i), v[:, :, drop:]) for i, (k, v) in layers)
+        moved = tuple(
+            (engine.rotation.back(k[:, :, drop:], drop, i), v[:, :, drop:]) for i, (k, v) in enumerate(layers)
+        )
         del self._tokens[:drop]
         self.cache = engine.cache_of([Segment(moved, self.length)]) if self._tokens else engine.make_cache()
         self.origin = ()
@@ -203,14 +202,14 @@ class ArraySequence(CachedSequence):
     def save(self) -> SavedSegments | None:
         """Return a snapshot of the cache."""
         engine = self._engine
-        if not engine.is_plain(self.cache):
-            return (
-                SavedSegments(self.tokens, cache=engine.copied(self.cache)) if engine.can_continue(self.cache) else None
-            )
+        layers = engine.plain_layers(self.cache)
+        if layers is None:
+            copied = engine.copied(self.cache) if engine.can_continue(self.cache) else None
+            return None if copied is None else SavedSegments(self.tokens, cache=copied)
         done = sum(segment.length for segment in self.origin)
         if done < self.length:
             # Copy only the new part; the rest is shared.
-            new = tuple((k[:, :, done:], v[:, :, done:]) for k, v in engine.keys_and_values(self.cache))
+            new = tuple((k[:, :, done:], v[:, :, done:]) for k, v in layers)
             self.origin = engine.merged((*self.origin, Segment(engine.owned(new), self.length - done)))
         return SavedSegments(self.tokens, self.origin)
 

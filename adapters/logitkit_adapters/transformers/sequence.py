@@ -52,10 +52,6 @@ class TransformersEngine(TransformersModel):
         self.make_cache = make_cache or (lambda: DynamicCache(config=model.config))
         self.rotation = KeyRotation(model)
 
-    def is_plain(self, cache: Any) -> bool:
-        """Return whether a cache holds the keys and values of all positions, unchanged."""
-        return type(cache) is DynamicCache and all(type(layer) is DynamicLayer for layer in cache.layers)
-
     def can_continue(self, cache: Any) -> bool:
         """Return whether continuing a cache gives the same result as a run over all tokens at once.
 
@@ -64,8 +60,10 @@ class TransformersEngine(TransformersModel):
         kinds = (DynamicLayer, DynamicSlidingWindowLayer)
         return type(cache) is DynamicCache and all(type(layer) in kinds for layer in cache.layers)
 
-    def keys_and_values(self, cache: Any) -> Layers:
-        """Return the tensors of a cache."""
+    def plain_layers(self, cache: Any) -> Layers | None:
+        """Return the tensors of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
+        if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
+            return None
         return tuple((layer.keys, layer.values) for layer in cache.layers)
 
     def cache_of(self, segments: Sequence[Segment]) -> Any:

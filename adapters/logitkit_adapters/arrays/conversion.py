@@ -94,15 +94,10 @@ class Logits:
             return Returned(self.own, False)
         if not isinstance(processed, Tensor):
             raise ConfigurationError(f"the processed logits are {_described(processed)}; return a torch.Tensor")
-        if processed.device != tensor.device:
+        if (processed.shape, processed.dtype, processed.device) != (tensor.shape, tensor.dtype, tensor.device):
             raise ConfigurationError(
-                f"the processed logits {list(processed.shape)} are on {processed.device}, but those given are on "
-                f"{tensor.device}; return them on the same device"
-            )
-        if processed.shape != tensor.shape or processed.dtype != tensor.dtype:
-            raise ConfigurationError(
-                f"the processed logits are {list(processed.shape)} of {processed.dtype}, but those given are "
-                f"{list(tensor.shape)} of {tensor.dtype}; return the same shape and dtype"
+                f"the processed logits are {list(processed.shape)} of {processed.dtype} on {processed.device}, but those given "
+                f"are {list(tensor.shape)} of {tensor.dtype} on {tensor.device}; return the same shape and dtype on that device"
             )
         if self.own is not None and _same_memory(processed, tensor):
             return Returned(self.own, False)

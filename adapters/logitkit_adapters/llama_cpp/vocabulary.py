@@ -10,7 +10,7 @@ import llama_cpp
 
 import logitkit
 from logitkit.errors import VocabularyError
-from logitkit_adapters.tokenizers.reading import is_named_like_special
+from logitkit_adapters.tokenizers.reading import is_special
 
 __all__ = ["vocabulary"]
 
@@ -82,7 +82,7 @@ def _special(vocab: Any, tokens: list[bytes | None]) -> dict[str, int]:
         raw = llama_cpp.llama_vocab_get_text(vocab, i)
         name = raw.decode("utf-8", "replace")
         # Nobody could write a name that is not UTF-8.
-        if name and name.encode() == raw and (token is None or (token == raw and is_named_like_special(name))):
+        if name and name.encode() == raw and is_special(name, token):
             names.setdefault(name, i)
     return names
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from logitkit.sessions.cache_port import SavedCache
-from logitkit.sessions.packing import Packing
+from logitkit.sessions.cache_port import CachePort, SavedCache
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.sequence import SequenceEngine
 
@@ -39,7 +37,7 @@ class BatchRun(Protocol):
         """Return the cache for a state, which ends the run."""
 
 
-class BatchEngine(ABC):
+class BatchEngine(CachePort):
     """A model in its engine, and the port of its caches.
 
     Args:
@@ -75,14 +73,6 @@ class BatchEngine(ABC):
     @abstractmethod
     def run(self, state: SequenceState) -> BatchRun:
         """Return a run of the rows of a state; the state and its cache stay unchanged."""
-
-    @abstractmethod
-    def repacked(self, cache: Any, packing: Packing) -> Any | None:
-        """See `CachePort`."""
-
-    @abstractmethod
-    def save(self, cache: Any, folder: os.PathLike[str]) -> bool:
-        """See `CachePort`."""
 
     @abstractmethod
     def read(self, saved: SavedCache, rows: Sequence[Sequence[int]]) -> Any | None:

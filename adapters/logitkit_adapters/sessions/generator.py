@@ -50,14 +50,11 @@ class Continuous:
         if self.processor is not None:
             check_is_processor(self.processor)
             check_ends(self.processor, self.engine.eos_ids)
-        for name, given, least in (
-            ("num_samples", self.num_samples, 1),
-            ("num_beams", self.num_beams, 1),
-            ("max_new_tokens", self.max_new_tokens, 0),
-            ("seed", self.seed, 0),
-        ):
+        limits = {"num_samples": (1, MOST), "num_beams": (1, MOST), "max_new_tokens": (0, MOST), "seed": (0, 2**63 - 1)}
+        for name, (least, most) in limits.items():
+            given = getattr(self, name)
             if given is not None:
-                checked_integer(name, given, least, MOST if name != "seed" else 2**63 - 1)
+                checked_integer(name, given, least, most)
         checked_real(
             "length_penalty", self.length_penalty, -MOST_PENALTY, MOST_PENALTY, "0 compares texts without their lengths"
         )

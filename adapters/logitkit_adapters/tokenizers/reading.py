@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from logitkit.errors import VocabularyError
 
-__all__ = ["Reading", "is_named_like_special", "refusal"]
+__all__ = ["Reading", "is_special", "refusal"]
 
 _SUPPORTED = (
     "supported are `tokenizers` backends whose decoder is ByteLevel, Metaspace, WordPiece, or Replace with "
@@ -46,9 +46,15 @@ class Reading:
     pad_id: int | None = None
 
 
-def is_named_like_special(name: str) -> bool:
-    """Whether a token has a name like `<think>` or `[INST]`: some tokenizers add these without declaring them special."""
-    return len(name) > 2 and (name[0], name[-1]) in BRACKETS and not any(map(str.isspace, name))
+def is_special(name: str, token: bytes | None) -> bool:
+    """Whether a token has no text, or a name like `<think>` as its text: some tokenizers do not declare these special.
+
+    Args:
+        name: The token's name.
+        token: Its bytes.
+    """
+    has_brackets = len(name) > 2 and (name[0], name[-1]) in BRACKETS and not any(map(str.isspace, name))
+    return token is None or (has_brackets and token == name.encode())
 
 
 def refusal(name: str, found: str) -> VocabularyError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from logitkit_adapters.tokenizers.reading import Reading, is_named_like_special, refusal
+from logitkit_adapters.tokenizers.reading import Reading, is_special, refusal
 
 __all__ = ["read_sentencepiece", "read_slow"]
 
@@ -34,7 +34,10 @@ def read_sentencepiece(model: Any, name: str = "SentencePieceProcessor") -> Read
         special={
             piece: i
             for i, token in enumerate(tokens)
-            if (piece := model.id_to_piece(i)) and (token is None or _is_user_defined(model, i, token))
+            # User-defined symbols have no score.
+            if (piece := model.id_to_piece(i))
+            and is_special(piece, token)
+            and (token is None or model.get_score(i) == 0)
         },
     )
 
@@ -67,7 +70,7 @@ def read_slow(tokenizer: Any) -> Reading:
             tokens[i] = added[i].content.encode()
         else:
             raise refusal(name, f"its id {i} is {piece!r}, which its SentencePiece model does not have")
-        if tokens[i] is None or (i in added and is_named_like_special(piece) and tokens[i] == piece.encode()):
+        if (tokens[i] is None or i in added) and is_special(piece, tokens[i]):
             special[piece] = i
 
     return Reading(
@@ -94,12 +97,6 @@ def _bytes_of(model: Any, i: int, name: str) -> bytes | None:
         raise refusal(
             name, f"its id {i} is a byte piece named {piece!r}, where <0x00> to <0xFF> are expected"
         ) from error
-
-
-def _is_user_defined(model: Any, i: int, token: bytes) -> bool:
-    """Whether a piece with text is a user-defined symbol named like a special token; such pieces have no score."""
-    piece: str = model.id_to_piece(i)
-    return model.get_score(i) == 0 and is_named_like_special(piece) and token == piece.encode()
 
 
 def _normaliser(model: Any) -> Callable[[str], str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from logitkit.parameters.integers import as_integer
 from logitkit_adapters.tokenizers.decoder_chain import DecoderChain
-from logitkit_adapters.tokenizers.reading import Reading, is_named_like_special, refusal
+from logitkit_adapters.tokenizers.reading import Reading, is_special, refusal
 from logitkit_adapters.tokenizers.verification import verify_decoder
 
 __all__ = ["read_fast", "read_tokenizers"]
@@ -90,7 +90,7 @@ def _read(
     for i, token_bytes in zip(pieces, read, strict=True):
         tokens[i] = token_bytes or None
     for i, token in added.items():
-        if tokens[i] is None or (is_named_like_special(token.content) and tokens[i] == token.content.encode()):
+        if is_special(token.content, tokens[i]):
             special[token.content] = i
 
     def normalise(text: str) -> str:

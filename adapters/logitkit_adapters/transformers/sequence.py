@@ -62,9 +62,10 @@ class TransformersEngine(TransformersModel):
 
     def plain_layers(self, cache: Any) -> Layers | None:
         """Return the tensors of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
-        if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in cache.layers):
+        layers: list[Any] = getattr(cache, "layers", [])
+        if type(cache) is not DynamicCache or any(type(layer) is not DynamicLayer for layer in layers):
             return None
-        return tuple((layer.keys, layer.values) for layer in cache.layers)
+        return tuple((layer.keys, layer.values) for layer in layers)
 
     def cache_of(self, segments: Sequence[Segment]) -> Any:
         """Return a cache of consecutive segments."""

@@ -35,7 +35,7 @@ def test_sessions_have_the_same_properties() -> None:
     def public(kind: type) -> dict[str, tuple[bool, bool]]:
         return {
             name: (isinstance(value, property), isinstance(value, property) and value.fset is not None)
-            for name, value in vars(kind).items()
+            for name, value in inspect.getmembers_static(kind)
             if not name.startswith("_")
         }
 

@@ -1,6 +1,6 @@
 """Sessions and generators: generations that reuse the cache of earlier ones, in every engine.
 
-session            Session: independent calls that share prefixes (session_arguments, generated, cached_sequences, row_writer)
+session            Session: independent calls that share prefixes (base_session, generated, cached_sequences, row_writer)
 generator          continuous: batches of rows to continue (initial_state, decoding, beam_search, written_rows, rows_of_pads)
 engines            find the engine of a model; sequence and batch define what an engine must provide
 batch_of_sequences an engine that runs the rows of a batch one at a time

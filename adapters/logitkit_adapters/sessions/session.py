@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Self
-
-from torch import Tensor
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from logitkit.composition.engine_ends import check_ends, vocabulary_ends
 from logitkit.parameters.integers import checked_integer
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.reuse import Reuse
 from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
+from logitkit_adapters.sessions.base_session import MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import CachedSequences
 from logitkit_adapters.sessions.engines import engine_of
-from logitkit_adapters.sessions.generated import Generated, GeneratedRow
-from logitkit_adapters.sessions.prompts import Prompt, read_prompts
+from logitkit_adapters.sessions.generated import GeneratedRow
 from logitkit_adapters.sessions.row_writer import RowWriter
-from logitkit_adapters.sessions.session_arguments import (
-    MOST,
-    check_open,
-    checked_new_tokens,
-    checked_position,
-    checked_processor,
-    checked_seed,
-)
 
 __all__ = ["Session"]
 
@@ -33,7 +23,7 @@ __all__ = ["Session"]
 KEPT = 32_768
 
 
-class Session:
+class Session(BaseSession):
     r"""Independent calls of `generate` that reuse what earlier ones have computed.
 
     If a prompt starts with the same tokens as an earlier prompt and its output, only the rest is fed to the model; this works
@@ -88,95 +78,47 @@ class Session:
         make_cache: Callable[[], Any] | None = None,
     ) -> None:
         self._engine = engine_of(model, tokenizer, make_cache)
-        self.processor = checked_processor(processor)
-        check_ends(self.processor, self._engine.eos_ids)
-        self.max_length = self._engine.max_length
-        if max_length is not None:
-            self.max_length = checked_integer("max_length", max_length, 1, self._engine.max_length or MOST)
+        super().__init__(self._engine.lock, processor, max_length, self._engine.max_length)
         if max_cached_tokens is None:
             max_cached_tokens = max(KEPT, max_length or 0)
         kept = checked_integer("max_cached_tokens", max_cached_tokens, 0, MOST)
         if rolling:
             self._engine.check_shift()
         self._cached = CachedSequences(self._engine, kept, rolling)
-        self._closed = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Release all caches; a closed session can no longer generate."""
-        with self._engine.lock:
-            self._cached.clear()
-            self._closed = True
 
     @property
     def cached_tokens(self) -> int:
         """The number of cached tokens; shared prefixes count once."""
         return self._cached.tokens
 
-    @property
-    def position(self) -> int:
-        """The number of cached tokens of the last generated sequence.
+    def _checked(self, processor: Processor[Any] | None) -> Processor[Any] | None:
+        if processor is not None:
+            check_is_processor(processor)
+            check_ends(processor, self._engine.eos_ids)
+        return processor
 
-        Set it to a lower number to drop the tokens after it; if the cache cannot be cut, all are dropped.
-        """
+    def _tokenizer(self) -> tuple[Any, Callable[[str], list[int]] | None]:
+        tokenizer = self._engine.tokenizer
+        return tokenizer, None if tokenizer is None else self._engine.encode
+
+    def _shared(self, prompt: list[int]) -> tuple[int, str]:
+        return self._cached.shared(prompt), "cached tokens"
+
+    def _position(self) -> int:
         return self._cached.position
 
-    @position.setter
-    def position(self, position: int) -> None:
-        with self._engine.lock:
-            self._cached.rewind(checked_position(position, self._cached.position))
+    def _rewind(self, position: int) -> None:
+        self._cached.rewind(position)
 
-    def generate(
-        self,
-        prompt: Prompt,
-        *,
-        attention_mask: Tensor | None = None,
-        max_new_tokens: int | None = None,
-        processor: Processor[Any] | None = None,
-        seed: int | None = None,
-    ) -> Generated:
-        """Continue one prompt or several.
+    def _forget(self) -> None:
+        self._cached.clear()
 
-        Args:
-            prompt: A text, a list of token ids, a tensor or array of them [P] or [B, P], the output of a tokenizer, or a chat:
-                a list of `{"role": ..., "content": ...}`, to which the tokenizer's chat template is applied. Or a list of
-                texts, of lists of token ids, or of chats. Several prompts run one after another, and each finds its cached
-                prefix by its tokens, so their order does not matter; see `continuous` for rows that run together.
-            attention_mask: 1 for a token and 0 for padding, in the shape of the token ids. None: the mask of the prompt, or no
-                padding. A row that contains only padding has ended, and gets no tokens.
-            max_new_tokens: The maximum number of new tokens per row; a row ends earlier at EOS. None: up to `max_length`.
-            processor: The processor for the logits. Its history is the whole prompt, whether or not that was cached. None: the
-                session's processor.
-            seed: Sample each token by its probability, with this seed and the row's index as random stream; None: greedy. To
-                sample with temperature 0.7, include `logitkit.Temperature(0.7)` in the processor.
-
-        Returns:
-            One row per prompt.
-
-        Raises:
-            ConfigurationError: A prompt has another type or no tokens, a prompt and its new tokens exceed `max_length`, or
-                another argument is not allowed. Nothing has been fed to the model then.
-            Exception: Any exception of the processor or the engine. The session remains usable and keeps its cache.
-        """
-        used = self.processor if processor is None else checked_processor(processor)
-        check_ends(used, self._engine.eos_ids)
-        seed = checked_seed(seed)
-        encode = None if self._engine.tokenizer is None else self._engine.encode
-        prompts = read_prompts(prompt, encode, self._engine.tokenizer, attention_mask)
+    def _rows(
+        self, prompts: list[list[int]], counts: list[int], used: Processor[Any] | None, seed: int | None
+    ) -> Iterable[GeneratedRow]:
         ends = self._engine.eos_ids | vocabulary_ends(used)
-        with self._engine.lock:
-            check_open(self._closed)
-            counts = [checked_new_tokens(tokens, max_new_tokens, self.max_length, self._shared) for tokens in prompts]
-            writers = [
-                RowWriter(self._engine, used, ends, tokens, count, seed, row)
-                for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True))
-            ]
-            return Generated(tuple(map(self._row, writers)))
+        for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True)):
+            yield self._row(RowWriter(self._engine, used, ends, tokens, count, seed, row))
 
     def _row(self, writer: RowWriter) -> GeneratedRow:
         if not writer.prompt:
@@ -201,6 +143,3 @@ class Session:
             return ""
         written = new[:-1] if new and new[-1] in writer.ends else new
         return added_text(writer.prompt, written, TextTokenizer(self._engine.tokenizer))
-
-    def _shared(self, prompt: list[int]) -> tuple[int, str]:
-        return self._cached.shared(prompt), "cached tokens"

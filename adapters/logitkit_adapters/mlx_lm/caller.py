@@ -42,7 +42,7 @@ def hidden_tokens(shown: int) -> int:
 
 def batch_sequence() -> tuple[Hashable, bool]:
     """Return the id of the current sequence, and whether it is new; None and False if unknown."""
-    frame = _caller(sys._getframe())  # noqa: SLF001 - the public way, inspect.stack, reads source files
+    frame = next(_callers(), None)
     if frame is None or ROW_OF_BATCH not in frame.f_code.co_varnames:
         return None, False
     row, batch = frame.f_locals.get(ROW_OF_BATCH), frame.f_locals.get("self")
@@ -69,21 +69,13 @@ def why_tokens_are_missing() -> str | None:
 
 def _callers() -> Iterator[FrameType]:
     """Yield the functions of mlx-lm on the call stack, the nearest first."""
-    frame = _caller(sys._getframe())  # noqa: SLF001
-    while frame is not None:
-        yield frame
-        frame = _caller(frame)
-
-
-def _caller(frame: FrameType) -> FrameType | None:
-    """Return the nearest function of mlx-lm on the call stack."""
-    for _ in range(DEPTH):
-        if frame.f_back is None:
-            return None
-        frame = frame.f_back
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the public way, inspect.stack, reads source files
+    left = DEPTH
+    while frame is not None and left:
         if frame.f_globals.get("__name__") == MODULE:
-            return frame
-    return None
+            yield frame
+            left = DEPTH
+        frame, left = frame.f_back, left - 1
 
 
 def _cached(variables: Mapping[str, Any]) -> int | None:

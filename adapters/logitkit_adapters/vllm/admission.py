@@ -159,20 +159,17 @@ def _compiles(kind: Kind | None) -> bool:
 async def _compiler_of(engine: Any) -> Compiler:
     """Return the compiler of an engine, which is created for the first request that needs it."""
     if engine not in _compilers:
-        # This reads the vocabulary, which may take a second.
-        await asyncio.to_thread(configurations_of, engine.vllm_config)
-    found = _compilers.get(engine)
-    if found is None:
-        configurations = configurations_of(engine.vllm_config)
-        files = shared_by(configurations.vocabulary).files
-        folder = None if files is None else files.folder
-        found = _compilers[engine] = Compiler(
-            configurations.vocabulary,
-            folder,
-            configurations.remember,
-            most=settings().waiting,
-            patience=settings().seconds,
-            device=configurations.device,
-        )
-        weakref.finalize(engine, found.close)
-    return found
+        # This reads the vocabulary, which may take a second. Meanwhile, another request may create the compiler.
+        configurations = await asyncio.to_thread(configurations_of, engine.vllm_config)
+        if engine not in _compilers:
+            files = shared_by(configurations.vocabulary).files
+            _compilers[engine] = Compiler(
+                configurations.vocabulary,
+                None if files is None else files.folder,
+                configurations.remember,
+                most=settings().waiting,
+                patience=settings().seconds,
+                device=configurations.device,
+            )
+            weakref.finalize(engine, _compilers[engine].close)
+    return _compilers[engine]

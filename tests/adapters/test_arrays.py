@@ -208,7 +208,7 @@ def test_a_result_with_one_number_in_many_places_is_copied_before_it_can_be_writ
 @pytest.mark.parametrize("make", MAKERS)
 def test_a_result_that_is_elsewhere_or_nowhere_is_refused(make: Callable[..., Any]) -> None:
     taken = logits_to_torch(make([[1.0, 2.0]], "float32"))
-    with pytest.raises(ConfigurationError, match="on meta, but those given are .* on cpu"):
+    with pytest.raises(ConfigurationError, match=r"on meta, but those given are .* on cpu"):
         taken.back(taken.tensor.to("meta"))
     with pytest.raises(ConfigurationError, match="NoneType"):
         taken.back(None)  # type: ignore[arg-type]

@@ -32,15 +32,9 @@ def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
         )
     # Writing to a tensor that requires grad would falsify a gradient or change a weight. And numpy, which reads ids, does not
     # support tensors that are only marked as negated.
-    unsafe = array.is_neg() or (
-        writing
-        and (
-            array.requires_grad
-            or (array.is_inference() and not torch.is_inference_mode_enabled())
-            or overlaps(array.shape, array.stride(), 1)
-        )
-    )
-    if not unsafe:
+    is_frozen = array.is_inference() and not torch.is_inference_mode_enabled()
+    unsafe = writing and (array.requires_grad or is_frozen or overlaps(array.shape, array.stride(), 1))
+    if not unsafe and not array.is_neg():
         return array.detach() if array.requires_grad else array, False, given
     own = _own(array)
     return own, True, own

@@ -48,11 +48,9 @@ def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
     with _lock:
         # Other wrappers around these have the mark too, if they use `functools.wraps`.
         if not hasattr(methods.generate, _MARK):
-            methods.create_completion, methods.generate, methods.sample = (
-                _create_completion(methods.create_completion, bias),
-                _generate(methods.generate),
-                _sample(methods.sample),
-            )
+            methods.create_completion = _create_completion(methods.create_completion, bias)
+            methods.generate = _generate(methods.generate)
+            methods.sample = _sample(methods.sample)
             setattr(methods.generate, _MARK, True)
 
 

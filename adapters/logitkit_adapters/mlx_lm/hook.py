@@ -230,9 +230,8 @@ def vocabulary(
         if eos_ids is None:
             eos_ids = sorted(tokenizer.eos_token_ids) or None
         tokenizer = tokenizer._tokenizer  # noqa: SLF001 - nothing public names it
-    ends, columns = (
-        ([], None) if model is None else (ids_of(getattr(model.args, "eos_token_id", None)), columns_of(model))
-    )
+    ends = [] if model is None else ids_of(getattr(model.args, "eos_token_id", None))
+    columns = None if model is None else columns_of(model)
     return tokenizers.model_vocabulary(tokenizer, ends, columns, eos_ids=eos_ids, size=size)
 
 

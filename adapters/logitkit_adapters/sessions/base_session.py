@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from torch import Tensor
 
@@ -18,8 +18,11 @@ __all__ = ["MOST", "BaseSession"]
 
 MOST = 2**31 - 1
 
+# What a session takes as a processor.
+P = TypeVar("P")
 
-class BaseSession(ABC):
+
+class BaseSession(ABC, Generic[P]):
     """What the sessions of all engines have in common.
 
     Args:
@@ -30,7 +33,7 @@ class BaseSession(ABC):
     """
 
     def __init__(
-        self, lock: AbstractContextManager[Any], processor: Any, max_length: int | None, longest: int | None
+        self, lock: AbstractContextManager[Any], processor: P | None, max_length: int | None, longest: int | None
     ) -> None:
         self._lock = lock
         self.processor = processor
@@ -76,7 +79,7 @@ class BaseSession(ABC):
         *,
         attention_mask: Tensor | None = None,
         max_new_tokens: int | None = None,
-        processor: Any = None,
+        processor: P | None = None,
         seed: int | None = None,
     ) -> Generated:
         """Continue one prompt or several.
@@ -133,7 +136,7 @@ class BaseSession(ABC):
         return count
 
     @abstractmethod
-    def _checked(self, processor: Any) -> Any:
+    def _checked(self, processor: P | None) -> Any:
         """Return what `_rows` needs of a processor, or raise `ConfigurationError`."""
 
     @abstractmethod

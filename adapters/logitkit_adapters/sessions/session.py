@@ -23,7 +23,7 @@ __all__ = ["Session"]
 KEPT = 32_768
 
 
-class Session(BaseSession):
+class Session(BaseSession[Processor[Any]]):
     r"""Independent calls of `generate` that reuse what earlier ones have computed.
 
     If a prompt starts with the same tokens as an earlier prompt and its output, only the rest is fed to the model; this works

@@ -70,10 +70,9 @@ class WrittenRows:
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
         self._process = None if how.processor is None else EngineLogits(how.processor)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
-        longest = int(self.lengths.max()) + steps
-        self.context = replace(
-            Context.of(state.rows, columns, self.ids.device, longest), max_lengths=self.lengths.to(torch.int64) + steps
-        )
+        limits = self.lengths.to(torch.int64) + steps
+        context = Context.of(state.rows, columns, self.ids.device, int(limits.max()))
+        self.context = replace(context, max_lengths=limits)
         self.processor_state = state.processor_state if how.carry_state else None
         if how.processor is not None and self.processor_state is None:
             self.processor_state = state_at_seam(

@@ -18,16 +18,9 @@ _PROBES = (
 _LAYOUT_PROBE = "two  spaces\n\tand a tab\r\n"
 
 # Characters whose UTF-8 contains every byte that UTF-8 can contain: single, continuation and lead bytes.
-_EVERY_BYTE = "".join(
-    chr(c)
-    for c in (
-        *range(0xC0),
-        *range(0xC0, 0x800, 0x40),
-        *range(0x800, 0x1000, 0x800),
-        *range(0x1000, 0x10000, 0x1000),
-        *range(0x10000, 0x110000, 0x30000),
-    )
-)
+_SHORT = [*range(0xC0), *range(0xC0, 0x800, 0x40)]
+_LONG = [*range(0x800, 0x1000, 0x800), *range(0x1000, 0x10000, 0x1000), *range(0x10000, 0x110000, 0x30000)]
+_EVERY_BYTE = "".join(map(chr, [*_SHORT, *_LONG]))
 
 
 def verify_decoder(

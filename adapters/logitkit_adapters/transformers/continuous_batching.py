@@ -31,13 +31,8 @@ METHOD = "init_continuous_batching"
 PROCESSORS = "_get_logits_processor"
 
 # Settings of ContinuousBatchingConfig with which processors would run before the tokens are known, or not at all.
-REFUSED = (
-    "use_async_batching",
-    "use_cuda_graph",
-    "varlen_compile_config",
-    "decode_compile_config",
-    "default_compile_level",
-)
+COMPILED = ("varlen_compile_config", "decode_compile_config", "default_compile_level")
+REFUSED = ("use_async_batching", "use_cuda_graph", *COMPILED)
 
 
 @contextmanager

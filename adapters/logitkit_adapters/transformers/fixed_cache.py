@@ -79,11 +79,8 @@ class FixedCache(NamedTuple):
         self._check_cut(length)
         # The logits after the last token are known only if nothing was removed.
         logits = self.logits if length == self.length else torch.full_like(self.logits, torch.nan)
-        shorter = self._replace(
-            filled=torch.full_like(self.filled, length),
-            slots=self.slots & (torch.arange(self.max_length, device=self.slots.device) < length),
-            logits=logits,
-        )
+        kept = self.slots & (torch.arange(self.max_length, device=self.slots.device) < length)
+        shorter = self._replace(filled=torch.full_like(self.filled, length), slots=kept, logits=logits)
         shorter.set_index()
         return shorter
 

@@ -16,7 +16,7 @@ from logitkit_adapters.vllm.parameters import KEY
 __all__ = ["Session"]
 
 
-class Session(BaseSession):
+class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
     r"""Independent calls of `generate`; vLLM finds what they share in its own prefix cache.
 
     Use it like the `Session` of the other engines. vLLM caches whole blocks of tokens (`block_size`) of all callers, and evicts

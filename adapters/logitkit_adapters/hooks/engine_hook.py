@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.not_a_hook import NotAHook, bare_processor, leave_only_ends
-from logitkit.protocol.processor import is_processor
-from logitkit.tracking import Tracker
+from logitkit.protocol.processor import Processor, is_processor
+from logitkit.tracking import Padding, Tracker
 from logitkit_adapters.loaded_class import is_instance
 
 __all__ = ["EngineHook", "check_hooks"]
@@ -25,13 +26,21 @@ class EngineHook(NotAHook):
     """The base class of the hooks of all engines, which can be used in lists of hooks only.
 
     Subclasses set `engine`, the `module` of their adapter, and `argument`, the engine's parameter for a list of hooks.
+
+    Args:
+        processor: The processor that the hook applies.
+        padding: The padding to the left of prompts.
     """
 
     engine: ClassVar[str]
     module: ClassVar[str]
     argument: ClassVar[str]
-    processor: Any
     tracker: Tracker[Any] | None
+
+    def __init__(self, processor: Processor[Any], padding: Padding) -> None:
+        self.processor = processor
+        self._process = EngineLogits(processor)
+        self._padding = padding
 
     @property
     def state(self) -> Any:
@@ -54,8 +63,8 @@ class EngineHook(NotAHook):
         """
         other = _engine_of(scores)
         if other not in (None, self.engine):
-            processor = self.processor
-            leave_only_ends(scores, getattr(getattr(processor, "vocabulary", processor), "eos_ids", ()))
+            vocabulary = getattr(self.processor, "vocabulary", self.processor)
+            leave_only_ends(scores, getattr(vocabulary, "eos_ids", ()))
             raise self.foreign_in(other)
 
     def foreign_in(self, other: str) -> ConfigurationError:

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit
-from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import Tracker
@@ -60,9 +59,8 @@ class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
     def __init__(
         self, processor: Processor[Any], prompt: Tensor | None, padding: Padding, max_new_tokens: int | None = None
     ) -> None:
-        self.processor = processor
-        self._process = EngineLogits(processor)
-        self._prompt, self._padding, self._max_new_tokens = prompt, padding, max_new_tokens
+        super().__init__(processor, padding)
+        self._prompt, self._max_new_tokens = prompt, max_new_tokens
         # The tracker of the generation that called last.
         self.tracker: Tracker[Any] | None = None
 

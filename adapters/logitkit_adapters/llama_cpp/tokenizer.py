@@ -18,13 +18,12 @@ class LlamaTokenizer:
         llama: The model.
     """
 
-    def __init__(self, llama: Any) -> None:
+    def __init__(self, llama: llama_cpp.Llama) -> None:
         self._llama = llama
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Return the tokens of a text, with a BOS if the model uses one."""
-        found: list[int] = self._llama.tokenize(text.encode(), add_bos=add_special_tokens, special=True)
-        return found
+        return self._llama.tokenize(text.encode(), add_bos=add_special_tokens, special=True)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of tokens, without special tokens.
@@ -36,14 +35,12 @@ class LlamaTokenizer:
             raise ValueError(
                 f"a token id is from {min(ids)} to {max(ids)}; the model has {self._llama.n_vocab()} tokens"
             )
-        text: bytes = self._llama.detokenize(list(ids))
-        return text.decode("utf-8", "replace")
+        return self._llama.detokenize(list(ids)).decode("utf-8", "replace")
 
     @property
     def chat_template(self) -> str | None:
         """The chat template of the model's file, if any."""
-        found: str | None = self._llama.metadata.get("tokenizer.chat_template")
-        return found
+        return self._llama.metadata.get("tokenizer.chat_template")
 
     def apply_chat_template(
         self, messages: list[Any], add_generation_prompt: bool = True, tokenize: bool = True

@@ -27,7 +27,6 @@ import torch
 from torch import Tensor
 
 import logitkit
-from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, VocabularyError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
@@ -74,9 +73,7 @@ class MlxLmLogitsProcessor(EngineHook):
         padding: Padding,
         max_new_tokens: int | None = None,
     ) -> None:
-        self.processor = processor
-        self._process = EngineLogits(processor)
-        self._padding = padding
+        super().__init__(processor, padding)
         self._fresh = True  # before the first call of a generation
         self._lengths: list[int] = []  # of the given prompts, if any
         self._beginning = Beginning(processor, padding)

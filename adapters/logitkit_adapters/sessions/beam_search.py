@@ -73,21 +73,16 @@ class BeamSearch:
             rows.weights[:count].reshape(-1, beams), scores, beams * (1 + len(rows.ends))
         )
         is_end = torch.isin(tokens, rows.ends) | is_last
-        columns = (self._scores(best, 1, parents), best, parents, tokens)
+        columns = [column.tolist() for column in (self._scores(best, 1, parents), best, parents, tokens, is_end)]
         going: list[Hypothesis] = []
         for prompt, is_open in enumerate(self._is_open):
-            found = [
-                Hypothesis(*values) for values in zip(*(column[prompt].tolist() for column in columns), strict=True)
-            ]
-            alive = [
-                h for h, ends in zip(found, is_end[prompt].tolist(), strict=True) if not ends and h.weight > -torch.inf
-            ]
+            # Best first, with the weights that stand for no text at the end.
+            values = zip(*(column[prompt] for column in columns), strict=True)
+            found = [(Hypothesis(*value), ends) for *value, ends in values if is_open and value[1] > -torch.inf]
+            complete = [h for h, ends in found[:beams] if ends]
+            self._kept[prompt] = sorted([*self._kept[prompt], *complete], key=lambda h: -h.score)[:beams]
             dead = [Hypothesis(-torch.inf, -torch.inf, prompt * beams)] * beams
-            going += [*(alive if is_open else []), *dead][:beams]
-            if is_open:
-                ended = zip(found[:beams], is_end[prompt].tolist(), strict=False)
-                complete = [h for h, ends in ended if ends and h.weight > -torch.inf]
-                self._kept[prompt] = sorted([*self._kept[prompt], *complete], key=lambda h: -h.score)[:beams]
+            going += [*(h for h, ends in found if not ends), *dead][:beams]
         self._grow(going)
         self._close()
 

@@ -30,7 +30,6 @@ import transformers
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import check_gradient
 from logitkit.protocol.processor import Processor, check_is_processor
@@ -64,9 +63,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         padding: Padding,
         max_new_tokens: int | None = None,
     ) -> None:
-        self.processor = processor
-        self._process = EngineLogits(processor)
-        self._padding = padding
+        super().__init__(processor, padding)
         self.tracker: Tracker[Any] = Tracker(
             processor,
             prompt=None if prompt is None else padding.without(prompt),

@@ -67,12 +67,12 @@ def install() -> None:
 def _install_waiting() -> bool:
     try:
         from vllm.v1.engine.async_llm import AsyncLLM
-    except ImportError:
+
+        original = AsyncLLM.add_request
+    except (ImportError, AttributeError):
         return False
-    original = getattr(AsyncLLM, "add_request", None)
-    if not inspect.iscoroutinefunction(original):
-        return False
-    if [*inspect.signature(original).parameters][:4] != ["self", "request_id", "prompt", "params"]:
+    known = ["self", "request_id", "prompt", "params"]
+    if not inspect.iscoroutinefunction(original) or [*inspect.signature(original).parameters][:4] != known:
         return False
     AsyncLLM.add_request = _waiting(original)
     return True

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import importlib
 import inspect
 import json
 import logging
+import pkgutil
 import weakref
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -56,9 +56,8 @@ def install() -> None:
             "logitkit does not know this release of vLLM, so its server will wait while configurations compile"
         )
     for name in REQUESTS:
-        module, _, kind = name.partition(":")
         try:
-            request = getattr(importlib.import_module(f"vllm.entrypoints.{module}"), kind)
+            request = pkgutil.resolve_name(f"vllm.entrypoints.{name}")
             request.to_beam_search_params = _without_beams(request.to_beam_search_params)
         except (ImportError, AttributeError):
             _logger.debug("this release of vLLM has no beam search in %s", name)

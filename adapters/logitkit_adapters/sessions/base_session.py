@@ -18,12 +18,12 @@ __all__ = ["MOST", "BaseSession"]
 
 MOST = 2**31 - 1
 
-# What a session takes as a processor.
+# The type of processors that a session takes.
 P = TypeVar("P")
 
 
 class BaseSession(ABC, Generic[P]):
-    """What the sessions of all engines have in common.
+    """The interface of the sessions of all engines.
 
     Args:
         lock: Held while the session is used.

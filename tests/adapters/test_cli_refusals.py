@@ -10,6 +10,7 @@ import pytest
 import logitkit
 from logitkit.errors import PatternSyntaxError
 from logitkit_adapters.cli import main
+from tests.adapters.absent import make_absent
 from tests.adapters.cli_process import own, start
 
 
@@ -81,26 +82,38 @@ MISSING = {
 
 
 @pytest.mark.parametrize("arguments", [[], own("--beams", "2")])
-def test_missing_engines_are_named_with_what_installs_them(arguments: list[str]) -> None:
-    before = f"import sys; sys.modules.update(dict.fromkeys({list(MISSING)}))"
-    process = start(*(arguments or ["demo"]), before=before)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (2, "")
+def test_missing_engines_are_named_with_what_installs_them(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_absent(monkeypatch, *MISSING)
+    assert main(arguments or ["demo"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
     able = ["transformers"] if arguments else list(MISSING)
     assert err.splitlines()[1:] == [f"logitkit: {'; or '.join(MISSING[name] for name in able)}"]
 
 
 @pytest.mark.parametrize(
     ("name", "left"),
-    [
-        ("transformers", ["llama-cpp-python"]),  # which mlx-lm needs itself
-        ("mlx_lm", ["transformers", "llama-cpp-python"]),
-        ("llama_cpp", ["transformers", "mlx-lm"]),
-    ],
+    [("mlx_lm", ["transformers", "llama-cpp-python"]), ("llama_cpp", ["transformers", "mlx-lm"])],
 )
-def test_an_engine_may_be_missing(name: str, left: list[str]) -> None:
-    process = start(*own(regex="a{3}"), before=f"import sys; sys.modules[{name!r}] = None")
+def test_an_engine_may_be_missing(
+    name: str, left: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_absent(monkeypatch, name)
+    assert main(own(regex="a{3}")) == 0
+    only_works_with(left, capsys.readouterr().out)
+
+
+def test_transformers_may_be_missing() -> None:
+    """In a process of its own: mlx-lm imports transformers, so it is missing too."""
+    process = start(*own(regex="a{3}"), before="import sys; sys.modules['transformers'] = None")
     out, err = process.communicate()
     assert process.returncode == 0, err
+    only_works_with(["llama-cpp-python"], out)
+
+
+def only_works_with(left: list[str], out: str) -> None:
+    """Assert that the demo ran with these engines alone."""
     assert re.findall(r"^logitkit \S+ in (\S+)", out, re.MULTILINE) == left
     assert out.count("✓ 'aaa'") == len(left)

@@ -14,8 +14,11 @@ def every_character() -> str:
     return "".join(map(chr, range(0x110000)))
 
 
+@cache
 def set_by_re(pattern: str, flags: str = "") -> CharSet:
     """Ask `re` about every code point."""
+    if "s" in flags and "." not in pattern:
+        return set_by_re(pattern, flags.replace("s", ""))  # by the definition of this flag
     found = re.finditer(f"(?:{pattern})+" if not flags else f"(?{flags}:(?:{pattern})+)", every_character())
     return CharSet(tuple((match.start(), match.end() - 1) for match in found))
 

@@ -1,0 +1,26 @@
+"""Packages that seem to be missing, without a process of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+__all__ = ["make_absent"]
+
+
+def make_absent(monkeypatch: pytest.MonkeyPatch, *names: str, anew: Sequence[str] = ("logitkit_adapters",)) -> None:
+    """Let imports of modules and of all below them fail until the end of the test.
+
+    Args:
+        monkeypatch: Restores the modules.
+        names: The missing modules.
+        anew: Packages that will be imported anew, because they may have imported the missing ones.
+    """
+    for module in [*sys.modules]:
+        if module.partition(".")[0] in anew:
+            monkeypatch.delitem(sys.modules, module)
+    for name in names:
+        for module in [name, *(other for other in sys.modules if other.startswith(f"{name}."))]:
+            monkeypatch.setitem(sys.modules, module, None)

@@ -10,16 +10,18 @@ import pytest
 __all__ = ["make_absent"]
 
 
-def make_absent(monkeypatch: pytest.MonkeyPatch, *names: str, anew: Sequence[str] = ("logitkit_adapters",)) -> None:
+def make_absent(
+    monkeypatch: pytest.MonkeyPatch, *names: str, importers: Sequence[str] = ("logitkit_adapters",)
+) -> None:
     """Let imports of modules and of all below them fail until the end of the test.
 
     Args:
         monkeypatch: Restores the modules.
         names: The missing modules.
-        anew: Packages that will be imported anew, because they may have imported the missing ones.
+        importers: Packages to import again, because they may have imported the missing modules.
     """
     for module in [*sys.modules]:
-        if module.partition(".")[0] in anew:
+        if module.partition(".")[0] in importers:
             monkeypatch.delitem(sys.modules, module)
     for name in names:
         for module in [name, *(other for other in sys.modules if other.startswith(f"{name}."))]:

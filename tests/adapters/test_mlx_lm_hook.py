@@ -295,7 +295,7 @@ class TestVocabulary:
 @pytest.mark.parametrize("absent", ["mlx", "mlx.core", "mlx_lm"])
 def test_without_mlx_lm_the_error_says_what_to_install(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     make_absent(
-        monkeypatch, absent, anew=["logitkit_adapters", "mlx_lm"] if absent != "mlx_lm" else ["logitkit_adapters"]
+        monkeypatch, absent, importers=["logitkit_adapters", "mlx_lm"] if absent != "mlx_lm" else ["logitkit_adapters"]
     )
     with pytest.raises(ImportError, match=r"logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit\[mlx\]'"):
         import_module("logitkit_adapters.mlx_lm")

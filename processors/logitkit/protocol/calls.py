@@ -54,7 +54,7 @@ def advance_checked(processor: Processor[S], state: S, tokens: Tensor) -> S:
         return processor.advance(state, tokens)
     writes = _writes(state)
     after = processor.advance(state, tokens)
-    if not _agree(state, after):
+    if after is not state and not _agree(state, after):
         raise differs(processor, state, after, _agree)
     if writes is not None and writes != _sum_of_versions(state):
         raise ProcessorError(

@@ -229,14 +229,7 @@ class Tracker(Generic[S]):
     def _remember_row(
         self, single: tuple[bytes, int], found: tuple[S, Context] | None, columns: int, alone: bool
     ) -> None:
-        """Remember a single row, so that its next token continues it without the histories.
-
-        Args:
-            single: Its ids as bytes, and the bytes per id.
-            found: Its state and context; None if it is remembered as numbers.
-            columns: The number of columns of the logits.
-            alone: Whether no other group of rows is remembered.
-        """
+        """Remember a single row, so that its next token continues it without the histories."""
         known, width = single
         self._known, self._width, self._start = known, width, len(known) // width
         self._found, self._columns, self._alone = found, columns, alone

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.concatenation import anything, until_marker
+from logitkit.compiler.bytes.concatenation import anything
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
-from logitkit.constraints.texts import as_bytes
-from logitkit.constraints.then_nested import ThenNested
+from logitkit.constraints.then_nested import ThenNested, part_dfa, text_with_marker
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
@@ -110,30 +109,22 @@ class Then(AutomatonConstraint):
         Raises:
             ConfigurationError: The marker is a token id.
         """
-        if isinstance(self.marker, int):
-            raise ConfigurationError(
-                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
-            )
-        first, second = (anything() if p is None else p.byte_dfa() for p in (self.first, self.second))
-        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
-        return until_marker(first, as_bytes(self.marker), second, self.limits, letter)
+        return text_with_marker(self, part_dfa(self.second))
 
     def _compile(self) -> TokenAutomaton:
         name = f"the text around the marker {self.marker!r}"
         if not isinstance(self.marker, int):
             return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
-        first, second = (self._of_tokens(part) for part in (self.first, self.second))
+        first, second = (
+            token_automaton(anything(), self.vocabulary, self.limits, "anything") if part is None else part.automaton
+            for part in (self.first, self.second)
+        )
         both = until_token(first, self.marker, second, self.limits)
         if both is None:
             raise ConfigurationError(
                 f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
             )
         return both
-
-    def _of_tokens(self, part: Constraint | None) -> TokenAutomaton:
-        if part is not None:
-            return part.automaton
-        return token_automaton(anything(), self.vocabulary, self.limits, "anything")
 
 
 ThenNested.kind = Then.kind

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
 from logitkit.compiler.bytes.nested_concatenation import behind, beside, only_the_empty_text, start_beside
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
@@ -15,6 +17,9 @@ from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.runtime.automaton_constraint import Constraint
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from logitkit.constraints.then import Then
 
 __all__ = ["ThenNested"]
 
@@ -46,19 +51,13 @@ class ThenNested(PushdownConstraint):
         Raises:
             ConfigurationError: The marker is a token id.
         """
-        if isinstance(self.marker, int):
-            raise ConfigurationError(
-                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
-            )
-        first = anything() if self.first is None else self.first.byte_dfa()
-        letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
-        until = until_marker(first, as_bytes(self.marker), only_the_empty_text(), self.limits, letter)
+        until = text_with_marker(self, only_the_empty_text())
         return behind(until, self.second.nested_dfa(), self.limits)
 
     def _compile(self) -> PushdownAutomaton:
         leap = None
         if isinstance(self.marker, int):
-            first = anything() if self.first is None else self.first.byte_dfa()
+            first = part_dfa(self.first)
             second = self.second.nested_dfa()
             dfa = beside(first, second, self.limits)
             leap = Leap(self.marker, len(first.step), first.accepting, start_beside(first, second))
@@ -73,3 +72,23 @@ class ThenNested(PushdownConstraint):
             closing=bool(self.closing),
             leap=leap,
         )
+
+
+def part_dfa(part: Constraint | None) -> ByteDfa:
+    """Return the automaton over bytes of a constraint; None allows anything."""
+    return anything() if part is None else part.byte_dfa()
+
+
+def text_with_marker(whole: Then | ThenNested, second: ByteDfa) -> ByteDfa:
+    """Return the automaton over bytes of the first constraint, the marker, and the text of another automaton.
+
+    Raises:
+        ConfigurationError: The marker is a token id.
+    """
+    marker = whole.marker
+    if isinstance(marker, int):
+        raise ConfigurationError(
+            f"the marker is the token id {marker}, so this is not a constraint over text alone; give a text as marker"
+        )
+    letter = next(iter(whole.vocabulary.special_names.letters(marker)), None)
+    return until_marker(part_dfa(whole.first), as_bytes(marker), second, whole.limits, letter)

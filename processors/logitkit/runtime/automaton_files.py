@@ -54,10 +54,8 @@ class AutomatonFiles:
     def read(self, key: Hashable) -> TokenAutomaton | None:
         """Return the automaton stored for a key, or None."""
         path = self.path(key)
-        if path is None:
-            return None
         try:
-            if not self._is_own():
+            if path is None or not self._is_own():
                 return None
             tables = load(path.read_bytes())
             found = _whole(json.loads(tables[REST].tobytes()), "", tables)

@@ -73,13 +73,10 @@ class AutomatonState(NamedTuple):
                 f"none of its rows belongs to this {type(processor).__name__}, whose automaton is {own!r}: its automata are "
                 f"{', '.join(map(repr, keys))}; load it with a processor that owns one of these"
             )
-        slots, generations = [NEUTRAL], [0]
+        slots = [NEUTRAL, *(lease.slot for lease in leases)]
+        generations = [0, *(lease.generation for lease in leases)]
         # A neutral row needs a state that is neither dead nor finished.
-        states = [FIRST_STATE + 1]
-        for lease in leases:
-            slots.append(lease.slot)
-            generations.append(lease.generation)
-            states.append(lease.automaton.states)
+        states = [FIRST_STATE + 1, *(lease.automaton.states for lease in leases)]
         for row, (place, state) in enumerate(zip(self.slot.tolist(), self.state.tolist(), strict=True)):
             if not 0 <= place < len(slots):
                 raise StateFileError(f"row {row} has automaton {place} of {len(slots) - 1}")

@@ -49,6 +49,10 @@ class BankTables(NamedTuple):
     eos_ids: Tensor
     finished_ids: Tensor
 
+    def live(self, slot: Tensor, generation: Tensor, state: Tensor) -> Tensor:
+        """Return the states, `DEAD` where the automaton of a row no longer exists."""
+        return torch.where(generation == self.generation.index_select(0, slot), state, DEAD)
+
     def chain(self, slot: Tensor, state: Tensor) -> list[Tensor]:
         """Return the states, then the states they fall back to, up to the length of the bank's longest chain."""
         states = [state]
@@ -65,31 +69,36 @@ class BankTables(NamedTuple):
         place = (begin[:, None] + self.lane).clamp(max=self.row_class.shape[0] - 1)
         return self.row_class[place], self.row_target[place], self.lane < count[:, None]
 
+    def listed(self, slot: Tensor, state: Tensor, symbol: Tensor, default: Tensor) -> Tensor:
+        """Return the targets of one class per row that the table rows of the given states list, or the default: [B] int64."""
+        classes, targets, real = self.rows(slot, state)
+        hit = real & (classes == symbol[:, None])
+        return torch.where(hit.any(1), (targets * hit).sum(1), default)
+
+    def targets(self, slot: Tensor, state: Tensor, token: Tensor) -> Tensor:
+        """Return the targets of one token per row, [B] int64; `DEAD` for an id out of range."""
+        size = self.class_of.shape[1]
+        symbol = self.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
+        target = self.default[slot, symbol].to(torch.int64)
+        for at in reversed(self.chain(slot, state)):
+            target = self.listed(slot, at, symbol, target)
+        target = torch.where(target == STAY, state, target)
+        return torch.where((token < size) & (token >= 0), target, DEAD)
+
 
 def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, token: Tensor) -> Tensor:
     """Return the states after one token per row: everything is [B] int64; token -1 changes nothing.
 
     A stale slot or an id out of range leads to `DEAD`.
     """
-    size = tables.class_of.shape[1]
-    fresh = generation == tables.generation.index_select(0, slot)
-    state = torch.where(fresh, state, DEAD)
-    symbol = tables.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
-    target = tables.default[slot, symbol].to(torch.int64)
-    for at in reversed(tables.chain(slot, state)):
-        classes, targets, real = tables.rows(slot, at)
-        hit = real & (classes == symbol[:, None])
-        target = torch.where(hit.any(1), (targets * hit).sum(1), target)
-    target = torch.where(target == STAY, state, target)
-    target = torch.where((token < size) & (token >= 0), target, DEAD)
+    state = tables.live(slot, generation, state)
     moves = (state >= FIRST_STATE) & (token != -1)
-    return torch.where(moves, target, state)
+    return torch.where(moves, tables.targets(slot, state, token), state)
 
 
 def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
-    fresh = generation == tables.generation.index_select(0, slot)
-    state = torch.where(fresh, state, DEAD)
+    state = tables.live(slot, generation, state)
     # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
     legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
     for at in reversed(tables.chain(slot, state)):

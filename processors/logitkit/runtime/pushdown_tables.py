@@ -48,13 +48,6 @@ class PushdownTables(NamedTuple):
     outcome_cost: Tensor
     round: Tensor
 
-    def target(self, slot: Tensor, state: Tensor, symbol: Tensor) -> Tensor:
-        """Return the targets of one class per row, from the table rows of the given states: [B] int64."""
-        classes, targets, real = self.base.rows(slot, state)
-        hit = real & (classes == symbol[:, None])
-        default = self.base.default[slot, symbol].to(torch.int64)
-        return torch.where(hit.any(1), (targets * hit).sum(1), default)
-
 
 class StackRows(NamedTuple):
     """The positions of rows: state [B], frames [B, D] (0 after the innermost one) and tokens left [B]."""
@@ -72,14 +65,8 @@ def advance_stacks(
     A stale slot, an id out of range or an illegal token leads to `DEAD`.
     """
     base = tables.base
-    size = base.class_of.shape[1]
-    fresh = generation == base.generation.index_select(0, slot)
-    state = torch.where(fresh, rows.state, DEAD)
-    symbol = base.class_of[slot, token.clamp(0, size - 1)].to(torch.int64)
-    target = tables.target(slot, state, symbol)
-    target = torch.where(target == STAY, state, target)
-    target = torch.where((token < size) & (token >= 0), target, DEAD)
-    stack = rows.stack
+    state = base.live(slot, generation, rows.state)
+    target, stack = base.targets(slot, state, token), rows.stack
     states, most = tables.states.index_select(0, slot), tables.max_depth.index_select(0, slot)
     if stack.shape[1]:
         lane = torch.arange(stack.shape[1], device=stack.device)
@@ -92,7 +79,9 @@ def advance_stacks(
             pops, pushes = outside & fits & (rest > 0) & (depth > 0), outside & fits & (rest == 0)
             if rounds:
                 top = stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0].to(torch.int64)
-                rest_target = tables.target(slot, torch.where(pops, top, DEAD), torch.where(pops, rest, 0))
+                symbol = torch.where(pops, rest, 0)
+                default = base.default[slot, symbol].to(torch.int64)
+                rest_target = base.listed(slot, torch.where(pops, top, DEAD), symbol, default)
                 stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
                 depth = depth - pops.to(torch.int64)
                 going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
@@ -115,8 +104,7 @@ def advance_stacks(
 def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
     base = tables.base
-    fresh = generation == base.generation.index_select(0, slot)
-    state = torch.where(fresh, rows.state, DEAD)
+    state = base.live(slot, generation, rows.state)
     first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
     most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
     depth = (rows.stack > 0).sum(1)

@@ -128,15 +128,13 @@ class PushdownRow(SingleRow):
 
 def can_step(processor: Processor[Any]) -> bool:
     """Return whether a processor only follows an automaton, so that `row_of` works; a subclass may do more."""
-    return _only_follows(type(processor))
+    return _inherits(type(processor), "process_logits", "advance")
 
 
 @cache
-def _only_follows(kind: type[Any]) -> bool:
-    return any(
-        issubclass(kind, base) and kind.process_logits is base.process_logits and kind.advance is base.advance
-        for base in BASES
-    )
+def _inherits(kind: type[Any], *methods: str) -> bool:
+    """Return whether a class has methods as its base class in `BASES` defines them."""
+    return any(issubclass(kind, b) and all(getattr(kind, m) is getattr(b, m) for m in methods) for b in BASES)
 
 
 def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
@@ -145,9 +143,7 @@ def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
     Raises:
         VocabularyError: There are fewer columns of logits than the vocabulary has ids, or far more.
     """
-    kind = type(processor)
-    begins = any(isinstance(processor, base) and kind.init_state is base.init_state for base in BASES)
-    if not begins or reads_max_length(processor):
+    if not _inherits(type(processor), "init_state") or reads_max_length(processor):
         return None
     row = row_of(processor, init_checked(processor, Context.of([[]], vocabulary_size=columns)))
     if row is not None:

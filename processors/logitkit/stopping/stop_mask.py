@@ -36,8 +36,8 @@ def stop_rows(at: AutomatonState, bank: StopBank, logits: Tensor) -> Tensor:
 def stop_tensors(at: AutomatonState, tables: BankTables, logits: Tensor) -> Tensor:
     """Like `stop_rows`, with tensors only; a row whose automaton no longer exists ends."""
     never = float("-inf")
-    fresh = at.generation == tables.generation.index_select(0, at.slot)
-    state = torch.where(fresh, at.state, FIRED)[:, None]
+    # A dead row is one that has reached a stop.
+    state = tables.live(*at)[:, None]
     over = (state < FIRST_STATE) & (at.slot != NEUTRAL)[:, None]
     ids = tables.finished_ids
     given = logits.index_select(1, ids)

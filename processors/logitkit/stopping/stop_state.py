@@ -82,17 +82,15 @@ class StopState(NamedTuple):
         runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
         state, count, text = self.at.state.tolist(), self.tokens.tolist(), self.text.tolist()
         completed: dict[int, tuple[int, int]] = {}
-        place, automaton = (NEUTRAL, 0), None
         for row, (slot, generation, run) in enumerate(
             zip(self.at.slot.tolist(), self.at.generation.tolist(), runs, strict=True)
         ):
-            if slot != NEUTRAL:
-                if automaton is None or place != (slot, generation):
-                    place, automaton = (slot, generation), bank.automaton(slot, generation)
-                now = (state[row], count[row], text[row])
-                (state[row], count[row], text[row]), found = _after(automaton, bank.length, now, run, prompt)
-                if found is not None:
-                    completed[row] = found
+            if slot == NEUTRAL:
+                continue
+            automaton, now = bank.automaton(slot, generation), (state[row], count[row], text[row])
+            (state[row], count[row], text[row]), found = _after(automaton, bank.length, now, run, prompt)
+            if found is not None:
+                completed[row] = found
         before, token = self.before, self.token
         if completed:
             before, token = before.clone(), token.clone()

@@ -15,7 +15,8 @@ from logitkit.protocol.processor import Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import is_empty
 from logitkit.runtime.row_mask import as_array, drop_nan
-from logitkit.tokens.id_lists import Places, id_tensor, listed_rows, rising
+from logitkit.runtime.tensor_logits import Places
+from logitkit.tokens.id_lists import id_tensor, listed_rows, rising
 
 __all__ = ["Ending", "EndingState"]
 

@@ -68,7 +68,7 @@ class ForcedPrefix(AutomatonConstraint):
         if then is not None and not text:
             object.__setattr__(self, "automaton", then.automaton)
         else:
-            self._compile_once(ForcedPrefix, text, None if then is None else then.automaton.content_key)
+            self._compile_once(ForcedPrefix, text, then)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""

@@ -100,8 +100,7 @@ class Then(AutomatonConstraint):
             check_part(name, part, given[0][1].vocabulary)
         object.__setattr__(self, "vocabulary", given[0][1].vocabulary)
         object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
-        parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
-        self._compile_once(Then, *parts, self.marker)
+        self._compile_once(Then, self.first, self.second, self.marker)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes.

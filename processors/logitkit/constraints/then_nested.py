@@ -42,8 +42,7 @@ class ThenNested(PushdownConstraint):
         check_limits(self.limits)
         object.__setattr__(self, "vocabulary", self.second.vocabulary)
         object.__setattr__(self, "closing", self.second.closing)
-        parts = (None if p is None else p.automaton.content_key for p in (self.first, self.second))
-        self._compile_once(ThenNested, *parts, self.marker)
+        self._compile_once(ThenNested, self.first, self.second, self.marker)
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes.

@@ -17,13 +17,13 @@ from logitkit.parameters.integers import as_integer
 from logitkit.penalties.breaker_tables import Encode, compile_breakers
 from logitkit.penalties.breakers import Breakers, HostBreakers
 from logitkit.penalties.dry_state import DryState, penalties_by_length
-from logitkit.penalties.history_logits import finite_tensors
 from logitkit.penalties.repeats import repeat_ends, repeat_lengths, repeats_tensors
 from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import map_tensors
 from logitkit.runtime.host_logits import HostLogits
+from logitkit.runtime.tensor_logits import finite_tensors
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -150,9 +150,8 @@ class Dry(HistoryProcessor[DryState]):
         breakers = HostBreakers.rows(state.breakers)
         # The length of the shortest repeat that costs something.
         shortest = (penalties > 0).argmax(1).tolist()
-        for row, (tokens, longest, least) in enumerate(
-            zip(state.history.rows(), state.longest.tolist(), shortest, strict=True)
-        ):
+        rows = zip(state.history.rows(), state.longest.tolist(), shortest, strict=True)
+        for row, (tokens, longest, least) in enumerate(rows):
             penalty = penalties[row]
             if len(tokens) < max(least, 1) + 1 or penalty[longest] == 0:
                 continue

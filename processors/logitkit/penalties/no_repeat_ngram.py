@@ -10,7 +10,6 @@ from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters import Integer
-from logitkit.penalties.history_logits import filled_places
 from logitkit.penalties.repeats import repeat_ends, repeats_tensors
 from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context
@@ -18,6 +17,7 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostLogits
+from logitkit.runtime.tensor_logits import ban_tensors
 
 __all__ = ["NoRepeatNGram", "NoRepeatNGramState"]
 
@@ -74,13 +74,7 @@ class NoRepeatNGram(HistoryProcessor[NoRepeatNGramState]):
     include_prompt: bool = True
 
     role = Role.CONSTRAINT
-    kind = Kind(
-        "no_repeat_ngram",
-        {"n": N, **COUNTED},
-        main="n",
-        order=50,
-        neutral={"n": 0, **NOTHING_COUNTED},
-    )
+    kind = Kind("no_repeat_ngram", {"n": N, **COUNTED}, main="n", order=50, neutral={"n": 0, **NOTHING_COUNTED})
     may_empty_rows = True
     bans_repeats = True
 
@@ -105,9 +99,6 @@ class NoRepeatNGram(HistoryProcessor[NoRepeatNGramState]):
 
     def _by_tensors(self, state: NoRepeatNGramState, logits: Tensor) -> Tensor:
         latest, n = state.history.latest_tensors(), state.n[:, None]
-        if latest.shape[1] == 0:
-            return logits
         # A token completes a run if the tokens before it are the last ones.
         again = (n > 0) & (repeats_tensors(latest, state.compared.shape[1]) >= n - 1)
-        ids, some = filled_places(torch.where(again, latest, -1), logits.shape[1])
-        return logits.scatter_(1, ids, torch.where(some, float("-inf"), logits.gather(1, ids)))
+        return ban_tensors(torch.where(again, latest, -1), logits)

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from logitkit.parameters import Number
-from logitkit.penalties.history_logits import counts_of, filled_places, finite_tensors
 from logitkit.penalties.token_history import COUNTED, NOTHING_COUNTED, HistoryProcessor, TokenHistory
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.runtime.host_logits import HostLogits, filled
+from logitkit.runtime.tensor_logits import Places, finite_tensors
 
-__all__ = ["HistoryPenalty", "RepetitionPenalty", "RepetitionState"]
+__all__ = ["HistoryPenalty", "RepetitionPenalty", "RepetitionState", "counts_of"]
 
 S = TypeVar("S", bound=tuple[Any, ...])
 
@@ -74,7 +74,7 @@ class HistoryPenalty(HistoryProcessor[S]):
         tokens = state.history.tokens
         if tokens.shape[1] == 0:
             return logits
-        ids, some = filled_places(tokens, logits.shape[1])
+        ids, _, some = Places.of(tokens, logits.shape[1])
         wide = torch.promote_types(logits.dtype, torch.float32)
         penalty = torch.where(some, state.penalty[:, None], self.neutral)
         if self.counts:
@@ -82,6 +82,21 @@ class HistoryPenalty(HistoryProcessor[S]):
         given = logits.gather(1, ids).to(wide)
         changed = self._changed(given, penalty.to(wide), torch.where)
         return logits.scatter_(1, ids, finite_tensors(given, changed, logits.dtype))
+
+
+def counts_of(ids: Tensor, tokens: Tensor) -> Tensor:
+    """Return how often each id occurs among the tokens of its row, [B, M] int64.
+
+    Args:
+        ids: [B, M] int64.
+        tokens: [B, N] int32, in any order; negative numbers mean none.
+
+    Example:
+        >>> counts_of(torch.tensor([[7, 8, 9]]), torch.tensor([[9, 7, 9, -1]])).tolist()
+        [[1, 0, 2]]
+    """
+    ordered = tokens.to(torch.int64).sort(1).values
+    return torch.searchsorted(ordered, ids, right=True) - torch.searchsorted(ordered, ids)
 
 
 class RepetitionState(NamedTuple):

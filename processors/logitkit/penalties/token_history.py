@@ -20,10 +20,7 @@ __all__ = ["COUNTED", "NOTHING_COUNTED", "HistoryProcessor", "TokenHistory"]
 S = TypeVar("S", bound=tuple[Any, ...])
 
 # The parameters that define which tokens count.
-COUNTED = {
-    "window": Either((Integer(1, 2**24, "None counts all tokens"), Null())),
-    "include_prompt": Boolean(),
-}
+COUNTED = {"window": Either((Integer(1, 2**24, "None counts all tokens"), Null())), "include_prompt": Boolean()}
 
 # With these, no token counts.
 NOTHING_COUNTED = {"window": 1, "include_prompt": False}

@@ -6,6 +6,7 @@ automaton_constraint, pushdown_constraint    base classes of all constraints, wi
 automaton_state, pushdown_state, single_row  states of rows; a single row without tensors
 bank, bank_tables, bank_layout, bank_user    the automata of one vocabulary as tensors; pushdown_* for automata with a stack
 host_logits                                  logits on the CPU as numpy arrays; TwoPaths, the base of processors that use them
+tensor_logits                                logits by token id with tensors only
 row_mask, mask_cache                         the mask of one visited state on the CPU, and a cache of limited size for them
 shared, automaton_files                      automata compiled once per process, and shared with other processes in files
 tracing, width                               support for torch.compile; the check of the number of logits columns

@@ -63,9 +63,11 @@ class Constraint(BankUser):
         """Set `automaton`, which all constraints with an equal vocabulary and key share.
 
         Args:
-            key: Everything that the automaton depends on besides the vocabulary and the limits.
+            key: Everything that the automaton depends on besides the vocabulary and the limits. A constraint counts by the
+                content of its automaton.
         """
-        automaton = shared_by(self.vocabulary).automaton((*key, self.limits), self._compile, self.limits)
+        parts = (part.automaton.content_key if isinstance(part, Constraint) else part for part in key)
+        automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)
 
 
@@ -132,9 +134,8 @@ def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
     """
     now = state.state.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-    for row, (slot, generation, run) in enumerate(
-        zip(state.slot.tolist(), state.generation.tolist(), runs, strict=True)
-    ):
+    slots, generations = state.slot.tolist(), state.generation.tolist()
+    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
         if slot == NEUTRAL:
             continue
         step, current = bank.automaton(slot, generation).next, now[row]

@@ -21,13 +21,8 @@ __all__ = ["Temperature", "TemperatureState"]
 # Far beyond every use: lower temperatures act like 0; with higher ones, all tokens are equally likely.
 TEMPERATURE = Number(1e-4, 1e4, "1 changes nothing", zero="the best token only")
 
-# Integers as wide as the floats that logits are.
-SIGNED = {
-    torch.float16: torch.int16,
-    torch.bfloat16: torch.int16,
-    torch.float32: torch.int32,
-    torch.float64: torch.int64,
-}
+# Integers as wide as the floats that logits are, by their size in bytes.
+SIGNED = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class TemperatureState(NamedTuple):
@@ -96,7 +91,7 @@ class Temperature(TwoPaths[TemperatureState]):
 
 def _divided(line: Tensor, temperature: float) -> bool:
     """Divide a row in place and return True; leave it unchanged if a logit is NaN or +inf, or might overflow."""
-    signed = line.view(SIGNED[line.dtype]).numpy()
+    signed = line.view(SIGNED[line.dtype.itemsize]).numpy()
     unsigned = signed.view(f"u{signed.dtype}")
     room, negative_room, negative_infinity = _room(line.dtype, temperature)
     # The bits of nonnegative floats sort like the floats, those of negative ones in reverse; NaN comes after infinity.
@@ -116,9 +111,8 @@ def _divided(line: Tensor, temperature: float) -> bool:
 def _room(dtype: torch.dtype, temperature: float) -> tuple[int, int, int]:
     """Return the bits of a number that certainly stays finite, and as unsigned integers those of its negative and of -inf."""
     most = float(torch.finfo(dtype).max)
-    room, infinity = (
-        int(torch.tensor(x, dtype=dtype).view(SIGNED[dtype])) for x in (min(most, most / 2 * temperature), torch.inf)
-    )
+    numbers = torch.tensor([min(most, most / 2 * temperature), torch.inf], dtype=dtype)
+    room, infinity = numbers.view(SIGNED[dtype.itemsize]).tolist()
     sign = 1 << (8 * dtype.itemsize - 1)
     return room, sign | room, sign | infinity
 

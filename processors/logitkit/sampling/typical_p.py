@@ -81,11 +81,8 @@ class TypicalP(Truncation[TypicalPState]):
         sums = scores.gather(1, order).softmax(1).cumsum(1)
         reached = (sums < state.p.to(sums.dtype)[:, None]).sum(1, keepdim=True).clamp(max=last)
         surplus = torch.arange(last + 1, device=scores.device) >= state.keep[:, None]
-        return remove(
-            logits,
-            in_place_of(order, (rising > rising.gather(1, reached)) & surplus),
-            self._active(state.p, logits.shape[1]),
-        )
+        removed = in_place_of(order, (rising > rising.gather(1, reached)) & surplus)
+        return remove(logits, removed, self._active(state.p, logits.shape[1]))
 
     def _kept(self, row: HostRow, mass: float, least: int) -> NDArray[np.intp]:
         """Return the ids to keep."""

@@ -91,10 +91,9 @@ class Xtc(TwoPaths[XtcState]):
 
     def init_state(self, context: Context) -> XtcState:
         """Return the initial state of the rows."""
-        probability, threshold, seed = (
-            per_row(context, value) for value in (self.probability, self.threshold, self.seed)
-        )
-        return XtcState(probability, threshold, seed, context.streams.clone(), context.lengths.clone())
+        probability, threshold = per_row(context, self.probability), per_row(context, self.threshold)
+        streams, lengths = context.streams.clone(), context.lengths.clone()
+        return XtcState(probability, threshold, per_row(context, self.seed), streams, lengths)
 
     def advance(self, state: XtcState, tokens: Tensor) -> XtcState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""

@@ -82,9 +82,8 @@ class StopState(NamedTuple):
         runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
         state, count, text = self.at.state.tolist(), self.tokens.tolist(), self.text.tolist()
         completed: dict[int, tuple[int, int]] = {}
-        for row, (slot, generation, run) in enumerate(
-            zip(self.at.slot.tolist(), self.at.generation.tolist(), runs, strict=True)
-        ):
+        slots, generations = self.at.slot.tolist(), self.at.generation.tolist()
+        for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
             if slot == NEUTRAL:
                 continue
             automaton, now = bank.automaton(slot, generation), (state[row], count[row], text[row])

@@ -8,6 +8,7 @@ from typing import SupportsIndex
 
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Boolean
 from logitkit.parameters.integers import as_integer
 from logitkit.stopping.stop_automaton import FIRED
 from logitkit.stopping.stop_bank import stop_bank
@@ -55,14 +56,12 @@ class TextStream:
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         check_limits(limits)
-        if not isinstance(include_stop, bool):
-            raise ConfigurationError(f"include_stop is {include_stop!r}; allowed are True and False")
         # Iterated once, since it may be an iterator.
         self._given = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str | bytes) else stops
         checked = checked_stops(self._given, vocabulary)
         self._automaton = stop_bank(vocabulary).made(checked, vocabulary, limits)
         self._state = self._automaton.start
-        self._include_stop = include_stop
+        self._include_stop = Boolean().check("include_stop", include_stop)
         self._vocabulary = vocabulary
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""

@@ -14,7 +14,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostLogits, TwoPaths
-from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
+from logitkit.runtime.tensor_logits import Places
+from logitkit.tokens.id_lists import id_tensor, listed_rows
 
 __all__ = ["AllowState", "AllowTokens"]
 

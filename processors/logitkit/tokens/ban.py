@@ -13,7 +13,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import TwoPaths
-from logitkit.tokens.id_lists import ban_rows, ban_tensors, id_tensor
+from logitkit.runtime.tensor_logits import ban_tensors
+from logitkit.tokens.id_lists import ban_rows, id_tensor
 
 __all__ = ["BanState", "BanTokens"]
 

@@ -19,7 +19,8 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostLogits, TwoPaths, filled
-from logitkit.tokens.id_lists import Places, id_tensor
+from logitkit.runtime.tensor_logits import Places, finite_tensors
+from logitkit.tokens.id_lists import id_tensor
 
 __all__ = ["BiasState", "LogitBias"]
 
@@ -104,8 +105,7 @@ class LogitBias(TwoPaths[BiasState]):
         wide = torch.promote_types(logits.dtype, torch.float32)
         given = logits.gather(1, places.at).to(wide)
         added = torch.where(places.some, state.bias.gather(1, places.source).to(wide), 0.0)
-        most = torch.finfo(logits.dtype).max
-        changed = (given + added).clamp(given.clamp(max=-most), given.clamp(min=most)).to(logits.dtype)
+        changed = finite_tensors(given, given + added, logits.dtype)
         return logits.scatter_(1, places.at, torch.where(places.some, changed, given.to(logits.dtype)))
 
 

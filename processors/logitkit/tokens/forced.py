@@ -115,13 +115,10 @@ class ForcedTokens(TwoPaths[ForcedState]):
         after = self.advance(state, tokens)
         if state.ids.shape[1] == 0:
             return after
-        ended = torch.where(
-            ends.reshape(len(ends), -1) & (_forced_at(state, tokens) >= 0), tokens.reshape(len(ends), -1), -1
-        ).amax(1)
-        return ForcedState(
-            torch.where(ended[:, None] < 0, after.ids, ended[:, None].to(after.ids.dtype)),
-            torch.where(ended < 0, after.position, -1),
-        )
+        too_early = ends.reshape(len(ends), -1) & (_forced_at(state, tokens) >= 0)
+        ended = torch.where(too_early, tokens.reshape(len(tokens), -1), -1).amax(1)
+        ids = torch.where(ended[:, None] < 0, after.ids, ended[:, None].to(after.ids.dtype))
+        return ForcedState(ids, torch.where(ended < 0, after.position, -1))
 
     def forces(self, state: ForcedState, tokens: Tensor, ids: Sequence[int]) -> Tensor:
         """Return which tokens are forced and one of some ids, bool in the shape of the tokens."""

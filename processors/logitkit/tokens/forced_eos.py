@@ -18,7 +18,8 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind, Role
 from logitkit.protocol.state import Fill
 from logitkit.runtime.host_logits import HostLogits, TwoPaths
-from logitkit.tokens.id_lists import Places, id_tensor, listed_rows
+from logitkit.runtime.tensor_logits import Places
+from logitkit.tokens.id_lists import id_tensor, listed_rows
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ForcedEos", "ForcedEosState"]

@@ -1,9 +1,8 @@
-"""Lists of token ids, one per row, as a tensor padded with -1: how they are made, looked up and masked."""
+"""Lists of token ids, one per row, as a tensor padded with -1: how they are made, looked up and masked on the host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from logitkit.runtime.host_logits import HostLogits, filled
 
-__all__ = ["Places", "ban_rows", "ban_tensors", "id_tensor", "is_any", "listed_rows", "rising"]
+__all__ = ["ban_rows", "id_tensor", "is_any", "listed_rows", "rising"]
 
 
 def rising(ids: Iterable[int]) -> tuple[int, ...]:
@@ -40,31 +39,6 @@ def listed_rows(ids: Tensor) -> list[tuple[int, NDArray[np.int32]]]:
     return [(row, lists[row, :count]) for row, count in enumerate(counts) if count]
 
 
-class Places(NamedTuple):
-    """The columns of the ids of each row, for gather and scatter.
-
-    An empty place, and an id that is not a column, repeats the first id of its row, which is then written twice. Since ids are
-    ascending, the first one is a column if any is.
-
-    Args:
-        at: [B, N] int64 columns.
-        source: [B, N] int64, the index in the list that each one stands for.
-        some: [B, 1] bool, whether the row has ids. If not, all its places are the same column, which must not change.
-    """
-
-    at: Tensor
-    source: Tensor
-    some: Tensor
-
-    @classmethod
-    def of(cls, ids: Tensor, columns: int) -> Places:
-        """Look up [B, N] ascending ids, N at least 1."""
-        real = (ids >= 0) & (ids < columns)
-        source = torch.where(real, torch.arange(ids.shape[1], device=ids.device), 0)
-        at = ids.gather(1, source).clamp(0, columns - 1).to(torch.int64)
-        return cls(at, source, real[:, :1])
-
-
 def ban_rows(ids: Tensor, logits: Tensor) -> Tensor:
     """Set logits to -inf, in place on the CPU.
 
@@ -79,14 +53,6 @@ def ban_rows(ids: Tensor, logits: Tensor) -> Tensor:
     row, places = filled(lists >= 0)
     HostLogits.of(logits).ban(row, lists[places])
     return logits
-
-
-def ban_tensors(ids: Tensor, logits: Tensor) -> Tensor:
-    """Set logits to -inf, in place, with tensors only; see `ban_rows`."""
-    if ids.shape[1] == 0:
-        return logits
-    places = Places.of(ids, logits.shape[1])
-    return logits.scatter_(1, places.at, torch.where(places.some, -torch.inf, logits.gather(1, places.at)))
 
 
 def is_any(tokens: Tensor, ids: Sequence[int]) -> Tensor:

@@ -13,7 +13,7 @@ from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.errors import ConfigurationError
-from logitkit.limits import Limits, check_limits
+from logitkit.limits import Limits
 from logitkit.parameters import Boolean, ListOf, Text
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
@@ -67,7 +67,6 @@ class BannedStrings(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
-        check_limits(self.limits)
         object.__setattr__(self, "strings", check_texts("strings", self.strings))
         Boolean().check("ignore_case", self.ignore_case)
         for index, text in enumerate(self.strings):

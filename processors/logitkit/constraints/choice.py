@@ -10,10 +10,10 @@ from logitkit.compiler.bytes.word_list import word_list_dfa
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
-from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import ListOf, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Choice"]
@@ -51,8 +51,6 @@ class Choice(AutomatonConstraint):
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_has_eos(self.vocabulary)
-        check_limits(self.limits)
         object.__setattr__(self, "options", check_texts("options", self.options))
         self._compile_once(Choice, self._texts())
 

@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.byte_intersection import intersect_bytes
 from logitkit.compiler.tokens.intersection import intersect
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
-from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor
 from logitkit.runtime.automaton_constraint import AutomatonConstraint
@@ -53,7 +53,6 @@ class Intersection(AutomatonConstraint):
     vocabulary: Vocabulary = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_limits(self.limits)
         if not self.parts:
             raise ConfigurationError("an intersection has no parts; give at least one constraint")
         vocabulary = self.parts[0].vocabulary

@@ -21,7 +21,6 @@ from logitkit.json_schema.layout import Whitespace
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import check_has_eos
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -98,7 +97,6 @@ class JsonSchema(PushdownConstraint):
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_has_eos(self.vocabulary)
         check_limits(self.limits)
         super().__post_init__()
         with uncollected():

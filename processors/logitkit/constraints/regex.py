@@ -8,10 +8,10 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.language import pattern_dfa
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Regex"]
@@ -55,8 +55,6 @@ class Regex(AutomatonConstraint):
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_has_eos(self.vocabulary)
-        check_limits(self.limits)
         self._compile_once(Regex, self.pattern)
 
     def byte_dfa(self) -> ByteDfa:

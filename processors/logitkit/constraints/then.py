@@ -12,7 +12,7 @@ from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
 from logitkit.constraints.then_nested import ThenNested, part_dfa, text_with_marker
 from logitkit.errors import ConfigurationError
-from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint
@@ -89,7 +89,6 @@ class Then(AutomatonConstraint):
     vocabulary: Vocabulary = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_limits(self.limits)
         given = [(name, part) for name, part in (("first", self.first), ("second", self.second)) if part is not None]
         if not given:
             raise ConfigurationError(
@@ -108,7 +107,7 @@ class Then(AutomatonConstraint):
         Raises:
             ConfigurationError: The marker is a token id.
         """
-        return text_with_marker(self, part_dfa(self.second))
+        return text_with_marker(self.first, self.marker, part_dfa(self.second), self.vocabulary, self.limits)
 
     def _compile(self) -> TokenAutomaton:
         name = f"the text around the marker {self.marker!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
@@ -13,13 +12,10 @@ from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import Leap, pushdown_automaton
 from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
-from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.runtime.automaton_constraint import Constraint
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from logitkit.constraints.then import Then
 
 __all__ = ["ThenNested"]
 
@@ -39,7 +35,6 @@ class ThenNested(PushdownConstraint):
     closing: bool | int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_limits(self.limits)
         object.__setattr__(self, "vocabulary", self.second.vocabulary)
         object.__setattr__(self, "closing", self.second.closing)
         self._compile_once(ThenNested, self.first, self.second, self.marker)
@@ -50,7 +45,7 @@ class ThenNested(PushdownConstraint):
         Raises:
             ConfigurationError: The marker is a token id.
         """
-        until = text_with_marker(self, only_the_empty_text())
+        until = text_with_marker(self.first, self.marker, only_the_empty_text(), self.vocabulary, self.limits)
         return behind(until, self.second.nested_dfa(), self.limits)
 
     def _compile(self) -> PushdownAutomaton:
@@ -78,16 +73,17 @@ def part_dfa(part: Constraint | None) -> ByteDfa:
     return anything() if part is None else part.byte_dfa()
 
 
-def text_with_marker(whole: Then | ThenNested, second: ByteDfa) -> ByteDfa:
-    """Return the automaton over bytes of the first constraint, the marker, and the text of another automaton.
+def text_with_marker(
+    first: Constraint | None, marker: str | bytes | int, second: ByteDfa, vocabulary: Vocabulary, limits: Limits
+) -> ByteDfa:
+    """Return the automaton over bytes of a constraint, a marker, and the text of another automaton.
 
     Raises:
         ConfigurationError: The marker is a token id.
     """
-    marker = whole.marker
     if isinstance(marker, int):
         raise ConfigurationError(
             f"the marker is the token id {marker}, so this is not a constraint over text alone; give a text as marker"
         )
-    letter = next(iter(whole.vocabulary.special_names.letters(marker)), None)
-    return until_marker(part_dfa(whole.first), as_bytes(marker), second, whole.limits, letter)
+    letter = next(iter(vocabulary.special_names.letters(marker)), None)
+    return until_marker(part_dfa(first), as_bytes(marker), second, limits, letter)

@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
-from logitkit.limits import Limits
+from logitkit.limits import Limits, check_limits
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Role
@@ -65,7 +65,14 @@ class Constraint(BankUser):
         Args:
             key: Everything that the automaton depends on besides the vocabulary and the limits. A constraint counts by the
                 content of its automaton.
+
+        Raises:
+            ConfigurationError: `limits` is not a `Limits`.
+            PatternTooLarge: A limit is exceeded.
+            VocabularyError: The vocabulary has no EOS id.
         """
+        check_has_eos(self.vocabulary)
+        check_limits(self.limits)
         parts = (part.automaton.content_key if isinstance(part, Constraint) else part for part in key)
         automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)

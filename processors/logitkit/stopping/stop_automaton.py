@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.limits import Limits
+from logitkit.limits import UNBOUNDED, Limits
 from logitkit.vocabulary.marker import token_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -27,7 +27,7 @@ FIRING_CLASS = 0
 
 # The number of states is limited when the automaton is built, and that limits the table: a token is listed only in states where
 # it continues a stop, so the entries are at most the bytes of all stops times the tokens that start with the same byte.
-TABLE_LIMITS = Limits(states=2**31, work=2**62)
+TABLE_LIMITS = UNBOUNDED
 
 
 class Occurrence(NamedTuple):

@@ -203,12 +203,9 @@ def _kind(name: str, array: Any) -> Any:
     """Return the module for the type of an array; if it is an mlx array, mlx is already imported."""
     if type(array) in _KINDS:
         return _KINDS[type(array)]
-    if isinstance(array, Tensor):
-        return torch_tensors
-    if isinstance(array, np.ndarray):
-        return numpy_arrays
-    if isinstance(array, list):
-        return lists
+    for kind, module in [*_KINDS.items()]:
+        if isinstance(array, kind):
+            return module
     if is_instance(array, "mlx.core", "array"):
         from logitkit_adapters.arrays import mlx_arrays
 

@@ -39,9 +39,7 @@ def columns(cells: Sequence[Cell], widths: Sequence[int], styled: Callable[[str,
     pieces = [_wrapped(cell.text, size) for cell, size in zip(cells, widths, strict=True)]
     lines = []
     for texts in zip_longest(*pieces, fillvalue=""):
-        placed = [
-            _placed(text, *pair, styled) for text, pair in zip(texts, zip(cells, widths, strict=True), strict=True)
-        ]
+        placed = [_placed(*line, styled) for line in zip(texts, cells, widths, strict=True)]
         lines.append((" " * _GAP).join(placed).rstrip(" "))
     return lines
 

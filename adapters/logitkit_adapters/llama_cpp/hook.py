@@ -32,13 +32,10 @@ from logitkit.tracking.generation import Room
 from logitkit.tracking.padding import Padding
 from logitkit_adapters.arrays import call_to_torch
 from logitkit_adapters.hooks.engine_hook import EngineHook
+from logitkit_adapters.loaded_class import needed_for
 
-try:
+with needed_for("llama_cpp", "llama-cpp-python", "llama-cpp"):
     import llama_cpp
-except ImportError as error:
-    raise ImportError(
-        "logitkit_adapters.llama_cpp needs llama-cpp-python: pip install 'logitkit[llama-cpp]'"
-    ) from error
 
 from logitkit_adapters.llama_cpp.guard import install
 from logitkit_adapters.llama_cpp.guarded_list import Call, GuardedHook, eos_of_running, own_of_generation, report

@@ -33,11 +33,10 @@ from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters import tokenizers
+from logitkit_adapters.loaded_class import needed_for
 
-try:
+with needed_for("mlx_lm", "mlx-lm", "mlx"):
     from mlx_lm.tokenizer_utils import TokenizerWrapper
-except ImportError as error:
-    raise ImportError("logitkit_adapters.mlx_lm needs mlx-lm: pip install 'logitkit[mlx]'") from error
 
 import mlx.core as mx
 

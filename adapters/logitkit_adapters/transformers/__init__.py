@@ -7,12 +7,10 @@ engine                 session support: sequence and recurrent run one sequence,
 fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
 """
 
-try:
+from logitkit_adapters.loaded_class import needed_for
+
+with needed_for("transformers", "transformers", "transformers"):
     import transformers as _  # noqa: F401 - so that its absence is named before any module here needs it
-except ImportError as error:
-    raise ImportError(
-        "logitkit_adapters.transformers needs transformers: pip install 'logitkit[transformers]'"
-    ) from error
 
 from logitkit_adapters.sessions import Session as Session
 from logitkit_adapters.sessions import continuous as continuous

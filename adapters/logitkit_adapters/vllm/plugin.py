@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit_adapters.loaded_class import needed_for
 from logitkit_adapters.vllm.admission import install
 from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
@@ -24,10 +25,8 @@ from logitkit_adapters.vllm.settings import settings
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 
-try:
+with needed_for("vllm", "vLLM", "vllm"):
     from vllm.v1.sample.logits_processor import LogitsProcessor as V1LogitsProcessor
-except ImportError as error:
-    raise ImportError("logitkit_adapters.vllm needs vLLM: pip install 'logitkit[vllm]'") from error
 
 try:
     from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor as V2LogitsProcessor

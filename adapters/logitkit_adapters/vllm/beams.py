@@ -11,7 +11,7 @@ from typing import Any
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
 from logitkit.parameters.reals import checked_real
-from logitkit_adapters.vllm.engine import engine_vocabulary
+from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.parameters import KEY, PROMPT_LENGTH, asked, configuration
 
 __all__ = ["Beam", "beam_search"]
@@ -75,7 +75,7 @@ def beam_search(
     whole = None if what is None else configuration(what)
     tokenizer = llm.get_tokenizer()
     begins = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-    ends = frozenset(engine_vocabulary(llm.llm_engine.vllm_config).eos_ids)
+    ends = frozenset(configurations_of(llm.llm_engine.vllm_config).vocabulary.eos_ids)
     live: list[list[Beam]] = [[Beam((), 0.0)] for _ in begins]
     done: list[list[Beam]] = [[] for _ in begins]
     for _ in range(steps):

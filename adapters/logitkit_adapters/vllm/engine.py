@@ -12,8 +12,6 @@ from logitkit_adapters.hooks.model_tokens import ids_of
 
 __all__ = ["check_tokens_are_shown", "drafts_of", "engine_of_caller", "engine_vocabulary", "vocabulary"]
 
-_vocabularies: dict[tuple[Any, ...], Vocabulary] = {}
-
 
 def vocabulary(tokenizer: Any, model: Any = None, *, eos_ids: Any = None, size: int | None = None) -> Vocabulary:
     """Read the bytes of every token from a tokenizer of vLLM, such as `llm.get_tokenizer()`.
@@ -48,7 +46,7 @@ def _ends_and_columns(model: Any) -> tuple[list[int], int]:
 
 
 def engine_vocabulary(vllm_config: Any) -> Vocabulary:
-    """Return the vocabulary of an engine, which is read once per process.
+    """Read the vocabulary of an engine; `configurations_of` keeps it.
 
     Args:
         vllm_config: The engine's `VllmConfig`.
@@ -56,21 +54,9 @@ def engine_vocabulary(vllm_config: Any) -> Vocabulary:
     Raises:
         VocabularyError: The engine has no tokenizer, or one whose bytes cannot be recovered with certainty.
     """
-    model = vllm_config.model_config
-    size = model.get_vocab_size()
-    which = (model.tokenizer, model.tokenizer_mode, model.tokenizer_revision, model.skip_tokenizer_init)
-    # The source of its generation configuration, which has EOS ids.
-    where = (model.model, model.revision, model.hf_config_path, model.generation_config)
-    key = (*which, *where, model.trust_remote_code, size)
-    found = _vocabularies.get(key)
-    if found is None:
-        found = _vocabularies[key] = _read(model)
-    return found
-
-
-def _read(model: Any) -> Vocabulary:
     from vllm.tokenizers import cached_tokenizer_from_config
 
+    model = vllm_config.model_config
     tokenizer = cached_tokenizer_from_config(model)
     if tokenizer is None:
         raise VocabularyError(

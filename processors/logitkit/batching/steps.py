@@ -39,9 +39,7 @@ StepKey = type | OwnStep
 def rank(step: StepKey) -> tuple[Any, ...]:
     """Return the sort key of a step in the canonical order."""
     if isinstance(step, OwnStep):
-        role = step.kind.role
-        assert role is not None
-        return role, step.kind.order, step.kind.name, step.number, step.parameters
+        return *step.kind.rank, step.number, step.parameters
     return _RANKS[step]
 
 
@@ -51,7 +49,7 @@ def _ranks() -> dict[type, tuple[Any, ...]]:
     for kind in KINDS.values():
         step = None if kind.made is None else step_of(kind.made)
         if step is not None:
-            ranks.setdefault(step, (kind.role, kind.order, kind.name))
+            ranks.setdefault(step, kind.rank)
     return ranks
 
 
@@ -113,5 +111,5 @@ def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:
 def _names() -> str:
     steps = {step: rank(step) for step in ORDER if step is not Ending}
     names = {getattr(step, "step_name", step.__name__): place for step, place in steps.items()}
-    names |= {k.name: (k.role, k.order, k.name) for k in KINDS.values() if isinstance(k, RegisteredKind)}
+    names |= {k.name: k.rank for k in KINDS.values() if isinstance(k, RegisteredKind)}
     return ", ".join(sorted(names, key=lambda name: names[name]))

@@ -34,11 +34,8 @@ class EngineLogits:
 
     def __init__(self, processor: Processor[Any]) -> None:
         self._processor = processor
-        self._parts = members(processor)
-        if isinstance(processor, Chain):
-            self._at_fault = processor.at_fault
-        else:
-            self._at_fault = self._parts if may_empty_rows(processor) else ()
+        of_single = tuple(p for p in members(processor) if may_empty_rows(p))
+        self._at_fault = processor.at_fault if isinstance(processor, Chain) else of_single
         self._eos_ids = eos_ids_of(processor)
         # The mask of an automaton replaces NaN itself, so the logits need not be read for it once more.
         self._replaces_nan = can_step(processor)
@@ -83,5 +80,5 @@ class EngineLogits:
         if ends := self._eos_ids or eos_ids:
             return end_rows(processed, ends)
         if broken or any(map(is_foreign, self._at_fault)):
-            name_empty_row(self._at_fault or self._parts, processed)
+            name_empty_row(self._at_fault or members(self._processor), processed)
         return processed

@@ -67,6 +67,11 @@ class Kind:
     made: type | None = None
 
     @property
+    def rank(self) -> tuple[int, int, str]:
+        """The sort key of the canonical order; a kind without a role comes last."""
+        return (len(Role) if self.role is None else self.role), self.order, self.name
+
+    @property
     def defaults(self) -> dict[str, Any]:
         """The optional parameters, with their default values."""
         given = inspect.signature(self.make).parameters
@@ -161,7 +166,7 @@ KINDS: dict[str, Kind] = {}
 def add_kind(kind: Kind) -> None:
     """Register a kind for configurations."""
     KINDS[kind.name] = kind
-    ordered = sorted(KINDS.values(), key=lambda k: (Role.TRUNCATION + 1 if k.role is None else k.role, k.order, k.name))
+    ordered = sorted(KINDS.values(), key=lambda k: k.rank)
     KINDS.clear()
     KINDS.update((k.name, k) for k in ordered)
 

@@ -22,7 +22,6 @@ class Portable(Protocol):
         Returns:
             A state of the same class, whose tensors are saved, and notes that JSON can represent.
         """
-        ...
 
     def from_portable(self, notes: Any, processor: Any, device: torch.device) -> Self:
         """Return the state of this process that corresponds to a portable one, given on the CPU.
@@ -35,7 +34,6 @@ class Portable(Protocol):
         Raises:
             StateFileError: There is no such state here; the message says what is missing and what to do.
         """
-        ...
 
 
 @runtime_checkable
@@ -44,4 +42,3 @@ class Checked(Protocol):
 
     def problem(self) -> str | None:
         """Describe an impossible value in a state read from a file, on the CPU, or return None."""
-        ...

@@ -73,7 +73,6 @@ class Processor(Protocol[S]):
 
     def init_state(self, context: Context) -> S:
         """Return the initial state of `context.batch_size` rows, after the prompt and before any output."""
-        ...
 
     def advance(self, state: S, tokens: Tensor) -> S:
         """Return the state after tokens that have become part of the text.
@@ -82,11 +81,9 @@ class Processor(Protocol[S]):
             state: The state of B rows.
             tokens: [B] or [B, T] int64 token ids, -1 where a row has none.
         """
-        ...
 
     def process_logits(self, state: S, logits: Tensor, context: Context) -> tuple[S, Tensor]:
         """Return the state and the processed logits; `logits`, [B, V] floating point, may be overwritten."""
-        ...
 
 
 # The members of the protocol. `isinstance` would derive them from its annotations at every call.

@@ -53,8 +53,7 @@ def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: 
     dfa = _bytes(start, end, outside, spelled=closes is None)
     # The length of markers is limited, and so is the size of all this.
     automaton = token_automaton(dfa, vocabulary, UNBOUNDED, "the thinking budget")
-    for token in {opens, closes} - {None}:
-        assert token is not None
+    for token in {marker for marker in (opens, closes) if marker is not None}:
         targets = np.array([automaton.next(state, token) for state in range(automaton.states)])
         if token == opens:
             targets[outside:] = INSIDE

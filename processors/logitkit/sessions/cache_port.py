@@ -18,15 +18,12 @@ class CachePort(Protocol):
     @property
     def kind(self) -> str:
         """Identifies the model that a saved cache belongs to."""
-        ...
 
     def repacked(self, cache: Any, packing: Packing) -> Any | None:
         """Return the cache of the first `packing.cached` columns, or None if it must be recomputed."""
-        ...
 
     def save(self, cache: Any, folder: os.PathLike[str]) -> bool:
         """Write the cache to a folder, and return whether that was possible."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ import llama_cpp
 
 from logitkit.errors import ConfigurationError
 from logitkit.tracking.generation import Room
+from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.llama_cpp.after_hooks import check_penalties
-from logitkit_adapters.llama_cpp.guarded_list import GuardedHook, GuardedList, collect, flat, has_hook
+from logitkit_adapters.llama_cpp.guarded_list import GuardedList, collect, flat, has_hook
 
 __all__ = ["install"]
 
@@ -38,7 +39,7 @@ _lock = threading.Lock()
 _LIST, _CALLS_NONE = "_logitkit_list", "_logitkit_calls_none"
 
 
-def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
+def install(bias: Callable[[Mapping[int, float]], EngineHook]) -> None:
     """Wrap the methods of `Llama`, unless that has been done.
 
     Args:
@@ -54,7 +55,7 @@ def install(bias: Callable[[Mapping[int, float]], GuardedHook]) -> None:
             setattr(methods.generate, _MARK, True)
 
 
-def _create_completion(original: Any, bias: Callable[[Mapping[int, float]], GuardedHook]) -> Any:
+def _create_completion(original: Any, bias: Callable[[Mapping[int, float]], EngineHook]) -> Any:
     signature = inspect.signature(original)
 
     @functools.wraps(original)

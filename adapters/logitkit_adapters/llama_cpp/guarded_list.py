@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 from weakref import ref
 
@@ -15,13 +14,12 @@ import numpy as np
 
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.tracking.generation import Room
-from logitkit_adapters.hooks.engine_hook import check_hooks
+from logitkit_adapters.hooks.engine_hook import EngineHook, check_hooks
 from logitkit_adapters.llama_cpp.after_hooks import check_grammar, grammar_of
 from logitkit_adapters.llama_cpp.candidates import Candidates, call_instead
 
 __all__ = [
     "Call",
-    "GuardedHook",
     "GuardedList",
     "collect",
     "eos_of",
@@ -36,18 +34,6 @@ Call: TypeAlias = Callable[[Any, Any], Any]
 T = TypeVar("T")
 
 _thread = threading.local()
-
-
-class GuardedHook(ABC):
-    """A hook whose errors must reach the caller of the engine."""
-
-    @abstractmethod
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the processed scores, [V] float32, possibly the given ones."""
-
-    @abstractmethod
-    def for_generation(self, room: Room, eos_ids: Sequence[int]) -> Call:
-        """Return the hook for one generation, which starts with the next call, with its token limit and EOS ids."""
 
 
 class GuardedList(llama_cpp.LogitsProcessorList):
@@ -65,20 +51,18 @@ class GuardedList(llama_cpp.LogitsProcessorList):
     """
 
     def __init__(
-        self, processors: Iterable[Call], llama: Any, check: Callable[[], None], room: Room | None = None
+        self, processors: Iterable[Any], llama: Any, check: Callable[[], None], room: Room | None = None
     ) -> None:
         self._llama: Any = ref(llama)
         self._check = check
         self._generation = room is not None
         self.ours = self._exact = has_hook(processors)
-        self._alone = self.ours and self._generation and all(isinstance(one, GuardedHook) for one in processors)
-        self._calls = processors
+        self._alone = self.ours and self._generation and all(map(is_hook, processors))
+        self._calls: Iterable[Call] = processors
         if self.ours and room is not None:
             ends = eos_of(llama)
-            self._calls = [
-                one.for_generation(room, ends) if isinstance(one, GuardedHook) else one for one in processors
-            ]
-        self._own: dict[GuardedHook, Any] = {}
+            self._calls = [one.for_generation(room, ends) if is_hook(one) else one for one in processors]
+        self._own: dict[EngineHook, Any] = {}
         self._grammar: Any = None
         self._candidates = Candidates()
         self.errors: list[BaseException] = []
@@ -88,7 +72,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         if self.ours:
             check()
 
-    def found(self, hook: GuardedHook, make: Callable[[], T]) -> T | None:
+    def found(self, hook: EngineHook, make: Callable[[], T]) -> T | None:
         """Record that a hook of logitkit runs, and return its data for this generation, if it is one."""
         if not self.ours:
             self.ours = True
@@ -184,7 +168,7 @@ def report(error: BaseException) -> None:
         errors.append(error)
 
 
-def own_of_generation(hook: GuardedHook, make: Callable[[], T]) -> T | None:
+def own_of_generation(hook: EngineHook, make: Callable[[], T]) -> T | None:
     """Return the data that a hook in a caller's function keeps for the generation on this thread, created on first use.
 
     Raises:
@@ -215,9 +199,9 @@ def flat(processors: Any) -> Iterable[Any]:
     """
     if processors is None:
         return ()
-    if isinstance(processors, GuardedHook):
-        return (processors,)
     check_hooks((processors,), "llama.cpp")
+    if is_hook(processors):
+        return (processors,)
     if not isinstance(processors, Iterable):
         raise ConfigurationError(
             f"logits_processor is {processors!r}, which llama.cpp would never call; pass a LogitsProcessorList"
@@ -233,4 +217,9 @@ def flat(processors: Any) -> Iterable[Any]:
 
 def has_hook(processors: Iterable[Any]) -> bool:
     """Whether a list contains a hook of logitkit; one inside a function is found only when it is called."""
-    return isinstance(processors, list | tuple) and any(isinstance(one, GuardedHook) for one in processors)
+    return isinstance(processors, list | tuple) and any(map(is_hook, processors))
+
+
+def is_hook(one: Any) -> bool:
+    """Whether a function that `flat` has returned is a hook of logitkit, which `flat` lets pass only if it is for llama.cpp."""
+    return isinstance(one, EngineHook)

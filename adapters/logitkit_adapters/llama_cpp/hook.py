@@ -38,12 +38,12 @@ with needed_for("llama_cpp", "llama-cpp-python", "llama-cpp"):
     import llama_cpp
 
 from logitkit_adapters.llama_cpp.guard import install
-from logitkit_adapters.llama_cpp.guarded_list import Call, GuardedHook, eos_of_running, own_of_generation, report
+from logitkit_adapters.llama_cpp.guarded_list import Call, eos_of_running, own_of_generation, report
 
 __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
 
-class LlamaCppLogitsProcessor(EngineHook, GuardedHook):
+class LlamaCppLogitsProcessor(EngineHook):
     """The hook that llama-cpp-python calls; `logits_processor` returns a list with one.
 
     Args:

@@ -28,7 +28,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.tracking.generation import Room
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.llama_cpp.after_hooks import check_penalties
-from logitkit_adapters.llama_cpp.guarded_list import GuardedList, collect, flat, has_hook
+from logitkit_adapters.llama_cpp.guarded_list import GuardedList, flat, has_hook, on_thread
 
 __all__ = ["install"]
 
@@ -204,11 +204,11 @@ def _check_place(llama: Any, idx: Any) -> None:
 def _raising(original: Any, llama: Any, args: Any, options: Any) -> Any:
     """Call `sample`, and raise the errors that hooks reported on this thread meanwhile."""
     errors: list[BaseException] = []
-    outer = collect(errors)
+    outer, on_thread.errors = on_thread.errors, errors
     try:
         token = original(llama, *args, **options)
     finally:
-        collect(outer)
+        on_thread.errors = outer
     if errors:
         raise errors[0]
     return token

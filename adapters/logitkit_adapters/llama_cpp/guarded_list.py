@@ -21,19 +21,17 @@ from logitkit_adapters.llama_cpp.candidates import Candidates, call_instead
 __all__ = [
     "Call",
     "GuardedList",
-    "collect",
     "eos_of",
     "eos_of_running",
     "flat",
     "has_hook",
+    "on_thread",
     "own_of_generation",
     "report",
 ]
 
 Call: TypeAlias = Callable[[Any, Any], Any]
 T = TypeVar("T")
-
-_thread = threading.local()
 
 
 class GuardedList(llama_cpp.LogitsProcessorList):
@@ -110,8 +108,8 @@ class GuardedList(llama_cpp.LogitsProcessorList):
         before = None if self._grammar is None else scores.copy()
         if self._exact and self.idx is not None and self.idx + 1 != len(input_ids):
             input_ids = input_ids[: self.idx + 1]
-        outer = getattr(_thread, "running", None), getattr(_thread, "errors", None)
-        _thread.running, _thread.errors = self, self.errors
+        outer = on_thread.running, on_thread.errors
+        on_thread.running, on_thread.errors = self, self.errors
         try:
             for call in self._calls:
                 processed = call(input_ids, scores)
@@ -127,7 +125,7 @@ class GuardedList(llama_cpp.LogitsProcessorList):
                 raise
             self.errors.append(error)
         finally:
-            _thread.running, _thread.errors = outer
+            on_thread.running, on_thread.errors = outer
         if before is not None and self.errors:
             # llama.cpp chooses a token nevertheless, and ends the process if its grammar forbids that token.
             np.copyto(scores, before)
@@ -154,18 +152,20 @@ class GuardedList(llama_cpp.LogitsProcessorList):
             self.errors.append(error)
 
 
-def collect(errors: list[BaseException] | None) -> list[BaseException] | None:
-    """Make hooks on this thread report errors to a list from now on (None: nowhere), and return the previous list."""
-    outer: list[BaseException] | None = getattr(_thread, "errors", None)
-    _thread.errors = errors
-    return outer
+class OnThread(threading.local):
+    """The list that runs on a thread, and the errors that hooks there have reported; None if nothing collects them."""
+
+    running: GuardedList | None = None
+    errors: list[BaseException] | None = None
+
+
+on_thread = OnThread()
 
 
 def report(error: BaseException) -> None:
     """Report an error to the `Llama.sample` running on this thread, if any, in case the error is dropped on the way."""
-    errors: list[BaseException] | None = getattr(_thread, "errors", None)
-    if errors is not None:
-        errors.append(error)
+    if on_thread.errors is not None:
+        on_thread.errors.append(error)
 
 
 def own_of_generation(hook: EngineHook, make: Callable[[], T]) -> T | None:
@@ -174,8 +174,7 @@ def own_of_generation(hook: EngineHook, make: Callable[[], T]) -> T | None:
     Raises:
         ConfigurationError: The engine cannot run a hook here.
     """
-    running: GuardedList | None = getattr(_thread, "running", None)
-    return None if running is None else running.found(hook, make)
+    return None if on_thread.running is None else on_thread.running.found(hook, make)
 
 
 def eos_of(llama: Any) -> tuple[int, ...]:
@@ -186,8 +185,7 @@ def eos_of(llama: Any) -> tuple[int, ...]:
 
 def eos_of_running() -> tuple[int, ...]:
     """Return the EOS id of the `Llama` that runs on this thread, if there is one."""
-    running: GuardedList | None = getattr(_thread, "running", None)
-    return () if running is None else eos_of(running._llama())
+    return () if on_thread.running is None else eos_of(on_thread.running._llama())
 
 
 def flat(processors: Any) -> Iterable[Any]:

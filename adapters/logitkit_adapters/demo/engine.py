@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -145,6 +145,13 @@ class Engine(ABC):
 
         return [begin, *(hook if isinstance(hook, list) else [hook]), end]
 
+    def generation(
+        self, rows: Sequence[Sequence[int]], steps: int, step_seconds: Sequence[float], hook_seconds: Sequence[float]
+    ) -> DemoGeneration:
+        """Return the output of a call; the arguments are those of `DemoGeneration`, with the ids of each row as `rows`."""
+        texts = tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows)
+        return DemoGeneration(texts, tuple(map(tuple, rows)), steps, tuple(step_seconds), tuple(hook_seconds))
+
     def settle(self, *arrays: Any) -> None:
         """Finish computing arrays, so that this does not count as the hook's time."""
         return
@@ -174,13 +181,7 @@ class RowByRowEngine(Engine):
             rows.append(row)
             # The first step includes the time of the prompt.
             step_seconds += seconds[1:] or seconds
-        return DemoGeneration(
-            texts=tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows),
-            ids=tuple(map(tuple, rows)),
-            steps=sum(map(len, rows)),
-            step_seconds=tuple(step_seconds),
-            hook_seconds=tuple(hook_seconds),
-        )
+        return self.generation(rows, sum(map(len, rows)), step_seconds, hook_seconds)
 
     def _row(self, ids: list[int], hooks: list[Any], limit: int, past_eos: bool) -> tuple[list[int], list[float]]:
         """Return the tokens after a prompt, and the duration of each step."""

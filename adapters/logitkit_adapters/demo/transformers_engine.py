@@ -79,10 +79,5 @@ class TransformersDemo(Engine):
         end = self.clock()
         new = output[:, inputs["input_ids"].shape[1] :].tolist()
         rows = [row[: row.index(eos) + 1] if eos in row else row for row in new]
-        return DemoGeneration(
-            texts=tuple(self._tokenizer.decode(row, skip_special_tokens=True) for row in rows),
-            ids=tuple(map(tuple, rows)),
-            steps=len(starts),
-            step_seconds=tuple(after - before for before, after in pairwise(starts)) or (end - starts[0],),
-            hook_seconds=tuple(hook_seconds),
-        )
+        step_seconds = [after - before for before, after in pairwise(starts)] or [end - starts[0]]
+        return self.generation(rows, len(starts), step_seconds, hook_seconds)

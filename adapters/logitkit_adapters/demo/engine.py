@@ -81,9 +81,9 @@ class Engine(ABC):
         vocabulary: Vocabulary = self.adapter.vocabulary(self._tokenizer, self._model)
         return vocabulary
 
-    @abstractmethod
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text."""
+        return list(self._tokenizer.encode(text, verbose=False))
 
     @abstractmethod
     def generate(

@@ -35,10 +35,6 @@ class MlxLmDemo(RowByRowEngine):
         self._model, self._tokenizer = mlx_lm.load(str(model_dir()))[:2]
         return f"mlx-lm {mlx_lm.__version__}"
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
-        return list(self._tokenizer.encode(text))
-
     def tokens(self, ids: list[int], hooks: Any, limit: int) -> Iterator[int]:
         """Yield at most `limit` tokens after a prompt."""
         import mlx.core as mx

@@ -46,10 +46,6 @@ class TransformersDemo(Engine):
         )
         return f"transformers {transformers.__version__}"
 
-    def encode(self, text: str) -> list[int]:
-        """Return the ids of a text."""
-        return list(self._tokenizer(text, verbose=False)["input_ids"])
-
     def generate(
         self, case: DemoCase, processor: Processor[Any] | None = None, steps: int | None = None
     ) -> DemoGeneration:

@@ -22,9 +22,6 @@ from logitkit_adapters.demo.table import width
 from logitkit_adapters.demo.transformers_engine import TransformersDemo
 from tests.adapters.cli_process import NO_NETWORK, Screen, start
 
-pytestmark = pytest.mark.xdist_group("demo")
-"""One worker runs the demo."""
-
 
 @pytest.fixture(scope="module")
 def demo() -> str:

@@ -37,10 +37,6 @@ HONEST = {
 }
 
 
-pytestmark = pytest.mark.xdist_group("hostile patterns")
-"""One worker compiles all of them."""
-
-
 @pytest.fixture(scope="module")
 def reports() -> dict[str, dict[str, Any]]:
     """The result of each hostile pattern in a separate process, so that its peak memory is not that of other tests."""

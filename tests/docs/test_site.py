@@ -15,9 +15,6 @@ import pytest
 import logitkit
 from tests.docs.pages import ROOT
 
-pytestmark = pytest.mark.xdist_group("site")
-"""One worker builds the site."""
-
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

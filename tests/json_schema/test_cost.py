@@ -49,7 +49,7 @@ def costs() -> dict[str, tuple[str, float, float]]:
     return {name: (said, seconds, megabytes) for name, said, seconds, megabytes in found}
 
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("costs of schemas")]
+pytestmark = pytest.mark.timeout(1800)
 """The first test of this file compiles all of them."""
 
 

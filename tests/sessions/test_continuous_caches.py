@@ -103,32 +103,38 @@ import sys
 from logitkit_adapters.sessions import continuous
 from tests.sessions.engines import loaded, watched
 import logitkit as lk
-folder, engine = sys.argv[1:]
-text = continuous(*loaded(engine), lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
-for _ in range(2):
-    state = text.load(folder)
-    with watched(loaded(engine)[0]) as fed:
-        found = text(state, max_new_tokens=4)
-    print([found.rows, sum(fed)])
-    with watched(loaded(engine)[0]) as fed:
-        found = text(state.tokens[:, :, :5] + " and", max_new_tokens=2)
-    print([found.rows, sum(fed)])
-    text("Something else takes the place.", max_new_tokens=3)
+for engine in sys.argv[2:]:
+    text = continuous(*loaded(engine), lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
+    for _ in range(2):
+        state = text.load(f"{sys.argv[1]}/{engine}")
+        with watched(loaded(engine)[0]) as fed:
+            found = text(state, max_new_tokens=4)
+        print([found.rows, sum(fed)])
+        with watched(loaded(engine)[0]) as fed:
+            found = text(state.tokens[:, :, :5] + " and", max_new_tokens=2)
+        print([found.rows, sum(fed)])
+        text("Something else takes the place.", max_new_tokens=3)
 """
 
 
-def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another(engine: str, tmp_path: Path) -> None:
-    text = generator(engine, lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
-    s = generator(engine, num_samples=2, seed=0)(PROMPTS, max_new_tokens=3)
-    s.save(tmp_path)
-    text("Something else takes the place.", max_new_tokens=1)
+def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another(tmp_path: Path) -> None:
+    wanted = [line for engine in ENGINES for line in saved_and_continued(engine, tmp_path / engine) * 2]
     run = subprocess.run(
-        [sys.executable, "-c", CONTINUE, str(tmp_path), engine],
+        [sys.executable, "-c", CONTINUE, str(tmp_path), *ENGINES],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["", *sys.path])},
     )
+    assert run.stdout.splitlines() == wanted
+
+
+def saved_and_continued(engine: str, folder: Path) -> list[str]:
+    """Save a state, and return what is written and how much is fed where it is continued in two ways."""
+    text = generator(engine, lk.FrequencyPenalty(0.4), num_samples=2, do_sample=False)
+    s = generator(engine, num_samples=2, seed=0)(PROMPTS, max_new_tokens=3)
+    s.save(folder)
+    text("Something else takes the place.", max_new_tokens=1)
     wanted = []
     for state in (s, s.tokens[:, :, :5] + " and"):
         count = 4 if state is s else 2
@@ -138,7 +144,7 @@ def test_a_state_that_was_saved_in_one_process_feeds_only_what_is_new_in_another
         assert rows == text(replace(state, kv_cache=None, cached=0), max_new_tokens=count).rows
     # One token of each of six rows per pass; transformers counts columns.
     assert wanted[0].endswith(f", {4 if engine == 'transformers' else 24}]")
-    assert run.stdout.splitlines() == wanted * 2
+    return wanted
 
 
 def test_a_cache_of_another_model_or_a_broken_one_is_recomputed(engine: str, tmp_path: Path) -> None:

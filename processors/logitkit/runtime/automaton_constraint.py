@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import numpy as np
 import torch
@@ -98,7 +98,8 @@ class AutomatonConstraint(Constraint):
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
         check_tokens(type(self).__name__, state.state.shape[0], tokens)
         if not by_tensors(state.state):
-            return state._replace(state=advance_rows(self.bank, state, tokens))
+            # Not `_replace`, which takes a microsecond longer.
+            return AutomatonState(state.slot, state.generation, advance_rows(self.bank, state, tokens))
         slot, generation, now = state
         tables = self.bank.tables_on(now.device)
         for column in token_columns(tokens):
@@ -171,23 +172,15 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
     return mask_rows(bank, state, logits)
 
 
-def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor, keys: Sequence[Hashable] | None = None) -> Tensor:
-    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        logits: [B, W] floating point.
-        keys: The key of each row's mask in the bank. None: the state of its automaton.
-    """
-    slots, generations = state.slot.tolist(), state.generation.tolist()
-    keys = state.state.tolist() if keys is None else keys
+def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`."""
+    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
     array, never, zero = as_array(logits)
     width = array.shape[1]
-    for row, (slot, generation, key) in enumerate(zip(slots, generations, keys, strict=True)):
+    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
         if slot == NEUTRAL:
             continue
-        found = bank.mask(slot, generation, key)
+        found = bank.mask(slot, generation, current)
         if width != found.size:
             check_width(found.size, width)
         found.apply(array[row], never, zero)

@@ -13,10 +13,11 @@ from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
-from logitkit.runtime.automaton_constraint import mask_rows as mask_automata
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.pushdown_bank import PushdownBank
+from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.width import check_width
 
 __all__ = ["PushdownState", "advance_rows", "mask_rows"]
 
@@ -110,9 +111,14 @@ def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tenso
         StaleAutomaton: A slot's automaton no longer exists.
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
+    array, never, zero = as_array(logits)
+    width = array.shape[1]
     columns = (*(part.tolist() for part in state.at), rows_of(state.stack), state.left.tolist())
-    places = [
-        None if slot == NEUTRAL else bank.automaton(slot, generation).place(current, stack, left)
-        for slot, generation, current, stack, left in zip(*columns, strict=True)
-    ]
-    return mask_automata(bank, state.at, logits, places)
+    for row, (slot, generation, current, stack, left) in enumerate(zip(*columns, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        found = bank.mask(slot, generation, bank.automaton(slot, generation).place(current, stack, left))
+        if width != found.size:
+            check_width(found.size, width)
+        found.apply(array[row], never, zero)
+    return logits

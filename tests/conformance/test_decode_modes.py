@@ -16,7 +16,7 @@ from logitkit_adapters.llama_cpp import logits_processor
 from tests.adapters.demo import tokenizer
 from tests.adapters.demo_llama_cpp import llama, loaded
 from tests.conformance import matrix, modes_llama_cpp, modes_mlx_lm, modes_transformers
-from tests.conformance.cases import processors, prompts
+from tests.conformance.cases import FEWER, processors, prompts
 from tests.conformance.families import FAMILIES, family
 
 # vLLM has an environment of its own, and there its tests: tests/adapters_vllm/test_conformance.py.
@@ -26,7 +26,7 @@ ENGINES: dict[str, ModuleType] = {
     "llama.cpp": modes_llama_cpp,
 }
 
-PROMPTS = prompts("record, told not to repeat itself")[0][:2]
+PROMPTS = prompts("record, told not to repeat itself")[0][: 2 if FEWER else 3]
 
 Claim = Callable[[str, object], None]
 

@@ -12,13 +12,12 @@ import pytest
 
 import logitkit as lk
 from tests.conformance.agreement import assert_greedy, assert_same, assert_whole
-from tests.conformance.cases import STEPS, processors, prompts
+from tests.conformance.cases import FEWER, PROMPTS, STEPS, processors, prompts
 from tests.conformance.engines import ENGINES, Engine, LlamaCpp, MlxLm, Transformers
 
 OTHERS: list[Engine] = [MlxLm(), LlamaCpp()]
 
-# The first prompts, which a constraint changes at once if it can.
-COMPARED = 10
+COMPARED = 10 if FEWER else PROMPTS
 
 
 @pytest.mark.parametrize("name", processors())

@@ -13,7 +13,7 @@ from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.registry import ROWS
 
 PROMPTS = 20
-# As many as CI compares; a run by hand compares the first ones, which a constraint changes at once if it can.
+# CI compares all of them; a run by hand compares the first ones, which a constraint changes at once if it can.
 FEWER = not os.environ.get("CI")
 STEPS = 64
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
+from tests.examples import examples
 from tests.processors.stops import expected
 from tests.registry import EOS, TOKENS, ids, vocabulary
 
@@ -154,7 +155,7 @@ _stop = (
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(_stop, max_size=4), st.lists(_ids | _likely | _likely), st.lists(st.integers(0, 40)), st.booleans())
 def test_all_pieces_are_the_trimmed_whole(
     stops: list[str | bytes | int], tokens: list[int], cuts: list[int], include_stop: bool
@@ -166,7 +167,7 @@ def test_all_pieces_are_the_trimmed_whole(
     assert stream.stop == (None if which < 0 else stops[which])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(_stop, max_size=3), st.lists(_likely, max_size=30))
 def test_every_piece_is_safe_and_nothing_is_held_back_without_need(
     stops: list[str | bytes | int], tokens: list[int]

@@ -15,8 +15,9 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_bytes
+from tests.examples import examples
 
-EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 STATES = 6
 
 

@@ -16,9 +16,10 @@ from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
+from tests.examples import examples
 from tests.patterns.strategies import patterns, texts_for
 
-EXAMPLES = settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 
 # Loops, nested counts, overlaps of one and several bytes, and sets that end in the middle of a subtree of UTF-8.
 NAMED = [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from logitkit.compiler import ByteDfa, Occurrences, anything, intersect_bytes, pattern_dfa
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
+from tests.examples import examples
 
 PARTS = st.sampled_from(["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "c(ab?)*", "[^c]+"]) | st.lists(
     st.text("abc", min_size=1, max_size=3).map(str.encode), min_size=1, max_size=3
@@ -24,7 +25,7 @@ def dfa(part: str | list[bytes]) -> ByteDfa:
     return pattern_dfa(part, DEFAULT_LIMITS)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(PARTS, PARTS, st.lists(st.text("abcd", max_size=8), max_size=6))
 def test_what_both_accept(one: str | list[bytes], other: str | list[bytes], texts: list[str]) -> None:
     a, b = dfa(one), dfa(other)

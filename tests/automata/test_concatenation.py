@@ -22,6 +22,7 @@ from logitkit.compiler import (
 )
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
+from tests.examples import examples
 
 PATTERNS = ["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "", "c(ab?)*", "[^c]+"]
 MARKERS = st.text("ab", min_size=1, max_size=5) | st.sampled_from(["aab", "abab", "c"])
@@ -32,7 +33,7 @@ def dfa(pattern: str) -> ByteDfa:
     return pattern_dfa(pattern, DEFAULT_LIMITS)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.sampled_from(PATTERNS), MARKERS, st.sampled_from(PATTERNS), TEXTS, TEXTS)
 def test_the_first_marker_divides_the_text(first: str, marker: str, second: str, a: str, b: str) -> None:
     both = until_marker(dfa(first), marker.encode(), dfa(second), DEFAULT_LIMITS)
@@ -42,7 +43,7 @@ def test_the_first_marker_divides_the_text(first: str, marker: str, second: str,
         assert both.accepts(text.encode()) == bool(expected)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(MARKERS, st.sampled_from(PATTERNS), TEXTS)
 def test_anything_until_a_marker(marker: str, second: str, text: str) -> None:
     both = until_marker(anything(), marker.encode(), dfa(second), DEFAULT_LIMITS)
@@ -51,7 +52,7 @@ def test_anything_until_a_marker(marker: str, second: str, text: str) -> None:
     assert both.accepts(b"\xff" + text.encode()) == both.accepts(text.encode())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.text("abc", max_size=4), st.sampled_from(PATTERNS), TEXTS)
 def test_a_text_and_what_follows(text: str, rest: str, other: str) -> None:
     both = after_text(text.encode(), dfa(rest), DEFAULT_LIMITS)
@@ -60,7 +61,7 @@ def test_a_text_and_what_follows(text: str, rest: str, other: str) -> None:
         assert both.accepts(candidate.encode()) == bool(expected)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(PATTERNS), MARKERS, st.sampled_from(PATTERNS))
 def test_all_states_lead_to_an_end(first: str, marker: str, second: str) -> None:
     both = until_marker(dfa(first), marker.encode(), dfa(second), DEFAULT_LIMITS)

@@ -21,6 +21,7 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.moore import live
+from tests.examples import examples
 
 PATTERNS = [
     "[a-c]*",
@@ -34,7 +35,7 @@ PATTERNS = [
 ]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(PATTERNS), st.sets(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=6))
 def test_legal_tokens_are_those_after_which_the_text_can_be_completed(pattern: str, words: set[str]) -> None:
     vocabulary = lk.Vocabulary([*(w.encode() for w in sorted(words)), None], eos_ids=[len(words)])
@@ -56,7 +57,7 @@ def test_legal_tokens_are_those_after_which_the_text_can_be_completed(pattern: s
         assert expected.any()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.sampled_from(PATTERNS),
     st.sets(st.text("abc", min_size=1, max_size=4), min_size=3, max_size=6),
@@ -111,7 +112,7 @@ def _dense(table: Behaviours, states: int) -> NDArray[np.int64]:
     return full
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_tables())
 def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> None:
     table, accepting = drawn
@@ -127,7 +128,7 @@ def test_tables_with_defaults(drawn: tuple[Behaviours, NDArray[np.bool_]]) -> No
     assert np.array_equal(_dense(after, states)[rows], np.where(kept[before], before, DEAD)[rows])
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(_tables(), st.data())
 def test_tables_with_fallbacks(drawn: tuple[Behaviours, NDArray[np.bool_]], data: st.DataObject) -> None:
     table, accepting = drawn

@@ -12,6 +12,7 @@ from logitkit.compiler import Occurrences, folded_occurrences
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import case_table
+from tests.examples import examples
 
 # Characters whose variants have one, two and three bytes, some without case, and parts of their bytes that begin others.
 LETTERS = "kKKsSſaéÉ€ßẞiıİ"
@@ -26,7 +27,7 @@ def matches(text: str, spelled: bytes) -> bool:
         return False
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(
     TEXTS, st.lists(st.sampled_from(LETTERS).map(str.encode) | st.sampled_from([b"\xe2", b"\x84", b"\xc5", b"\xbf"]))
 )
@@ -44,7 +45,7 @@ def test_the_longest_text_that_ends_at_each_byte(texts: list[str], pieces: list[
             assert matches(texts[found.longest[state]], longest.encode())
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TEXTS, st.text(LETTERS, max_size=12))
 def test_texts_without_any_occurrence(texts: list[str], text: str) -> None:
     dfa = folded_occurrences(texts, DEFAULT_LIMITS).without()

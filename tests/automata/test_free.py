@@ -15,6 +15,7 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
 from tests.automata.moore import live
+from tests.examples import examples
 
 # Ids 0, 1 and 2 have no text, nor has the column after the tokens; EOS has none either, but counts separately.
 PIECES = st.sets(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=6)
@@ -26,7 +27,7 @@ def small(words: set[str]) -> lk.Vocabulary:
     return lk.Vocabulary(tokens, eos_ids=[1], size=len(tokens) + 1, pad_id=2)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(PATTERNS), PIECES, st.data())
 def test_any_states_may_be_free(pattern: str, words: set[str], data: st.DataObject) -> None:
     vocabulary = small(words)

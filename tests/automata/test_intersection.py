@@ -24,6 +24,7 @@ from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_table
+from tests.examples import examples
 
 PATTERNS = ["[a-c]*", "(ab)*c", "a{3}|b{4}|c", "(a|b)*a(a|b)c?", "(abc|acb|cab)+", "(a|b|c){2,5}"]
 BANS = st.lists(st.text("abc", min_size=1, max_size=4).map(str.encode), min_size=1, max_size=5)
@@ -57,7 +58,7 @@ def pairs_by_hand(a: TokenAutomaton, b: TokenAutomaton) -> dict[Pair, list[Pair 
     return {p: [q if q in alive else None for q in row] for p, row in moves.items() if p in alive}
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(WORDS, st.lists(st.sampled_from(PATTERNS) | BANS, min_size=2, max_size=3))
 def test_every_token_of_every_pair(words: set[str], parts: list[str | list[bytes]]) -> None:
     tokens = [None, None, *(w.encode() for w in sorted(words))]

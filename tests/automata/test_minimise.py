@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from logitkit.compiler import SymbolDfa, components, minimise
 from logitkit.limits import DEFAULT_LIMITS
 from tests.automata.moore import live, matrix, moore, reachable, same_language
+from tests.examples import examples
 
 SYMBOLS = 3
 Edges = list[list[int]]  # for each state, the target of each symbol; -1 is dead
@@ -87,7 +88,7 @@ def _rings(draw: st.DrawFn) -> tuple[Edges, list[bool]]:
     return [[swap.get(t, t) for t in edges[i]] for i in order], [accepting[i] for i in order]
 
 
-EXAMPLES = settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(600), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @EXAMPLES

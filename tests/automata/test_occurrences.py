@@ -15,6 +15,7 @@ from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
 from logitkit.vocabulary import Vocabulary
+from tests.examples import examples
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=5).map(str.encode), min_size=1, max_size=6)
 
@@ -23,7 +24,7 @@ def banning(texts: list[bytes], vocabulary: Vocabulary) -> TokenAutomaton:
     return token_automaton(Occurrences.of(texts, DEFAULT_LIMITS).without(), vocabulary, DEFAULT_LIMITS, "bans")
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TEXTS, st.text("abcd", max_size=20).map(str.encode))
 def test_the_longest_text_that_ends_at_each_byte(texts: list[bytes], text: bytes) -> None:
     found = Occurrences.of(texts, DEFAULT_LIMITS)
@@ -37,14 +38,14 @@ def test_the_longest_text_that_ends_at_each_byte(texts: list[bytes], text: bytes
             assert found.longest[state] == -1
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(TEXTS, st.text("abcd", max_size=20).map(str.encode))
 def test_texts_without_any_occurrence(texts: list[bytes], text: bytes) -> None:
     dfa = Occurrences.of(texts, DEFAULT_LIMITS).without()
     assert dfa.accepts(text) == (not any(t in text for t in texts))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_tokens_against_walking_their_bytes(data: st.DataObject) -> None:
     texts = data.draw(TEXTS)

@@ -19,6 +19,7 @@ from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
 from logitkit.runtime import PushdownState
 from tests.automata.networks import JSON, Nested, matches, networks, sequence, text
+from tests.examples import examples
 from tests.vocabularies import tekken
 
 PIECES = (
@@ -95,7 +96,7 @@ def made(network: Network, vocabulary: lk.Vocabulary, max_depth: int = 32, closi
         raise
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(networks(), st.integers(1, 3), st.randoms(use_true_random=False))
 def test_legal_is_what_can_be_completed(network: Network, max_depth: int, rng: random.Random) -> None:
     constraint = made(network, SMALL, max_depth)
@@ -114,7 +115,7 @@ def test_legal_is_what_can_be_completed(network: Network, max_depth: int, rng: r
     assert ends == matches(network, said.decode(), max_depth)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     networks(),
     st.sets(st.sampled_from(PIECES), min_size=4),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
 from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
+from tests.examples import examples
 
 PATTERNS = ["[a-z]*", "(ab)*", r"[^\n]*", "é+", r"[\s\S]*end", "(a|b)*a(a|b){3}", "x", r"[\s\S]*", r"\w{1,9}"]
 TOKENS: list[bytes | None] = [
@@ -58,7 +59,7 @@ def _rows(draw: st.DrawFn, constraints: list[lk.Regex | lk.Choice | lk.Dfa]) -> 
     return AutomatonState(*(torch.tensor(v, dtype=torch.int64) for v in (slots, generations, states)))
 
 
-EXAMPLES = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch.Tensor, pads: bool) -> bool:

@@ -15,6 +15,7 @@ from logitkit.compiler.characters.positions import positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
+from tests.examples import examples
 
 PIECES = ["a", "b", "[ab]", "(?:ab)", "(?:a|bc)", "c", "[abc]"]
 SUFFIXES = ["", "*", "+", "?", "{1,3}"]
@@ -36,7 +37,7 @@ def accepts(dfa: SymbolDfa, symbols: list[int]) -> bool:
     return dfa.accepting[state]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(SUFFIXES)), min_size=1, max_size=5), st.booleans())
 def test_tails_that_read_all_that_comes(parts: list[tuple[str, str]], branches: bool) -> None:
     pieces = [piece + suffix for piece, suffix in parts]

@@ -11,6 +11,7 @@ from logitkit.limits import DEFAULT_LIMITS
 from logitkit.vocabulary import Vocabulary
 from tests.automata.brute_force import targets_by_table
 from tests.automata.test_intersection import BANS, PATTERNS, WORDS, compiled
+from tests.examples import examples
 
 EOS = 1
 Place = tuple[bool, int]
@@ -37,7 +38,7 @@ def places_by_hand(first: TokenAutomaton, marker: int, second: TokenAutomaton) -
     return {p: [q if q in alive else None for q in row] for p, row in moves.items() if p in alive}
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(WORDS, st.sampled_from(PATTERNS) | BANS, st.sampled_from(PATTERNS) | BANS, st.data())
 def test_every_token_of_every_place(
     words: set[str], before: str | list[bytes], behind: str | list[bytes], data: st.DataObject

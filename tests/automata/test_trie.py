@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logitkit.vocabulary import Vocabulary
 from logitkit.vocabulary.trie import GROUP_OF_BYTE, GROUPS, Trie
+from tests.examples import examples
 
 
 def _prefixes(trie: Trie) -> list[bytes]:
@@ -46,7 +47,7 @@ def _check(tokens: list[bytes | None]) -> None:
     assert np.flatnonzero(trie.single_bytes()).tolist() == sorted({t[0] for t in tokens if t and len(t) == 1})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.one_of(st.none(), st.binary(min_size=1, max_size=4), st.sampled_from([b"a", b"ab", b"abc"])),

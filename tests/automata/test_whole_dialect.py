@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from logitkit.compiler import pattern_dfa
 from logitkit.errors import PatternSyntaxError, PatternTooLarge
 from logitkit.limits import Limits
+from tests.examples import examples
 from tests.patterns.strategies import patterns, texts_for
 
 LIMITS = Limits(states=5_000, work=200_000)
@@ -47,7 +48,7 @@ def test_named_patterns_agree_with_re(pattern: str, texts: list[str]) -> None:
     assert {text: dfa.accepts(text.encode()) for text in texts} == verdicts
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(st.data())
 def test_generated_patterns_agree_with_re(data: st.DataObject) -> None:
     pattern = data.draw(patterns())

@@ -15,6 +15,7 @@ from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
 from tests.automata.moore import byte_class_matrix, live, moore, reachable
+from tests.examples import examples
 
 WORDS = st.one_of(
     st.binary(max_size=4),
@@ -23,7 +24,7 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(500), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(WORDS, min_size=1, max_size=10), st.lists(WORDS, max_size=10))
 def test_accepts_exactly_the_words_and_is_minimal(words: list[bytes], others: list[bytes]) -> None:
     dfa = word_list_dfa(words, DEFAULT_LIMITS)
@@ -61,7 +62,7 @@ def test_too_many_states() -> None:
         word_list_dfa([b"abcdefghijkl"], Limits(states=10))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text("abé日😀.", min_size=2, max_size=4), min_size=2, max_size=8))
 def test_a_pattern_that_is_a_choice_of_texts(words: list[str]) -> None:
     texts = texts_of(parse("|".join(map(re.escape, words))))

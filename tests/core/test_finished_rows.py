@@ -15,6 +15,7 @@ from logitkit import Role
 from logitkit.batching import ORDER, BatchedRequests, NewRequest, steps_of
 from logitkit.errors import ConfigurationError
 from logitkit.protocol import role_of
+from tests.examples import examples
 from tests.registry import EOS, PAD, ROWS, ids, vocabulary
 
 NEVER = float("-inf")
@@ -53,7 +54,7 @@ def _legal(processor: lk.Chain, state: object) -> list[int]:
     return (row > NEVER).nonzero()[:, 0].tolist()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(st.integers(0, len(LANGUAGES) - 1), min_size=1, max_size=2, unique=True),
     st.lists(st.integers(0, len(OTHERS) - 1), max_size=3),

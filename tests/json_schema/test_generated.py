@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema.protocols import Validator
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
+from tests.examples import examples
 from tests.json_schema.acceptance import acceptor, nested
 from tests.json_schema.canonical import canonical
 from tests.json_schema.generated import NAMES, instances, leaves, schemas
@@ -25,7 +26,7 @@ QUICK = settings(
 )
 
 # Of small schemas.
-MANY = settings(QUICK, max_examples=300)
+MANY = settings(QUICK, max_examples=examples(300))
 
 
 @QUICK

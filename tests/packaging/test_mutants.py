@@ -1,13 +1,17 @@
-"""`scripts/mutants` changes what it names, and nothing else."""
+"""`scripts/mutants` changes what it names and nothing else, and tells mutants that tests catch from others."""
 
 from __future__ import annotations
 
 import ast
+import json
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "mutants"))
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+SCRIPT = runpy.run_path(str(SCRIPTS / "mutant_operators.py"))
 EXAMPLE = '''
 """A module."""
 
@@ -50,3 +54,69 @@ def test_every_kind_changes_one_place() -> None:
         "constant + 1 1: return n < 2": "return n < 3",
         "constant - 1 1: return n < 2": "return n < 1",
     }
+
+
+SOURCE = """
+LIMIT = 3
+
+
+def small(n: int) -> bool:
+    return n < LIMIT
+
+
+def shown(n: int) -> str:
+    return f"{n:>2}"
+
+
+def halves(n: int) -> int:
+    steps = 0
+    while n > 1:
+        n -= n // 2
+        steps += 1
+    return steps
+"""
+TESTS = """
+from logitkit.vocabulary.numbers import halves, shown, small
+
+def test_small() -> None:
+    assert small(2) and not small(3)
+
+def test_shown() -> None:
+    assert shown(7)
+
+def test_halves() -> None:
+    assert halves(8) == 3
+"""
+
+
+def test_mutants_are_tested_in_forks_and_in_copies(tmp_path: Path) -> None:
+    package = tmp_path / "checkout" / "processors" / "logitkit" / "vocabulary"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "numbers.py").write_text(SOURCE)
+    tests = tmp_path / "checkout" / "tests" / "core"
+    tests.mkdir(parents=True)
+    (tests / "test_numbers.py").write_text(TESTS)
+    file = "processors/logitkit/vocabulary/numbers.py"
+    named = [
+        ("small", "return n < LIMIT", "comparison 1", "caught"),
+        ("shown", "return f'{n:>2}'", "deleted statement 1", "missing"),  # what a function returns is never deleted
+        ("halves", "steps = 0", "deleted statement 1", "caught"),
+        ("", "LIMIT = 3", "constant + 1 1", "caught"),
+    ]
+    mutants = [{"file": file, "function": a, "statement": b, "mutation": c} for a, b, c, _ in named]
+    wanted, results = tmp_path / "list", tmp_path / "results"
+    wanted.write_text("".join(json.dumps(mutant) + "\n" for mutant in mutants))
+    command = [
+        sys.executable,
+        str(SCRIPTS / "mutants"),
+        "run",
+        str(wanted),
+        str(results),
+        "--root",
+        str(tmp_path / "checkout"),
+    ]
+    subprocess.run([*command, "--seconds", "5"], check=True, capture_output=True, timeout=120)
+    found = sorted((line["id"], line["result"]) for line in map(json.loads, results.read_text().splitlines()))
+    assert found == [(n, result) for n, (*_, result) in enumerate(named)]

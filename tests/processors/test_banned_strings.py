@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, after
 
 # Ids:                      0     1     2      3 = EOS
@@ -78,7 +79,7 @@ def test_pieces_of_characters() -> None:
 SPLIT = lk.Vocabulary([b"a", b"b", b"ab", b"ba", b"aab", "é".encode(), b"\xc3", b"\xa9", b"A", None], eos_ids=[9])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.text("abé", min_size=1, max_size=4), min_size=1, max_size=5), st.booleans(), st.data())
 def test_walks_against_the_decoded_text(strings: list[str], ignore_case: bool, data: st.DataObject) -> None:
     banned = [re.compile(re.escape(s), re.IGNORECASE if ignore_case else 0) for s in strings]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, after
 
 # Ids:                      0     1     2      3 = EOS
@@ -61,7 +62,7 @@ def test_an_option_that_the_tokens_cannot_spell_is_never_begun() -> None:
 SPLIT = lk.Vocabulary([b"a", b"b", b"ab", b"ba", b"aab", "é".encode(), b"\xc3", b"\xa9", None], eos_ids=[8])
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.text("abé", max_size=4), min_size=1, max_size=6))
 def test_the_texts_that_can_be_generated_are_the_options(options: list[str]) -> None:
     automaton = lk.Choice(options, SPLIT).automaton

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, after
 
 # Ids:                             0     1     2     3 = EOS
@@ -122,7 +123,7 @@ def test_a_transition_takes_at_most_100_bytes(shape: Any) -> None:
     assert dfa.automaton.states == len(states) + 2
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(st.tuples(st.integers(0, 5), st.integers(0, 2)), st.integers(0, 5), max_size=14),
     st.sets(st.integers(0, 5), min_size=1),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, VocabularyError
+from tests.examples import examples
 from tests.processors.both_paths import tensors_only
 from tests.processors.four_logits import after
 
@@ -125,7 +126,7 @@ def configurations(draw: st.DrawFn) -> lk.Dry:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_rows_of_all_configurations_in_one_batch(data: st.DataObject) -> None:
     some = data.draw(st.lists(configurations(), min_size=1, max_size=3))

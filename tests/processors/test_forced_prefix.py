@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge, VocabularyError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, after
 
 # Ids:                      0     1     2      3 = EOS
@@ -74,7 +75,7 @@ def test_half_a_character() -> None:
 SPLIT = lk.Vocabulary([b"a", b"b", b"ab", b"ba", b"aab", "é".encode(), b"\xc3", b"\xa9", None, None], eos_ids=[9])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.text("abé", max_size=5), st.sampled_from([None, "[ab]*", "(ba|é)+", "b?"]), st.data())
 def test_walks_against_the_decoded_text(text: str, pattern: str | None, data: st.DataObject) -> None:
     follows = None if pattern is None else lk.Regex(pattern, SPLIT)

@@ -13,6 +13,7 @@ from torch import Tensor
 import logitkit as lk
 from tests import llama_cpp_samplers as samplers
 from tests import llama_cpp_vocabulary
+from tests.examples import examples
 from tests.processors.both_paths import tensors_only
 
 VOCABULARY = llama_cpp_vocabulary.vocabulary()
@@ -60,7 +61,7 @@ def settings_of_dry(draw: st.DrawFn) -> tuple[float, float, int]:
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(settings_of_dry(), st.lists(singles, max_size=3), windows, texts, texts)
 @example((0.8, 1.75, 2), [], 200, [IDS[0]] * 180, [])
 @example((1.0, 3.3, 0), [":"], 50, IDS[:4], IDS[:4])
@@ -71,7 +72,7 @@ def test_dry_with_breakers_of_one_character(
     check(processor, prompt, output)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(settings_of_dry(), st.lists(several, min_size=1, max_size=3), windows, texts, texts)
 def test_dry_with_longer_breakers(
     three: tuple[float, float, int], breakers: list[str], window: int, prompt: list[int], output: list[int]

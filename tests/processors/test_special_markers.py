@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, on_either_path
 from tests.processors.special_tokens import EOS, NAME, OTHER, PIECES, THINK, TOKENS, WITH_TEXT
 
@@ -49,7 +50,7 @@ def _is_legal(pattern: str | None, text: bytes) -> bool:
 @pytest.mark.parametrize(
     ("vocabulary", "name"), [(TOKENS, NAME), (WITH_TEXT, NAME), (BORDERED, "aa"), (BORDERED, "aba")]
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(SECTIONS), st.sampled_from(SECTIONS), st.data())
 def test_then_against_the_plain_meaning(
     vocabulary: lk.Vocabulary, name: str, first: str | None, second: str | None, data: st.DataObject

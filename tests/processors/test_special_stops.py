@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, on_either_path
 from tests.processors.special_tokens import EOS, NAME, OTHER, THINK, TOKENS, WITH_TEXT
 
@@ -67,7 +68,7 @@ def test_a_text_that_names_eos_needs_another_eos() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [TOKENS, WITH_TEXT])
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, THINK, OTHER]), max_size=10))
 def test_stops_against_the_plain_meaning(vocabulary: lk.Vocabulary, tokens: list[int]) -> None:
     text, expected, shown = b"", None, b""

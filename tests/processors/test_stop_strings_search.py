@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
+from tests.examples import examples
 from tests.processors.stops import asked, expected
 from tests.registry import TOKENS, vocabulary
 
@@ -19,7 +20,7 @@ _ids = st.integers(0, len(TOKENS) - 1)
 _some = st.lists(_ids | st.sampled_from([i for i, t in enumerate(TOKENS) if t and t in b"abaabcat\xc3\xa9\xc3"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_text | _bytes | _ids, min_size=1, max_size=5), _some, _some, st.booleans())
 def test_against_searching_the_decoded_bytes(
     stops: list[str | bytes | int], prompt: list[int], output: list[int], include_prompt: bool

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
 from logitkit.errors import ConfigurationError, PatternTooLarge
+from tests.examples import examples
 from tests.processors.four_logits import NEVER, after
 
 # Ids:                      0     1     2      3 = EOS
@@ -76,7 +77,7 @@ SPLIT = lk.Vocabulary(
 SECOND = [None, "[ab]*", "(ba|é)+", "c?", "a{2}"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(SECOND),
     st.sampled_from(SECOND),

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
+from tests.examples import examples
 from tests.processors.four_logits import NEVER
 from tests.processors.four_logits import on_either_path as after
 from tests.registry import BOS, EOS, PAD, TOKENS, vocabulary
@@ -51,7 +52,7 @@ _ids = st.integers(0, len(TOKENS) - 1) | st.sampled_from([*_likely, BOS]) | st.s
 _marker = st.sampled_from(["ab", "abab", "aab", "abcab", "é", "éa", "a", "aa", "-0\n", BOS, 13, "cat"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 4), _marker, st.none() | _marker, st.lists(_ids, max_size=8), st.lists(_ids, max_size=12))
 def test_against_the_plain_meaning(
     limit: int, end: str | int, start: str | int | None, prompt: list[int], output: list[int]

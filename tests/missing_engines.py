@@ -23,6 +23,9 @@ INSTALL = {
     "vllm": "vLLM is not installed here: scripts/test --engine vllm",
 }
 
+# Packages that a test makes absent: their errors are its subject.
+PRETENDED: frozenset[str] = frozenset()
+
 # Occurs in the reason of a skip because something is not installed.
 ABOUT_INSTALLING = "install"
 
@@ -30,8 +33,9 @@ ABOUT_INSTALLING = "install"
 def missing(error: BaseException | None) -> str | None:
     """Return how to install the engine for want of which an error was raised, or None if it is another error."""
     while error is not None:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in INSTALL:
-            return INSTALL[str(error.name).partition(".")[0]]
+        package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+        if package in INSTALL and package not in PRETENDED:
+            return INSTALL[package]
         error = error.__cause__ or error.__context__
     return None
 

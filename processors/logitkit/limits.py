@@ -20,7 +20,7 @@ class Limits:
         work: The maximum number of construction steps, weighted by their cost (positions visited, moves made, pairs of token
             class and state). Five million take about a second; one million, about 50 MB.
 
-    ConfigurationError: A limit is not a positive integer.
+    Raises:
         ConfigurationError: A bound is not a positive integer.
 
     Example:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests import missing_engines
+
 __all__ = ["make_absent"]
 
 
@@ -23,6 +25,8 @@ def make_absent(
     for module in [*sys.modules]:
         if module.partition(".")[0] in importers:
             monkeypatch.delitem(sys.modules, module)
+    pretended = missing_engines.PRETENDED.union(name.partition(".")[0] for name in names)
+    monkeypatch.setattr(missing_engines, "PRETENDED", pretended)
     for name in names:
         for module in [name, *(other for other in sys.modules if other.startswith(f"{name}."))]:
             monkeypatch.setitem(sys.modules, module, None)

@@ -218,6 +218,24 @@ def test_a_llama_that_samples_by_itself_is_guarded(hide: Any, monkeypatch: pytes
         next(tokens)
 
 
+class FirstOfAnyName(llama_cpp.Llama):
+    """Its `sample` names its parameters in its own way."""
+
+    def sample(llama, top_k: int = 40, *rest: Any, logits_processor: Any = None, **options: Any) -> int:  # noqa: N805
+        llama.seen = (top_k, rest, options)
+        token: int = super().sample(top_k=top_k, logits_processor=logits_processor)
+        return token
+
+
+@pytest.mark.parametrize("arguments", [(1,), (1, 0.5)])
+def test_positions_of_an_own_sample_are_kept(arguments: tuple[Any, ...]) -> None:
+    engine = loaded(kind=FirstOfAnyName)
+    engine.reset()
+    engine.eval(ids(PROMPT))
+    assert engine.sample(*arguments, logits_processor=logits_processor(COLOURS), minp=0.1) >= 0
+    assert engine.seen == (1, arguments[1:], {"minp": 0.1})
+
+
 def test_a_sample_at_a_place_before_the_last_sees_the_tokens_up_to_there() -> None:
     engine = loaded(logits_all=True)
     prompt = ids(PROMPT)

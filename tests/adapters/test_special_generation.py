@@ -94,6 +94,7 @@ def test_sessions_refuse_a_vocabulary_without_an_end_of_the_engine(engine: str) 
         (answer, "Then"),
         (lk.chain(lk.MinNewTokens(5, [EOS]), lk.TopK(3)), "MinNewTokens"),
         (lk.chain(lk.chain(lk.StopStrings(["a"], lacking)), lk.TopK(3)), "StopStrings"),
+        (lk.Chain((lk.chain(lk.StopStrings(["a"], lacking), lk.TopK(3)), lk.TopP(0.5)), ()), "StopStrings"),
     ):
         message = rf"ends a text at the ids \[2, 1279\], but {name} knows the EOS ids \[2\] only: at \[1279\]"
         with pytest.raises(VocabularyError, match=message):

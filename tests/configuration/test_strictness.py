@@ -181,3 +181,17 @@ def test_what_is_published_is_what_the_code_does() -> None:
     again = "write it anew: python -m tests.configuration.published"
     assert published.SCHEMA.read_text() == published.schema(), again
     assert published.PAGE.read_text() == published.page(), again
+
+
+def test_who_changes_the_published_schema_changes_a_copy() -> None:
+    before = json.dumps(lk.config_schema())
+
+    def change(part: Any) -> None:
+        for value in part.values() if isinstance(part, dict) else part:
+            if isinstance(value, dict | list):
+                change(value)
+        if isinstance(part, list):
+            part.append("changed")
+
+    change(lk.config_schema())
+    assert json.dumps(lk.config_schema()) == before

@@ -30,12 +30,14 @@ class Replay:
 
     def behind(self, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
         """Assert that the hook made of them what it should have, for rows with these tokens, prompt included."""
-        rows, given = torch.tensor(histories), self._before
-        assert len(rows) == len(given) == len(logits)
-        assert (rows[:, : len(self._prompt)] == torch.tensor(self._prompt)).all()
-        context = lk.Context.of([self._prompt] * len(rows), given.shape[1])
-        state, output = self._processor.init_state(context), rows[:, len(self._prompt) :]
-        if output.shape[1]:
-            state = self._processor.advance(state, output)
-        assert torch.equal(logits.detach(), self._processor.process_logits(state, given.clone(), context)[1])
-        self.calls += len(rows)
+        for ids, given, found in zip(histories, self._before, logits, strict=True):
+            assert list(ids[: len(self._prompt)]) == self._prompt
+            # Each row by itself, or rows that mix would be on both sides.
+            context = lk.Context.of([self._prompt], len(given))
+            state = self._processor.init_state(context)
+            output = torch.tensor([list(ids[len(self._prompt) :])], dtype=torch.int64)
+            if output.shape[1]:
+                state = self._processor.advance(state, output)
+            wanted = self._processor.process_logits(state, given[None].clone(), context)[1][0]
+            assert torch.equal(found.detach(), wanted)
+            self.calls += 1

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -223,3 +224,18 @@ def test_other_arguments_are_refused(arguments: Any, message: str) -> None:
         lk.check_processor(*arguments)
     with pytest.raises(ConfigurationError, match="examples is 0"):
         lk.check_processor(NoDoubles(), SMALL, examples=0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("order", ["reversed", "read-only"])
+def test_arrays_in_any_layout_may_be_attributes(order: str) -> None:
+    array = np.arange(5)[::-1]
+    if order == "read-only":
+        array = np.arange(5)
+        array.setflags(write=False)
+
+    @dataclass(frozen=True)
+    class WithArray(NoDoubles):
+        numbers: Any = field(default=None, compare=False)
+
+    lk.check_processor(WithArray(array), SMALL)

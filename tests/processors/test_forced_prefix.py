@@ -121,6 +121,8 @@ def test_prefixes_that_are_not_texts() -> None:
         lk.ForcedPrefix("c", AB)
     with pytest.raises(PatternTooLarge, match="more than 4 states"):
         lk.ForcedPrefix("ababab", AB, limits=lk.Limits(states=4))
+    with pytest.raises(ConfigurationError, match="limits is 4"):
+        lk.ForcedPrefix("", AB, lk.Regex("a+", AB), limits=4)  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="no EOS id"):
         lk.ForcedPrefix("a", lk.Vocabulary([b"a"], eos_ids=[]))
 

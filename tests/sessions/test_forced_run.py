@@ -165,6 +165,17 @@ def test_a_neutral_row_is_free() -> None:
     assert lk.forced_run(regex, state._replace(slot=torch.zeros(1, dtype=torch.int64))) == []
 
 
+@pytest.mark.parametrize("limit", [-1, 2.5, float("inf"), None])
+def test_a_limit_that_is_not_a_count_is_refused(limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"limit is {limit}; allowed are integers from 0"):
+        run(lk.Regex("cc", VOCABULARY), limit=limit)
+
+
+def test_a_state_that_holds_something_else_is_refused() -> None:
+    with pytest.raises(lk.errors.ProcessorError, match="a state holds a list"):
+        lk.forced_run(lk.Regex("cc", VOCABULARY), [1])
+
+
 def test_several_rows_and_an_unknown_vocabulary_are_refused() -> None:
     regex = lk.Regex("cc", VOCABULARY)
     with pytest.raises(lk.errors.BatchMismatch, match="2 rows"):

@@ -124,37 +124,12 @@ class Engine(ABC):
             )
         return ids
 
-    def timed_hooks(self, processor: Processor[Any], seconds: list[float], **options: Any) -> list[Any]:
-        """Return the hook of a processor, between two others that measure its time.
-
-        Args:
-            processor: The processor.
-            seconds: Gets the duration of each call.
-            **options: The other arguments of the adapter's `logits_processor`.
-        """
-        hook = self.adapter.logits_processor(processor, **options)
-
-        def begin(ids: Any, scores: Any) -> Any:
-            self.settle(ids, scores)
-            seconds.append(-self.clock())
-            return scores
-
-        def end(_: Any, scores: Any) -> Any:
-            seconds[-1] += self.clock()
-            return scores
-
-        return [begin, *(hook if isinstance(hook, list) else [hook]), end]
-
     def generation(
         self, rows: Sequence[Sequence[int]], steps: int, step_seconds: Sequence[float], hook_seconds: Sequence[float]
     ) -> DemoGeneration:
         """Return the output of a call; the arguments are those of `DemoGeneration`, with the ids of each row as `rows`."""
         texts = tuple(self.vocabulary.decode(row).decode("utf-8", "replace") for row in rows)
         return DemoGeneration(texts, tuple(map(tuple, rows)), steps, tuple(step_seconds), tuple(hook_seconds))
-
-    def settle(self, *arrays: Any) -> None:
-        """Finish computing arrays, so that this does not count as the hook's time."""
-        return
 
 
 class RowByRowEngine(Engine):
@@ -176,12 +151,31 @@ class RowByRowEngine(Engine):
         step_seconds: list[float] = []
         rows: list[list[int]] = []
         for prompt in case.prompts:
-            hooks = [] if processor is None else self.timed_hooks(processor, hook_seconds)
+            hooks = [] if processor is None else self._timed_hooks(processor, hook_seconds)
             row, seconds = self._row(self.prompt_ids(prompt, limit), hooks, limit, past_eos=steps is not None)
             rows.append(row)
             # The first step includes the time of the prompt.
             step_seconds += seconds[1:] or seconds
         return self.generation(rows, sum(map(len, rows)), step_seconds, hook_seconds)
+
+    def settle(self, *arrays: Any) -> None:
+        """Finish computing arrays, so that this does not count as the hook's time."""
+        return
+
+    def _timed_hooks(self, processor: Processor[Any], seconds: list[float]) -> list[Any]:
+        """Return the hook of a processor, between two others that append the duration of each call."""
+        hook = self.adapter.logits_processor(processor)
+
+        def begin(ids: Any, scores: Any) -> Any:
+            self.settle(ids, scores)
+            seconds.append(-self.clock())
+            return scores
+
+        def end(_: Any, scores: Any) -> Any:
+            seconds[-1] += self.clock()
+            return scores
+
+        return [begin, *(hook if isinstance(hook, list) else [hook]), end]
 
     def _row(self, ids: list[int], hooks: list[Any], limit: int, past_eos: bool) -> tuple[list[int], list[float]]:
         """Return the tokens after a prompt, and the duration of each step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -53,10 +54,10 @@ class TransformersDemo(Engine):
         limit = steps or case.max_new_tokens
         prompts = [self.prompt_ids(prompt, limit) for prompt in case.prompts]
         inputs = self._tokenizer.pad({"input_ids": prompts}, return_tensors="pt", verbose=False)
-        hook_seconds: list[float] = []
-        hooks = []
+        hooks: list[_TimedHook] = []
         if processor is not None:
-            hooks = self.timed_hooks(processor, hook_seconds, attention_mask=inputs["attention_mask"])
+            hook = self.adapter.logits_processor(processor, attention_mask=inputs["attention_mask"])
+            hooks = [_TimedHook(hook, self.clock)]
         # The model never generates its BOS, so with BOS as EOS no text ends early.
         eos = self._tokenizer.eos_token_id if steps is None else self._tokenizer.bos_token_id
         starts: list[float] = []
@@ -76,4 +77,23 @@ class TransformersDemo(Engine):
         new = output[:, inputs["input_ids"].shape[1] :].tolist()
         rows = [row[: row.index(eos) + 1] if eos in row else row for row in new]
         step_seconds = [after - before for before, after in pairwise(starts)] or [end - starts[0]]
-        return self.generation(rows, len(starts), step_seconds, hook_seconds)
+        return self.generation(rows, len(starts), step_seconds, hooks[0].seconds if hooks else [])
+
+
+class _TimedHook:
+    """A hook that measures the time of its calls: transformers looks at signatures between two hooks, which takes longer.
+
+    Args:
+        hook: The hook.
+        clock: Returns a time in seconds.
+    """
+
+    def __init__(self, hook: Any, clock: Callable[[], float]) -> None:
+        self.seconds: list[float] = []
+        self._hook, self._clock = hook, clock
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        start = self._clock()
+        processed = self._hook(input_ids, scores)
+        self.seconds.append(self._clock() - start)
+        return processed

@@ -141,10 +141,9 @@ def _sample(original: Any) -> Any:
 
     @functools.wraps(original)
     def sample(self: Any, *args: Any, **options: Any) -> Any:
-        if args and has_names:
-            options, args = {**signature.bind(self, *args, **options).arguments}, ()
-            del options["self"]
-        given, idx = options.get("logits_processor"), options.get("idx")
+        call = signature.bind(self, *args, **options) if args and has_names else None
+        arguments = options if call is None else call.arguments
+        given, idx = arguments.get("logits_processor"), arguments.get("idx")
         if isinstance(given, GuardedList):
             # This runs at every token, when the model has evicted everything from the CPU caches, so each call is expensive.
             runs = given.runs
@@ -168,11 +167,11 @@ def _sample(original: Any) -> Any:
         ignored = sampler is None or turn is not None or hasattr(sampler, _CALLS_NONE)
         if not (ignored or has_hook(processors)):
             return _raising(original, self, args, options)
-        options["logits_processor"] = guarded = GuardedList(processors, self, lambda: check_penalties(options))
+        arguments["logits_processor"] = guarded = GuardedList(processors, self, lambda: check_penalties(arguments))
         self._sampler = None
         try:
             _turn(self, guarded, idx)
-            token = original(self, *args, **options)
+            token = original(self, *args, **options) if call is None else original(*call.args, **call.kwargs)
             guarded.raise_errors(0)
             return token
         finally:

@@ -70,11 +70,11 @@ def why_tokens_are_missing() -> str | None:
 def _callers() -> Iterator[FrameType]:
     """Yield the functions of mlx-lm on the call stack, the nearest first."""
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 - the public way, inspect.stack, reads source files
-    left = DEPTH
+    left = DEPTH + 2  # this function and the one that asks are on the stack too
     while frame is not None and left:
         if frame.f_globals.get("__name__") == MODULE:
             yield frame
-            left = DEPTH
+            left = DEPTH + 1
         frame, left = frame.f_back, left - 1
 
 

@@ -50,16 +50,17 @@ class BaseSession(ABC, Generic[P]):
         self.close()
 
     def close(self) -> None:
-        """Release all caches; a closed session can no longer generate."""
+        """Close the session, which can no longer generate, and release what it keeps; vLLM keeps its cache."""
         with self._lock:
             self._forget()
             self._closed = True
 
     @property
     def position(self) -> int:
-        """The number of tokens of the last generated sequence that the model has computed.
+        """The number of computed tokens of the last generated sequence: all but its last token.
 
-        Set it to a lower number to drop the tokens after it; if the cache cannot be cut, all are dropped.
+        Set it to a lower number to drop the tokens after it; if the cache cannot be cut, all are dropped. vLLM's cannot: there,
+        the cached tokens of other callers are dropped too.
 
         Raises:
             ConfigurationError: It is set to a higher number; or in vLLM, while the engine runs requests of other callers.
@@ -70,7 +71,7 @@ class BaseSession(ABC, Generic[P]):
     def position(self, position: int) -> None:
         with self._lock:
             here = self._position()
-            if checked_integer("position", position, 0, here, "; a session can only be rewound") != here:
+            if checked_integer("position", position, 0, here, "a session can only be rewound") != here:
                 self._rewind(position)
 
     def generate(
@@ -91,7 +92,7 @@ class BaseSession(ABC, Generic[P]):
                 finds its cached prefix by its tokens, so their order does not matter; see `continuous` for rows that run
                 together.
             attention_mask: 1 for a token and 0 for padding, in the shape of the token ids. None: the mask of the prompt, or no
-                padding. A row that contains only padding has ended, and gets no tokens.
+                padding. A row that contains only padding has ended, and gets no tokens; vLLM refuses it.
             max_new_tokens: The maximum number of new tokens per row; a row ends earlier at EOS. None: up to `max_length`.
             processor: The processor for the logits (in vLLM, it may be a configuration). Its history is the whole prompt,
                 whether or not that was cached. None: the session's processor.
@@ -99,12 +100,14 @@ class BaseSession(ABC, Generic[P]):
                 sample with temperature 0.7, include `logitkit.Temperature(0.7)` in the processor.
 
         Returns:
-            One row per prompt.
+            One row per prompt. In vLLM, `positions_fed` and `forward_passes` are computed from the cached tokens that it
+            reports, as if a prompt took one pass.
 
         Raises:
             ConfigurationError: A prompt has another type or no tokens, a prompt and its new tokens exceed `max_length`, or
                 another argument is not allowed. Nothing has been fed to the model then.
-            Exception: Any exception of the processor or the engine. The session remains usable and keeps its cache.
+            Exception: Any exception of the processor or the engine. The session remains usable and keeps its cache, if
+                the engine does.
         """
         used = self._checked(self.processor if processor is None else processor)
         if seed is not None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
-from logitkit.composition.chain import members
+from logitkit.composition.chain import Chain
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import VocabularyError
 from logitkit.protocol.processor import Processor, name_of
@@ -26,7 +26,7 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
     Raises:
         VocabularyError: One of them is missing in the vocabulary of a processor, or in the EOS ids that it was given.
     """
-    for part in () if processor is None else members(processor):
+    for part in _parts(processor):
         known = eos_ids_of(part)
         missing = sorted(set(ends).difference(known)) if known else []
         if missing:
@@ -39,9 +39,17 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
 
 def vocabulary_ends(processor: Processor[Any] | None) -> frozenset[int]:
     """Return the EOS ids of a processor's vocabularies, each of which ends its text."""
-    parts = () if processor is None else members(processor)
-    vocabularies = (getattr(part, "vocabulary", None) for part in parts)
+    vocabularies = (getattr(part, "vocabulary", None) for part in _parts(processor))
     return frozenset(i for vocabulary in vocabularies if vocabulary is not None for i in vocabulary.eos_ids)
+
+
+def _parts(processor: Processor[Any] | None) -> Iterator[Processor[Any]]:
+    """Yield the processors that are not chains; `Chain`, unlike `chain`, may hold other chains."""
+    if isinstance(processor, Chain):
+        for part in processor.processors:
+            yield from _parts(part)
+    elif processor is not None:
+        yield processor
 
 
 def _listed(ids: list[int]) -> str:

@@ -144,7 +144,7 @@ def contents(value: Any, name: str = "") -> dict[str, Any]:
         name: Its name, with a dot before each attribute.
     """
     if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value) if value.dtype.kind in "biuf" else value.tolist()
+        value = torch.from_numpy(value.copy()) if value.dtype.kind in "biuf" else value.tolist()
     if isinstance(value, Tensor):
         return {name: value.detach().clone()}
     if isinstance(value, bool | int | float | str | bytes):

@@ -10,7 +10,7 @@ from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_text
 from logitkit.errors import ConfigurationError
-from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint, check_has_eos
@@ -60,6 +60,7 @@ class ForcedPrefix(AutomatonConstraint):
 
     def __post_init__(self) -> None:
         check_has_eos(self.vocabulary)
+        check_limits(self.limits)
         check_text("text", self.text)
         if self.then is not None:
             check_part("then", self.then, self.vocabulary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from logitkit.parameters.place import Place
@@ -66,7 +67,7 @@ class Form:
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the values."""
-        return dict(self.described)
+        return deepcopy(self.described)
 
     def problem(self, name: str, values: Tensor) -> str | None:
         """Describe an impossible value in a field of a saved state, or return None.

@@ -75,6 +75,10 @@ class Word(Form):
             raise ConfigurationError(f"{name} is {given!r}; allowed are {self.words}")
         return str(given)
 
+    def read(self, value: Any, place: Place) -> str:
+        """Return it as a str, also if it is of a subclass."""
+        return str(Form.read(self, value, place))
+
     def holds(self, value: Any) -> bool:
         """Whether it is one of the words."""
         return value in self.words

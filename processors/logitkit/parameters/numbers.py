@@ -64,6 +64,10 @@ class Integer(_InRange):
         """A description of the allowed JSON values."""
         return f"an integer from {self.least} to {self.most}"
 
+    def read(self, value: Any, place: Place) -> int:
+        """Return it as an int, also if it is of a subclass."""
+        return int(Form.read(self, value, place))
+
     def check(self, name: str, given: Any) -> int:
         """Return it as an int."""
         return checked_integer(name, given, self.least, self.most, self.note)

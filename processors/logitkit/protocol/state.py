@@ -102,7 +102,7 @@ def map_tensors(state: S, fn: Callable[[Tensor], Tensor]) -> S:
         return fn(state)  # type: ignore[return-value]
     if isinstance(state, tuple):
         return rebuild(state, [map_tensors(part, fn) for part in state])  # type: ignore[no-any-return]
-    raise ProcessorError(f"a state holds a {type(state).__name__}; allowed are tensors and (named) tuples of them")
+    raise _foreign(state)
 
 
 def walk(state: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
@@ -118,14 +118,26 @@ def walk(state: Any, path: str = "state") -> Iterator[tuple[str, Any]]:
             yield from walk(part, f"{path}.{name}")
 
 
+def _foreign(part: object) -> ProcessorError:
+    return ProcessorError(f"a state holds a {type(part).__name__}; allowed are tensors and (named) tuples of them")
+
+
 def names_of(state: tuple[Any, ...]) -> tuple[str, ...]:
     """Return the names of a named tuple's fields, or the indices of a plain one."""
     return getattr(state, "_fields", tuple(map(str, range(len(state)))))
 
 
 def leaves(state: Any) -> list[Tensor]:
-    """List the tensors of a state, left to right."""
-    return [part for _, part in walk(state) if isinstance(part, Tensor)]
+    """List the tensors of a state, left to right.
+
+    Raises:
+        ProcessorError: The state holds something else.
+    """
+    parts = [part for _, part in walk(state) if not isinstance(part, tuple)]
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise _foreign(part)
+    return parts
 
 
 def rows_of(state: Any) -> int | None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
-from logitkit.protocol.state import leaves
+from logitkit.protocol.state import walk
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 
@@ -42,7 +42,7 @@ class BankLayout:
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
-        return sum(table.nbytes for table in leaves(self.tables))
+        return sum(table.nbytes for _, table in walk(self.tables) if isinstance(table, Tensor))
 
     def _full(self, shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
         """Return a new tensor of one value."""

@@ -230,7 +230,7 @@ class Truncation(TwoPaths[S]):
     role = Role.TRUNCATION
 
     def _active(self, parameter: Any, columns: int) -> Any:
-        """Return [B] bool, which rows change at all, given the parameter as an array or a tensor."""
+        """Return whether a row changes at all, given its parameter; for a tensor of parameters, [B] bool."""
         raise NotImplementedError
 
     def _kept(self, row: HostRow, *values: Any) -> NDArray[np.intp]:
@@ -238,10 +238,10 @@ class Truncation(TwoPaths[S]):
         raise NotImplementedError
 
     def _by_rows(self, state: S, logits: Tensor) -> Tensor:
-        values = list(zip(*(field.tolist() for field in state), strict=True))
-        active: NDArray[np.bool_] = self._active(state[0].numpy(), logits.shape[1])
-        for number, row in host_rows(logits, active.tolist()):
-            row.keep(self._kept(row, *values[number]))
+        values = [field.tolist() for field in state]
+        active = [self._active(parameter, logits.shape[1]) for parameter in values[0]]
+        for number, row in host_rows(logits, active):
+            row.keep(self._kept(row, *[column[number] for column in values]))
         return logits
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 import torch
+from torch import Tensor
 
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.protocol.state import leaves
+from logitkit.protocol.state import walk
 from logitkit.runtime.bank_layout import BankLayout, room, set_part
 from logitkit.runtime.pushdown_tables import PushdownTables
 
@@ -24,7 +25,7 @@ class PushdownLayout(BankLayout):
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
-        return sum(table.nbytes for table in leaves(self.stacks))
+        return sum(table.nbytes for _, table in walk(self.stacks) if isinstance(table, Tensor))
 
     def _allocate(self, present: Sequence[TokenAutomaton], slots: int) -> None:
         super()._allocate(present, slots)

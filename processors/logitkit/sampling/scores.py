@@ -74,7 +74,7 @@ def at_least(ids: NDArray[np.intp], scores: NDArray[Any], keep: list[int]) -> ND
     Args:
         ids: At least one id.
         scores: [V] without NaN.
-        keep: The minimum number of tokens to keep, as in a row of what `minimum` made.
+        keep: A row of the tensor that `minimum` returned, as a list: the minimum number of tokens to keep, or nothing.
     """
     count = sum(keep)
     return ids if len(ids) >= count else np.argsort(-scores, kind="stable")[:count]

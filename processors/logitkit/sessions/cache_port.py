@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,9 +20,11 @@ class CachePort(Protocol):
     def kind(self) -> str:
         """Identifies the model that a saved cache belongs to."""
 
+    @abstractmethod
     def repacked(self, cache: Any, packing: Packing) -> Any | None:
         """Return the cache of the first `packing.cached` columns, or None if it must be recomputed."""
 
+    @abstractmethod
     def save(self, cache: Any, folder: os.PathLike[str]) -> bool:
         """Write the cache to a folder, and return whether that was possible."""
 

@@ -15,6 +15,8 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.parameters.integers import checked_integer
+from logitkit.parameters.numbers import LARGEST
 from logitkit.protocol.calls import advance_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
@@ -47,7 +49,7 @@ def forced_run(
 
     Raises:
         BatchMismatch: The state does not have exactly one row.
-        ConfigurationError: No context is given, and the processor has no vocabulary.
+        ConfigurationError: The limit is not an integer from 0; or no context is given, and the processor has no vocabulary.
 
     Example:
         >>> import torch
@@ -62,6 +64,7 @@ def forced_run(
 
     Source: the fast-forward tokens of guidance, and the jump-forward decoding of SGLang.
     """
+    checked_integer("limit", limit, 0, LARGEST)
     parts = members(processor)
     states = state if isinstance(processor, Chain) else (state,)
     rows = {len(tensor) for tensor in leaves(state)}

@@ -73,4 +73,6 @@ def without_twins(weights: Tensor, rows: tuple[tuple[int, ...], ...]) -> Tensor:
     """
     beams = weights.shape[1]
     is_twin = [tokens in rows[row - row % beams : row] for row, tokens in enumerate(rows)]
-    return weights.masked_fill(torch.tensor(is_twin, device=weights.device).reshape(weights.shape), -torch.inf)
+    return weights.masked_fill(
+        torch.tensor(is_twin, dtype=torch.bool, device=weights.device).reshape(weights.shape), -torch.inf
+    )

@@ -97,7 +97,7 @@ class PromptLayout:
         prompts = [self._prompts[source] for source in _spread(len(self._prompts), rows, "prompt")]
         for row, (skip, prompt) in enumerate(zip(skips.tolist(), prompts, strict=True)):
             _check_row(shown, row, skip, prompt)
-        return skips, skips + np.array([len(prompt) for prompt in prompts])
+        return skips, skips + np.array([len(prompt) for prompt in prompts], np.int64)
 
 
 def _check_row(shown: Shown, row: int, skip: int, prompt: Integers) -> None:

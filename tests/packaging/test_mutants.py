@@ -58,6 +58,7 @@ def test_every_kind_changes_one_place() -> None:
 
 SOURCE = """
 LIMIT = 3
+UNUSED = 5
 
 
 def small(n: int) -> bool:
@@ -65,6 +66,7 @@ def small(n: int) -> bool:
 
 
 def shown(n: int) -> str:
+    n += 1
     return f"{n:>2}"
 
 
@@ -86,6 +88,9 @@ def test_shown() -> None:
 
 def test_halves() -> None:
     assert halves(8) == 3
+
+def test_that_always_fails() -> None:
+    assert not shown(7)
 """
 
 
@@ -104,6 +109,8 @@ def test_mutants_are_tested_in_forks_and_in_copies(tmp_path: Path) -> None:
         ("shown", "return f'{n:>2}'", "deleted statement 1", "missing"),  # what a function returns is never deleted
         ("halves", "steps = 0", "deleted statement 1", "caught"),
         ("", "LIMIT = 3", "constant + 1 1", "caught"),
+        ("shown", "n += 1", "constant + 1 1", "not caught"),
+        ("", "UNUSED = 5", "constant + 1 1", "unclear"),
     ]
     mutants = [{"file": file, "function": a, "statement": b, "mutation": c} for a, b, c, _ in named]
     wanted, results = tmp_path / "list", tmp_path / "results"

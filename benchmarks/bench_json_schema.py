@@ -5,6 +5,10 @@ Times are medians of CPU time of one thread. outlines-core runs in a fork, which
 seconds.
 
     python -m benchmarks.bench_json_schema [--only TEXT] [--cap SECONDS] [--out benchmarks/results/json_schema.json]
+    python -m benchmarks.bench_json_schema --corpus jsonschemabench --count 604 --out jsonschemabench.json
+
+With `--corpus`, the schemas are those of a clone of JSONSchemaBench (`benchmarks.jsonschemabench`), whose verdicts count, and
+every library runs in a fork. `benchmarks.report_jsonschemabench` prints the result as tables.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from typing import Any
 
 import torch
 
+from benchmarks import jsonschemabench
 from benchmarks.bench_peers import _better_backend
 from benchmarks.circumstances import commit, processor
 from benchmarks.cold import forget
@@ -45,6 +50,16 @@ Documents = list[tuple[str, bool]]
 
 
 def documents_of(case: Case) -> Documents:
+    """Return the texts of a case with its verdicts, in the order of members that its schema has."""
+    try:
+        validator = judge(case.schema)
+        texts = [canonical(document, validator) for document in (*case.valid, *case.invalid)]
+    except Exception:  # noqa: BLE001 - whatever `jsonschema` makes of a schema that is not one
+        texts = [canonical(document) for document in (*case.valid, *case.invalid)]
+    return [(text, place < len(case.valid)) for place, text in enumerate(texts)]
+
+
+def checked_documents_of(case: Case) -> Documents:
     """Return the texts of a case with their verdicts, which are those of `jsonschema`."""
     validator = judge(case.schema)
     found = [(canonical(d, validator), True) for d in case.valid] + [
@@ -172,6 +187,9 @@ def main() -> None:
     parser.add_argument("--cap", type=float, default=10.0, help="seconds for a compilation of outlines-core")
     parser.add_argument("--peers", default="", help="names of libraries, with commas; all if empty")
     parser.add_argument("--vocabulary", default="tekken")
+    parser.add_argument("--corpus", type=Path, help="a clone of JSONSchemaBench, in place of the project's own schemas")
+    parser.add_argument("--count", type=int, help="the number of its schemas; all if left out")
+    parser.add_argument("--seed", type=int, default=2026, help="the seed of their order")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -190,15 +208,20 @@ def main() -> None:
     peers = peers_of(vocabulary, kinds)
     records: list[Record] = []
     result["records"] = records
-    for case in cases():
+    corpus = cases()
+    if arguments.corpus:
+        corpus = jsonschemabench.schemas(arguments.corpus, arguments.count, arguments.seed)
+        result |= {"snapshot": jsonschemabench.snapshot(arguments.corpus), "seed": arguments.seed}
+    for case in corpus:
         if arguments.only not in case.name:
             continue
-        documents = documents_of(case)
+        documents = documents_of(case) if arguments.corpus else checked_documents_of(case)
         for peer in peers:
-            records.append(_measured(peer, case, documents, vocabulary, spell, arguments.cap))
+            forked = isinstance(peer, OutlinesCore) or bool(arguments.corpus)
+            records.append(_measured(peer, case, documents, vocabulary, spell, arguments.cap, forked))
             print(json.dumps(records[-1], ensure_ascii=False)[:300], flush=True)
         _write(result, arguments.out)
-    if Logitkit in kinds:
+    if Logitkit in kinds and not arguments.corpus:
         result["steps"] = steps(vocabulary)
     result["machine"] |= {"load_after": os.getloadavg()[0], "seconds": round(time.time() - begin)}
     _write(result, arguments.out)
@@ -210,10 +233,10 @@ def _write(result: Record, out: Path) -> None:
 
 
 def _measured(
-    peer: Peer, case: Case, documents: Documents, vocabulary: Vocabulary, spell: Spelling, cap: float
+    peer: Peer, case: Case, documents: Documents, vocabulary: Vocabulary, spell: Spelling, cap: float, forked: bool
 ) -> Record:
     found: Record = {}
-    if not isinstance(peer, OutlinesCore):
+    if not forked:
         measure(peer, case, documents, vocabulary, spell, found.update)
         return found
     last, stopped = in_fork(lambda done: measure(peer, case, documents, vocabulary, spell, done), cap, 60.0)

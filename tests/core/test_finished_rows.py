@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit import Role
 from logitkit.batching import ORDER, BatchedRequests, NewRequest, steps_of
+from logitkit.composition.finished_rows import finished
 from logitkit.errors import ConfigurationError
-from logitkit.protocol import role_of
+from logitkit.protocol import leaves, role_of
 from tests.examples import examples
-from tests.registry import EOS, PAD, ROWS, ids, vocabulary
+from tests.registry import EOS, PAD, ROWS, Row, ids, vocabulary
 
 NEVER = float("-inf")
 V = vocabulary()
@@ -138,3 +139,17 @@ def test_a_batch_of_requests_ends_as_a_chain_does() -> None:
 def _place(processor: lk.Processor[Any]) -> int:
     (kind,) = steps_of(processor)
     return ORDER.index(kind)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_an_adapter_can_end_rows(row: Row) -> None:
+    state = row.processor.init_state(lk.Context.of([[], []], vocabulary_size=WIDTH))
+    after = finished(row.processor, state, torch.tensor([True, False]))
+    parts = isinstance(row.processor, lk.Chain)
+    links = row.processor.processors if parts else (row.processor,)
+    for link, before, now in zip(links, state if parts else (state,), after if parts else (after,), strict=True):
+        if hasattr(link, "finish"):
+            wanted = link.finish(before, torch.tensor([True, False]))
+            assert all(map(torch.equal, leaves(now), leaves(wanted)))
+        if hasattr(link, "is_finished"):
+            assert link.is_finished(now).tolist() == [True, *link.is_finished(before).tolist()[1:]]

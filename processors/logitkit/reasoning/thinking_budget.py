@@ -176,6 +176,10 @@ class ThinkingBudget(BankUser):
         )
         return state, mask(self.bank, looked_up, logits)
 
+    def finish(self, state: ThinkingState, rows: Tensor) -> ThinkingState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
     def is_thinking(self, state: ThinkingState) -> Tensor:
         """Return [B] bool, whether each row is in a section."""
         return state.is_inside

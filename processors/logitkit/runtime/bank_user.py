@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from logitkit.lazy import lazy
 from logitkit.protocol.described import Described
 from logitkit.runtime.bank import Bank, Lease
@@ -41,10 +39,6 @@ class BankUser(Described):
     def lease(self) -> Lease:
         """Return the lease of the automaton's slot in the bank, kept as long as this object lives."""
         return self._lease
-
-    def finish(self, state: Any, rows: Tensor) -> Any:
-        """Return a state in which some rows, [B] bool, have had EOS; the field `at` has the states of their automata."""
-        return state._replace(at=state.at.finished(rows))
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy, perhaps in another process, leases its own slot and recomputes the cached values.

@@ -106,6 +106,10 @@ class PushdownConstraint(Constraint):
         tables, rows = self.bank.stacks_on(logits.device), StackRows(state.at.state, state.stack, state.left)
         return state, mask_stacks(tables, state.at.slot, state.at.generation, rows, logits)
 
+    def finish(self, state: PushdownState, rows: Tensor) -> PushdownState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
     def is_finished(self, state: PushdownState) -> Tensor:
         """Return [B] bool, whether each row has emitted EOS."""
         return state.at.state == FINISHED

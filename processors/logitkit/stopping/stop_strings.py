@@ -197,6 +197,10 @@ class StopStrings(BankUser):
         """
         return StopPlace(*self._asked(state)[1:])
 
+    def finish(self, state: StopState, rows: Tensor) -> StopState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
     def is_finished(self, state: StopState) -> Tensor:
         """Return [B] bool, whether each row has emitted EOS."""
         return (state.at.state == FINISHED) & (state.at.slot != NEUTRAL)

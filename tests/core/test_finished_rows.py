@@ -145,9 +145,9 @@ def _place(processor: lk.Processor[Any]) -> int:
 def test_an_adapter_can_end_rows(row: Row) -> None:
     state = row.processor.init_state(lk.Context.of([[], []], vocabulary_size=WIDTH))
     after = finished(row.processor, state, torch.tensor([True, False]))
-    parts = isinstance(row.processor, lk.Chain)
-    links = row.processor.processors if parts else (row.processor,)
-    for link, before, now in zip(links, state if parts else (state,), after if parts else (after,), strict=True):
+    links: tuple[Any, ...] = getattr(row.processor, "processors", (row.processor,))
+    states = (state, after) if isinstance(row.processor, lk.Chain) else ((state,), (after,))
+    for link, before, now in zip(links, *states, strict=True):
         if hasattr(link, "finish"):
             wanted = link.finish(before, torch.tensor([True, False]))
             assert all(map(torch.equal, leaves(now), leaves(wanted)))

@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from logitkit.patterns import Alternate, Anchor, Atomic, Concat, Look, Node, Repeat, parse
-from tests.examples import examples
 from tests.patterns.strategies import matches_in_re, patterns, texts_for
 
 DRAWN = settings(
-    max_examples=examples(200),
+    max_examples=200,
     deadline=None,
     derandomize=True,
     database=None,

@@ -12,7 +12,7 @@ from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
 
 # Deadlines measure the machine, not the code.
-settings.register_profile("dev", deadline=None, max_examples=30)
+settings.register_profile("dev", deadline=None, max_examples=20)
 settings.register_profile("ci", deadline=None, max_examples=200, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

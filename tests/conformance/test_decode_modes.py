@@ -26,7 +26,7 @@ ENGINES: dict[str, ModuleType] = {
     "llama.cpp": modes_llama_cpp,
 }
 
-PROMPTS = prompts("record, told not to repeat itself")[0][: 2 if FEWER else 3]
+PROMPTS = prompts("record, told not to repeat itself")[0][: 1 if FEWER else 3]
 
 Claim = Callable[[str, object], None]
 

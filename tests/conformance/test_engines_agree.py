@@ -17,7 +17,7 @@ from tests.conformance.engines import ENGINES, Engine, LlamaCpp, MlxLm, Transfor
 
 OTHERS: list[Engine] = [MlxLm(), LlamaCpp()]
 
-COMPARED = 10 if FEWER else PROMPTS
+COMPARED = 5 if FEWER else PROMPTS
 
 
 @pytest.mark.parametrize("name", processors())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.missing_engines"]
 
-# The tests of each of these files share a result that takes long to make. The mark xdist_group has no effect with pytest 9.2.
+# Files whose tests share a result that takes long to compute. The mark xdist_group does nothing with pytest 9.2.
 ONE_WORKER = (
     "tests/adapters/test_cli.py",
     "tests/automata/test_limits.py",

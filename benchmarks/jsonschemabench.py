@@ -38,7 +38,7 @@ def schemas(path: Path, count: int | None = None, seed: int = 2026) -> list[Case
         seed: The seed of the order.
 
     Raises:
-        FileNotFoundError: There are no such files.
+        FileNotFoundError: The path holds no schemas.
     """
     is_folder = (path / DATA).is_dir()
     names = sorted(file.name for file in (path / DATA).glob("*.json")) if is_folder else _names(path)

@@ -183,7 +183,13 @@ def test_what_is_published_is_what_the_code_does() -> None:
     assert published.PAGE.read_text() == published.page(), again
 
 
+def own_word(word: str) -> lk.TopK:
+    return lk.TopK(len(word))
+
+
 def test_who_changes_the_published_schema_changes_a_copy() -> None:
+    words = {"type": "string", "enum": ["a", "b"]}
+    lk.register("own_word", own_word, parameters={"word": words}, role=lk.Role.PENALTY, examples=[{"word": "a"}])
     before = json.dumps(lk.config_schema())
 
     def change(part: Any) -> None:

@@ -29,7 +29,7 @@ class BaseSession(ABC, Generic[P]):
         lock: Held while the session is used.
         processor: The processor of every call that is not given another, or None.
         max_length: The maximum number of tokens of a prompt and its output, or None for the engine's.
-        longest: The maximum of the engine, or None if it has none.
+        longest: The engine's own maximum, or None if it is unlimited.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class BaseSession(ABC, Generic[P]):
 
     @abstractmethod
     def _tokenizer(self) -> tuple[Any, Callable[[str], Sequence[int]] | None]:
-        """Return the tokenizer and the function that encodes prompts; None if there is no tokenizer."""
+        """Return the tokenizer, or None, and the function that encodes prompts, or None."""
 
     @abstractmethod
     def _shared(self, prompt: list[int]) -> tuple[int, str]:

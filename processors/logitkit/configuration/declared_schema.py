@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -94,7 +95,7 @@ class DeclaredSchema(Form):
 
     def schema(self) -> dict[str, Any]:
         """Return the schema."""
-        return dict(self.given)
+        return deepcopy(dict(self.given))
 
 
 def _shown(schema: Schema) -> str:

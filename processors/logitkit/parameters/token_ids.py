@@ -43,7 +43,7 @@ class TokenId(Form):
 
     def read(self, value: Any, place: Place) -> int:
         """Return the id."""
-        return int(Integer(0, place.vocabulary.size - 1).read(value, place))
+        return Integer(0, place.vocabulary.size - 1).read(value, place)
 
     def write(self, value: int) -> int:
         """Return the id.

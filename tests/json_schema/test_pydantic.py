@@ -14,7 +14,6 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import load
 from tests.json_schema.acceptance import BYTES, acceptor, nested
 from tests.json_schema.writing import Writer
@@ -194,8 +193,3 @@ def test_a_model_and_its_schema_are_one_constraint() -> None:
 
 def test_type_adapters() -> None:
     assert load(TypeAdapter(list[int])) == {"type": "array", "items": {"type": "integer"}}
-
-
-def test_other_classes_are_not_schemas() -> None:
-    with pytest.raises(ConfigurationError, match="schema is a type; give a dict, a bool, JSON text or a pydantic"):
-        lk.JsonSchema(int, BYTES)

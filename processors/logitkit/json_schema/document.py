@@ -9,6 +9,7 @@ from math import isfinite
 from typing import Any, TypeAlias
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.json_schema.python_types import schema_of
 
 # What a schema is once it is loaded. Objects and lists are never changed, and those that are equal are identical.
 Json: TypeAlias = "bool | int | float | Decimal | str | list[Json] | dict[str, Json] | None"
@@ -20,22 +21,21 @@ LONGEST_TEXT = 8_000_000
 MOST_DIGITS = 4000
 _TOO_LARGE = 10**MOST_DIGITS
 
-_ALLOWED = "a dict, a bool, JSON text or a pydantic model class"
+_ALLOWED = "a dict, a bool, JSON text, a pydantic model class or a Python type such as list[int]"
 
 
 def load(schema: object) -> dict[str, Any] | bool:
     """Return a schema as plain values.
 
     Args:
-        schema: A mapping, a bool, JSON text, a pydantic model class or a pydantic `TypeAdapter`.
+        schema: A mapping, a bool, JSON text, a Python type, a pydantic model class or a pydantic `TypeAdapter`.
 
     Raises:
-        ConfigurationError: It is none of these, or not JSON.
+        ConfigurationError: It is none of these, not JSON, or a type without a JSON Schema.
         UnsupportedSchema: It is too large, or nested too deeply.
     """
-    for method in ("model_json_schema", "json_schema"):
-        if callable(getattr(schema, method, None)):
-            schema = getattr(schema, method)()
+    if not isinstance(schema, str | bool | Mapping):
+        schema = schema_of(schema)
     if isinstance(schema, str):
         schema = _parsed(schema)
     if not isinstance(schema, Mapping | bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -13,12 +14,32 @@ from logitkit.parameters.place import Place
 __all__ = ["Nested", "SchemaForm"]
 
 
+# The modules of what stands for a type without being a class, such as `list[int]`, `int | None` and `Annotated[int, ...]`.
+_NOTATIONS = frozenset({"types", "typing", "typing_extensions"})
+
+
+def is_python_type(value: object) -> bool:
+    """Whether a value is a class, None or another type, such as `int | None`.
+
+    Example:
+        >>> [is_python_type(value) for value in (int, list[int], None, int | None, {}, "int", 1)]
+        [True, True, True, True, False, False, False]
+    """
+    if value is None or isinstance(value, type):
+        return True
+    return type(value).__module__ in _NOTATIONS and not inspect.isroutine(value) and not inspect.ismodule(value)
+
+
 class SchemaForm(Form):
-    """A JSON Schema, or its text."""
+    """A JSON Schema, its text or, in a configuration that is built in Python, a type."""
 
     allowed = "a JSON Schema: an object, true, false, or its text"
     types = (Mapping, bool, str)
     described: ClassVar[dict[str, Any]] = {"type": ["object", "boolean", "string"]}
+
+    def fits(self, value: object) -> bool:
+        """Whether a value is a schema or a type other than None."""
+        return super().fits(value) or (value is not None and is_python_type(value))
 
     def write(self, value: Any) -> Any:
         """Return the schema.

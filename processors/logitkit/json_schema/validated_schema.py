@@ -1,0 +1,182 @@
+"""The JSON Schema of a Python type, narrowed to texts that pydantic's validator accepts. This module imports pydantic.
+
+Pydantic's own schemas leave out what JSON Schema cannot say, or name formats of their own. Only what differs is overridden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import JsonSchemaMode
+
+from logitkit.json_schema import type_patterns as patterns
+from logitkit.json_schema.array_plan import MOST_DIFFERENT
+from logitkit.json_schema.validated_numbers import ValidatedNumbers
+from logitkit.json_schema.validated_text import ValidatedText, with_patterns
+
+Schema = dict[str, Any]
+
+
+class ValidatedSchema(ValidatedText, ValidatedNumbers):
+    """Generates the schema of the JSON texts that a validator accepts and that `dump_json` writes."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 (as in the base class)
+
+    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> Schema:
+        """Return the complete schema."""
+        found: Schema = with_patterns(super().generate(schema, mode))
+        return found
+
+    def definitions_schema(self, schema: Any) -> Schema:
+        """Remember the definitions, to which keys of a dict may refer."""
+        self._defined = {**getattr(self, "_defined", {}), **{found["ref"]: found for found in schema["definitions"]}}
+        return super().definitions_schema(schema)
+
+    def _refuse(self, schema: Any, reason: str) -> Schema:
+        return self.handle_invalid_for_json_schema(schema, reason)
+
+    def json_schema(self, schema: Any) -> Schema:
+        """Refuse JSON texts in strings."""
+        return self._refuse(schema, "Json, a string that holds JSON text")
+
+    # Values
+
+    def enum_schema(self, schema: Any) -> Schema:
+        """Return the values that JSON has."""
+        members = [member for member in schema["members"] if _is_scalar(member.value)]
+        if not members:
+            return self._refuse(schema, f"{schema['cls']!r}, of which JSON has no value")
+        return super().enum_schema(schema | {"members": members})
+
+    def literal_schema(self, schema: Any) -> Schema:
+        """Return the values that JSON has."""
+        # A member of an Enum is read if its class derives from str or int too.
+        expected = [value for value in schema["expected"] if _is_scalar(value)]
+        if not expected:
+            return self._refuse(schema, f"Literal{schema['expected']!r}, of which JSON has no value")
+        return super().literal_schema(schema | {"expected": expected})
+
+    # Collections
+
+    def set_schema(self, schema: Any) -> Schema:
+        """Return arrays, with duplicates where they cannot be excluded."""
+        found = super().set_schema(schema)
+        if not found["items"]:
+            found["items"] = {"type": ["string", "number", "boolean", "null"]}  # others cannot be members of a set
+        # Duplicates are valid, but fewer different items than the minimum are not.
+        if found.get("minItems", 0) < 2 and not self._few(found["items"]):
+            del found["uniqueItems"]
+        return found
+
+    def frozenset_schema(self, schema: Any) -> Schema:
+        """Return arrays, with duplicates where they cannot be excluded."""
+        return self.set_schema({**schema, "type": "set"})
+
+    def _few(self, items: Schema) -> bool:
+        items = self._resolved(items)
+        return "const" in items or items.get("type") == "boolean" or 0 < len(items.get("enum", ())) <= MOST_DIFFERENT
+
+    def _resolved(self, schema: Schema) -> Schema:
+        return (self.get_schema_from_definitions(schema["$ref"]) or {}) if "$ref" in schema else schema
+
+    def dict_schema(self, schema: Any) -> Schema:
+        """Return objects with names that the validator of the keys accepts."""
+        found = super().dict_schema(schema | {"keys_schema": {"type": "any"}})
+        names = self._names(schema.get("keys_schema", {"type": "any"}))
+        return {**found, "propertyNames": names} if names != {"type": "string"} and names else found
+
+    def counter_schema(self, schema: Any) -> Schema:
+        """Return objects with names that the validator of the keys accepts."""
+        return {**self.dict_schema({**schema, "values_schema": {"type": "int"}}), "type": "object"}
+
+    def _names(self, keys: Any) -> Schema:
+        """Return which names in JSON stand for some keys."""
+        while keys["type"] == "definition-ref" and keys["schema_ref"] in getattr(self, "_defined", {}):
+            keys = self._defined[keys["schema_ref"]]
+        if keys["type"] == "enum":
+            numbers = keys.get("sub_type") == "int"
+            values = [member.value for member in keys["members"] if numbers or isinstance(member.value, str)]
+            names = [str(int(value)) if numbers else value for value in values]
+            return {"enum": names} if names else self._refuse_key(keys)
+        return self._names_of(keys, self._resolved(self.generate_inner(keys)))
+
+    def _names_of(self, keys: Any, found: Schema) -> Schema:
+        values = [found["const"]] if "const" in found else found.get("enum")
+        if values is not None:
+            names = [value for value in values if isinstance(value, str)]
+            return {"enum": names} if names else self._refuse_key(keys)
+        if "anyOf" in found:
+            choices = list(map(self._resolved, found["anyOf"]))
+            choices = [c for c in choices if _name_pattern(c) is not None or c.get("type") == "string"]
+            each = [self._names_of(keys, choice) for choice in choices]
+            return {"anyOf": each} if each else self._refuse_key(keys)
+        pattern = _name_pattern(found)
+        if pattern is not None:
+            return {"pattern": pattern}
+        return found if found.get("type", "string") == "string" else self._refuse_key(keys)
+
+    def _refuse_key(self, keys: Any) -> Schema:
+        return self._refuse(keys, f"a dict whose keys are {keys['type']}: JSON has strings")
+
+    # Functions and classes
+
+    def call_schema(self, schema: Any) -> Schema:
+        """Return the fields of a named tuple; refuse functions."""
+        if not isinstance(schema["function"], type):
+            return self._refuse(schema, f"the function {schema['function']!r}")
+        return super().call_schema(schema)
+
+    def is_subclass_schema(self, schema: Any) -> Schema:
+        """Refuse classes as values."""
+        return self._refuse(schema, f"a subclass of {schema['cls']!r}")
+
+    # Objects
+
+    def model_fields_schema(self, schema: Any) -> Schema:
+        """Return objects without other names of a field."""
+        return self._without_other_names(schema["fields"].items(), super().model_fields_schema(schema))
+
+    def typed_dict_schema(self, schema: Any) -> Schema:
+        """Return objects without other names of a field."""
+        return self._without_other_names(schema["fields"].items(), super().typed_dict_schema(schema))
+
+    def dataclass_args_schema(self, schema: Any) -> Schema:
+        """Return objects without other names of a field."""
+        return self._without_other_names(
+            [(f["name"], f) for f in schema["fields"]], super().dataclass_args_schema(schema)
+        )
+
+    def _without_other_names(self, fields: Any, found: Schema) -> Schema:
+        """Forbid names by which a field is also read, because the schema would allow any value there."""
+        by_name = getattr(self._config, "validate_by_name", None) or self._config.populate_by_name
+        properties = found.get("properties", {})
+        for name, field in fields:
+            alias = field.get("validation_alias")
+            if alias is None:
+                continue
+            paths = [[alias]] if isinstance(alias, str) else alias if isinstance(alias[0], list) else [alias]
+            if not by_name and name in found.get("required", ()) and all(len(path) > 1 for path in paths):
+                self._refuse(field, f"the field {name!r}, which is read from inside another one (AliasPath)")
+            for other in [*(path[0] for path in paths), *([name] if by_name else [])]:
+                properties.setdefault(other, False)
+        return found
+
+
+def _is_scalar(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
+def _name_pattern(found: Mapping[str, Any]) -> str | None:
+    """Return the pattern of the names that stand for numbers or booleans, None if it is not known."""
+    least = {("minimum", 0): "(?!-)", ("exclusiveMinimum", 0): r"(?![-]|0(?:\.0*)?$)"}
+    bounds = [
+        (name, found[name])
+        for name in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
+        if name in found
+    ]
+    forms = {"integer": patterns.INTEGER, "number": f"^-?{patterns.NUMBER}$", "boolean": "^(?:true|false)$"}
+    form = forms.get(found.get("type", ""))
+    if form is None or (bounds and (len(bounds) > 1 or bounds[0] not in least)):
+        return None
+    return f"^{least[bounds[0]]}{form[1:]}" if bounds else form

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from pydantic import (
     Base64UrlBytes,
     BaseModel,
     ByteSize,
+    ConfigDict,
     EmailStr,
     Field,
     FileUrl,
@@ -139,6 +141,25 @@ def decimals(**bounds: Any) -> Any:
     return Annotated[Decimal, Field(**bounds)]
 
 
+# Patterns that Rust and ECMA-262 read differently, and texts.
+PATTERNS: list[tuple[str, list[str]]] = [
+    (r"^\D+$", ["a é"]),
+    (r"^\S+$", ["aé", "日"]),
+    (r"^\W*$", ["!? ", "→"]),
+    (r"^a\sb$", ["a b", "a\u3000b"]),
+    (r"^[^\d\s]+$", ["aé"]),
+    (r"^[^\w]$", ["!"]),
+    (r"^[\D]{2}$", ["é-"]),
+    (r"^[\W\S\s]$", ["!", "a", " "]),
+    (r"^[^\W\d_]+$", ["abc"]),
+    (r"\A(?P<year>\d{4})-\w\z", ["2024-b"]),
+    (r"^.$", ["é"]),
+    (r"^[\[\]\-\]]\]$", ["]]"]),
+]
+
+CLASSES = [r"\d", r"\D", r"\s", r"\S", r"\w", r"\W"]
+CHARACTERS = [chr(i) for start in (0, 0x1680, 0x2000, 0x3000, 0xFE00, 0x10A00) for i in range(start, start + 0x180)]
+
 # Types, and instances that can be written as `dump_json` writes them.
 TYPES: list[tuple[Any, list[Any]]] = [
     (None, [None]),
@@ -212,6 +233,8 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (NaiveDatetime, [AT]),
     (AwareDatetime, [AT.replace(tzinfo=UTC)]),
     (date, [date.min, date.max, AT.date()]),
+    (Annotated[date, Field(ge=date(2019, 12, 31), lt=date(2024, 3, 1))], [date(2019, 12, 31), date(2024, 2, 29)]),
+    (Annotated[date, Field(gt=date(1999, 12, 31))], [date(2000, 1, 1), date(9999, 12, 31)]),
     (time, [time(1, 2, 3), time(23, 59, 59, 999999, UTC)]),
     (timedelta, [timedelta(0), timedelta(400, 5, 7), timedelta(-1), timedelta(seconds=-1.5), timedelta(7, 3600)]),
     (UUID, [UUID(int=7)]),
@@ -232,6 +255,9 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (Fraction, [Fraction(-1, 2), Fraction(3)]),
     (complex, [1.5 - 2j, 3j]),
     (Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], ["a b"]),
+    *[(Annotated[str, Field(pattern=pattern, max_length=8)], texts) for pattern, texts in PATTERNS],
+    (Callable[[], int] | None, [None]),
+    (Json[int] | int, [1]),
     (Renamed, []),
     (Service, []),
     (Annotated[str, Field(json_schema_extra={"format": "path"})], ["a"]),
@@ -286,6 +312,7 @@ def test_emails_validate() -> None:
         (NaiveDatetime, '"2024-01-01T00:00:00Z"'),
         (AwareDatetime, '"2024-01-01T00:00:00"'),
         (date, '"0000-01-01"'),
+        (Annotated[date, Field(le=date(2024, 2, 29))], '"2024-03-01"'),
         (datetime, '"2016-12-31T23:59:60Z"'),
         (HttpUrl, '"ftp://a/"'),
         (HttpUrl, '"http://a:99999/"'),
@@ -334,6 +361,19 @@ def test_a_model_that_describes_itself_keeps_its_schema() -> None:
 
     assert load(Day) == {"type": "string", "format": "date"}
     assert load(Own) == {"type": "null"}
+
+
+@pytest.mark.parametrize("engine", ["rust-regex", "python-re"])
+@pytest.mark.parametrize(
+    "pattern", [rf"^{c}$" for c in [*CLASSES, *(f"[{c}]" for c in CLASSES), *(f"[^{c}]" for c in CLASSES)]]
+)
+def test_classes_of_characters_are_those_of_the_validator_or_fewer(pattern: str, engine: Any) -> None:
+    adapter = TypeAdapter(Annotated[str, Field(pattern=pattern)], config=ConfigDict(regex_engine=engine))
+    accepts = acceptor(adapter)
+    accepted = [c for c in CHARACTERS if accepts(json.dumps(c, ensure_ascii=False))]
+    assert accepted
+    for character in accepted:
+        adapter.validate_python(character)
 
 
 def function(number: int) -> int:

@@ -7,12 +7,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
 
 from logitkit.json_schema.addresses import IPV4, IPV6
 from logitkit.json_schema.dates import DATE
 
 DAY = f"^(?!0000){DATE}$"
 """A day of the years 0001 to 9999."""
+
+
+def day_beyond(bound: date, earlier: bool, itself: bool) -> str:
+    """Return a lookahead for the days after a bound, or before it, and perhaps for the bound itself.
+
+    Example:
+        >>> import re
+        >>> [
+        ...     bool(re.search("^" + day_beyond(date(2024, 2, 29), False, False), day))
+        ...     for day in ("2024-02-29", "2024-11-01")
+        ... ]
+        [False, True]
+    """
+    text = bound.isoformat()
+    choices = [text] if itself else []
+    for place, digit in enumerate(text):
+        others = "" if digit == "-" else "0123456789"[: int(digit)] if earlier else "0123456789"[int(digit) + 1 :]
+        choices += [f"{text[:place]}[{others}]"] if others else []
+    return f"(?={'|'.join(choices)})" if choices else "(?!)"
+
 
 _HOUR_MINUTE = "(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 CLOCK = rf"{_HOUR_MINUTE}:[0-5][0-9](?:\.[0-9]{{1,6}})?"

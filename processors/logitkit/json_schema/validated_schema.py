@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaMode
 
 from logitkit.json_schema import type_patterns as patterns
@@ -41,6 +42,13 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
         return self._refuse(schema, "Json, a string that holds JSON text")
 
     # Values
+
+    def nullable_schema(self, schema: Any) -> Schema:
+        """Return null alone for a type without a schema, as a union leaves out such a type."""
+        try:
+            return super().nullable_schema(schema)
+        except PydanticInvalidForJsonSchema:
+            return {"type": "null"}
 
     def enum_schema(self, schema: Any) -> Schema:
         """Return the values that JSON has."""

@@ -9,6 +9,7 @@ from pydantic.types import ByteSize
 
 from logitkit.json_schema import type_patterns as patterns
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.rust_patterns import ecma_pattern
 
 Schema = dict[str, Any]
 
@@ -33,10 +34,12 @@ class ValidatedText(GenerateJsonSchema):
     """Generates the schemas of strings."""
 
     def str_schema(self, schema: Any) -> Schema:
-        """Return strings that are the same after white space is stripped, if it is."""
+        """Return strings that are the same after white space is stripped, if it is, with a pattern as Rust reads it."""
         found = super().str_schema(schema)
         if found.get("pattern") == ByteSize.byte_string_pattern:
             return {**found, "pattern": patterns.SIZE}
+        if "pattern" in found:
+            found["pattern"] = ecma_pattern(found["pattern"])
         checks = []
         if schema.get("strip_whitespace", self._config.str_strip_whitespace):
             checks.append({"pattern": r"^(?:[^\s\x1c-\x1f\x85](?:[^]*[^\s\x1c-\x1f\x85])?)?$"})
@@ -73,8 +76,13 @@ class ValidatedText(GenerateJsonSchema):
         return _text(patterns.uuid(schema["version"])) if "version" in schema else super().uuid_schema(schema)
 
     def date_schema(self, schema: Any) -> Schema:
-        """Return the days that Python has."""
-        return _text(patterns.DAY)
+        """Return the days that Python has, within the bounds of the type."""
+        bounds = [
+            patterns.day_beyond(schema[name], name[0] == "l", name[1] == "e")
+            for name in ("ge", "gt", "le", "lt")
+            if schema.get(name) is not None
+        ]
+        return _text(f"^{''.join(bounds)}{patterns.DAY[1:]}")
 
     def time_schema(self, schema: Any) -> Schema:
         """Return times of day, with or without an offset as the type says."""

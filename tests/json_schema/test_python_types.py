@@ -162,7 +162,7 @@ CHARACTERS = [chr(i) for start in (0, 0x1680, 0x2000, 0x3000, 0xFE00, 0x10A00) f
 
 # Types, and instances that can be written as `dump_json` writes them.
 TYPES: list[tuple[Any, list[Any]]] = [
-    (None, [None]),
+    (type(None), [None]),
     (bool, [True]),
     (int, [0, -20]),
     (float, [1.5, 1e300, -0.25]),
@@ -420,7 +420,7 @@ def test_a_type_without_a_schema_is_refused_by_name(given: Any, named: str) -> N
     assert named in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [1, 1.5, b"{}", [int], (int,), {int}, function, ..., sys], ids=repr)
+@pytest.mark.parametrize("given", [None, 1, 1.5, b"{}", [int], (int,), {int}, function, ..., sys], ids=repr)
 def test_a_value_is_not_a_type(given: Any) -> None:
     name = type(given).__name__
     with pytest.raises(

@@ -19,13 +19,13 @@ _NOTATIONS = frozenset({"types", "typing", "typing_extensions"})
 
 
 def is_python_type(value: object) -> bool:
-    """Whether a value is a class, None or another type, such as `int | None`.
+    """Whether a value is a class or another type, such as `int | None`; None alone is not, since it may be a forgotten schema.
 
     Example:
-        >>> [is_python_type(value) for value in (int, list[int], None, int | None, {}, "int", 1)]
-        [True, True, True, True, False, False, False]
+        >>> [is_python_type(value) for value in (int, list[int], int | None, None, {}, "int", 1)]
+        [True, True, True, False, False, False, False]
     """
-    if value is None or isinstance(value, type):
+    if isinstance(value, type):
         return True
     return type(value).__module__ in _NOTATIONS and not inspect.isroutine(value) and not inspect.ismodule(value)
 
@@ -38,8 +38,8 @@ class SchemaForm(Form):
     described: ClassVar[dict[str, Any]] = {"type": ["object", "boolean", "string"]}
 
     def fits(self, value: object) -> bool:
-        """Whether a value is a schema or a type other than None."""
-        return super().fits(value) or (value is not None and is_python_type(value))
+        """Whether a value is a schema or a type."""
+        return super().fits(value) or is_python_type(value)
 
     def write(self, value: Any) -> Any:
         """Return the schema.

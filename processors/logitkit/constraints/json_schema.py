@@ -42,7 +42,8 @@ class JsonSchema(PushdownConstraint):
     finite automaton, like `Regex`. Recursive schemas and unconstrained values need a stack per row.
 
     Args:
-        schema: A dict, true or false, JSON text, or a pydantic model class.
+        schema: A dict, true or false, JSON text, a pydantic model class, or another Python type: a dataclass, `list[int]`,
+            `Literal["a", "b"]`, `int | None`. Types need pydantic.
         vocabulary: The tokens.
         whitespace: `"compact"`: no white space. `"bounded"`: white space where `json.dumps` may write it, with an indent of
             at most 32 spaces.
@@ -55,8 +56,8 @@ class JsonSchema(PushdownConstraint):
 
     Raises:
         UnsupportedSchema: A keyword cannot be enforced exactly, or the schema is too large; the message has its JSON pointer.
-        ConfigurationError: An argument is not allowed, the schema is not valid, no value satisfies it, or no value fits
-            in `closing` tokens.
+        ConfigurationError: An argument is not allowed, the schema is not valid, the type has no schema, no value satisfies it,
+            or no value fits in `closing` tokens.
         VocabularyError: The vocabulary has no EOS id.
 
     Example:

@@ -6,7 +6,7 @@ characters/      automata over characters: positions, subset construction, minim
 bytes/           automata over bytes: UTF-8, concatenation, search for texts
 tokens/          automata over tokens: token classes, dead ends, intersection, stacks
 language         from a pattern to an automaton over bytes
-network_dfa      the same for definitions that call each other, such as a recursive JSON Schema
+networks/        the same for definitions that call each other, such as a recursive JSON Schema
 text_language    sets of texts with their operations, for JSON Schema
 collection       pauses cyclic garbage collection while automata are built
 """
@@ -29,13 +29,13 @@ from logitkit.compiler.characters.alphabet import Alphabet as Alphabet
 from logitkit.compiler.characters.components import components as components
 from logitkit.compiler.characters.counted import is_counted as is_counted
 from logitkit.compiler.characters.minimise import minimise as minimise
-from logitkit.compiler.characters.network import Definition as Definition
-from logitkit.compiler.characters.network import Network as Network
 from logitkit.compiler.characters.subset import SymbolDfa as SymbolDfa
 from logitkit.compiler.collection import uncollected as uncollected
 from logitkit.compiler.language import byte_dfa_of as byte_dfa_of
 from logitkit.compiler.language import pattern_dfa as pattern_dfa
-from logitkit.compiler.network_dfa import network_dfa as network_dfa
+from logitkit.compiler.networks.dfa import network_dfa as network_dfa
+from logitkit.compiler.networks.network import Definition as Definition
+from logitkit.compiler.networks.network import Network as Network
 from logitkit.compiler.text_language import TextLanguage as TextLanguage
 from logitkit.compiler.tokens.compile import token_automaton as token_automaton
 from logitkit.compiler.tokens.intersection import intersect as intersect

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -97,6 +97,13 @@ class TextLanguage:
         """Return the set of all texts."""
         return _everything(limits)
 
+    @cached_property
+    def key(self) -> Hashable:
+        """What equal automata have in common, and no others."""
+        moves = () if self.dfa is None else tuple([tuple(row.items()) for row in self.dfa.moves])
+        accepting = () if self.dfa is None else tuple(self.dfa.accepting)
+        return moves, accepting, self.alphabet.bounds.tobytes(), self.alphabet.symbols.tobytes()
+
     def __and__(self, other: TextLanguage) -> TextLanguage:
         if self.dfa is None or other.is_everything:
             return self
@@ -158,7 +165,7 @@ class TextLanguage:
                 return False
         return self.dfa.accepting[state]
 
-    @property
+    @cached_property
     def longest(self) -> int | None:
         """The length of the longest text, None if there is no bound, 0 for the empty set."""
         if self.dfa is None:

@@ -73,7 +73,7 @@ class Intersection(AutomatonConstraint):
 
     def _automata(self) -> dict[str, TokenAutomaton]:
         """Return the automata of the parts by content key; equal constraints count once."""
-        return {part.automaton.content_key: part.automaton for part in self.parts}
+        return {part.flat_automaton.content_key: part.flat_automaton for part in self.parts}
 
     def _compile(self) -> TokenAutomaton:
         def product(a: TokenAutomaton, b: TokenAutomaton) -> TokenAutomaton:

@@ -11,9 +11,10 @@ from typing import Any, get_args
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.collection import uncollected
-from logitkit.compiler.network_dfa import network_dfa
+from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.compile import MOST_DROPPED, schema_network
 from logitkit.json_schema.document import key_of, load
@@ -22,6 +23,7 @@ from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["JsonSchema"]
@@ -122,19 +124,33 @@ class JsonSchema(PushdownConstraint):
         """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
-    def _nested_dfa(self) -> tuple[NestedDfa, tuple[str, ...]]:
+    def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, tuple[str, ...]]:
         with self._one_budget():
-            # If an inline object and a called one may begin at the same place, the inline one must be called as well.
-            for apart in (False, True):
-                network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart)
+            # Where a string that is called and other text may begin, the string is written in place. If an inline object and a
+            # called one may begin at the same place, the inline one must be called as well.
+            for apart, leaves in ((False, True), (False, False), (True, False)):
+                network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart, leaves)
                 try:
-                    return network_dfa(network, self.limits), dropped
+                    return network_dfa(network, self.limits, share), dropped
                 except ConfigurationError as error:
                     reason = str(error)
             raise UnsupportedSchema(reason, "#")
 
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack, of a schema whose values nest to a limited depth."""
+        if not self.automaton.nesting.frames:
+            return self.automaton
+        with self._one_budget():
+            key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.limits)
+            return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(share=False), self.limits)
+
     def _compile(self) -> PushdownAutomaton:
-        dfa, dropped = self._nested_dfa()
+        # With tokens for all bytes no text is a dead end, so that a string need not know who has called it.
+        return self._compile_with(share=not self.closing and bool(self.vocabulary.trie.single_bytes().all()))
+
+    def _compile_with(self, share: bool) -> PushdownAutomaton:
+        dfa, dropped = self._nested_dfa(share)
         made = pushdown_automaton(
             dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
         )

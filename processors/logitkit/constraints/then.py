@@ -114,7 +114,9 @@ class Then(AutomatonConstraint):
         if not isinstance(self.marker, int):
             return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
         first, second = (
-            token_automaton(anything(), self.vocabulary, self.limits, "anything") if part is None else part.automaton
+            token_automaton(anything(), self.vocabulary, self.limits, "anything")
+            if part is None
+            else part.flat_automaton
             for part in (self.first, self.second)
         )
         both = until_token(first, self.marker, second, self.limits)

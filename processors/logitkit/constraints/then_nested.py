@@ -62,7 +62,7 @@ class ThenNested(PushdownConstraint):
             self.vocabulary,
             self.limits,
             f"the text around the marker {self.marker!r}",
-            max_depth=max(self.second.automaton.nesting.max_depth, 1),
+            max_depth=max(self.second.automaton.nesting.brackets, 1),
             closing=bool(self.closing),
             leap=leap,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.budget import spent, took
-from logitkit.compiler.characters.network import Network
+from logitkit.compiler.networks.network import Network
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
@@ -32,7 +32,12 @@ class Compiled(NamedTuple):
 
 
 def schema_network(
-    schema: Json, limits: Limits, whitespace: Whitespace = "compact", lax: bool = False, apart: bool = False
+    schema: Json,
+    limits: Limits,
+    whitespace: Whitespace = "compact",
+    lax: bool = False,
+    apart: bool = False,
+    leaves: bool = True,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -42,6 +47,7 @@ def schema_network(
         whitespace: What is written around members and items.
         lax: Whether to leave out what cannot be honoured.
         apart: Whether all objects and arrays are definitions.
+        leaves: Whether strings are definitions, unless they are few.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -52,7 +58,9 @@ def schema_network(
     while True:
         before = spent()
         try:
-            return Compiled(_network(schema, limits, whitespace, frozenset(dropped), apart), tuple(dropped.values()))
+            return Compiled(
+                _network(schema, limits, whitespace, frozenset(dropped), apart, leaves), tuple(dropped.values())
+            )
         except UnsupportedSchema as error:
             left_out = error.pointer, error.keyword
             if not lax or error.pointer is None or left_out in dropped:
@@ -70,12 +78,17 @@ def schema_network(
 
 
 def _network(
-    schema: Json, limits: Limits, whitespace: Whitespace, dropped: frozenset[tuple[str, str | None]], apart: bool
+    schema: Json,
+    limits: Limits,
+    whitespace: Whitespace,
+    dropped: frozenset[tuple[str, str | None]],
+    apart: bool,
+    leaves: bool,
 ) -> Network:
     references = References.of(schema)
     reader = Reader(references, limits, dropped)
     root = reader.conjunction(references.resources[""])
-    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart)
+    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves)
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return network

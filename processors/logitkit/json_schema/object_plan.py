@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
-from logitkit.json_schema.objects import Count, Objects, Piece, without
-from logitkit.json_schema.plan import Plan
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.objects import Count, Objects, Piece
+from logitkit.json_schema.plan import Names, Plan
+from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Empty, Node
 
@@ -22,16 +22,25 @@ class _Member(NamedTuple):
     """A member, or any of a set of members.
 
     Args:
-        text: The name and the colon.
+        text: The name, if there is one only, and the colon.
         value: What its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
+        names: The names of a set of members.
     """
 
     text: Node
     value: Conjunction
     required: bool
     counted: tuple[bool, ...]
+    names: Names | None = None
+
+
+class _Others(NamedTuple):
+    """Members of which any number may be there: their names, and what their values satisfy."""
+
+    names: Names
+    value: Conjunction
 
 
 def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | None:
@@ -47,7 +56,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     """
     listed = _listed(objects)
     pieces = _pieces(objects.pieces or (Piece(every, ANYTHING),), listed)
-    few = [piece.names.values(MOST_LISTED) for piece in pieces]
+    few = [None if piece.names.excluded else piece.names.strings.values(MOST_LISTED) for piece in pieces]
     listed = [*listed, *sorted(name for names in few for name in names or ())]
     pieces = [piece for piece, names in zip(pieces, few, strict=True) if names is None]
     required = set(objects.required)
@@ -64,7 +73,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
         for name in possible
     ]
     others = [
-        _Member(concatenate([piece.names.tree(), layout.colon]), piece.value, False, counted)
+        _Member(layout.colon, piece.value, False, counted, piece.names)
         for piece, counted in _by_count(pieces, objects.counts)
     ]
     number = {name: i for i, name in enumerate(possible)}
@@ -89,22 +98,35 @@ def _listed(objects: Objects) -> list[str]:
     )
 
 
-def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[Piece]:
-    left = [Piece(without(piece.names, listed), piece.value) for piece in pieces if piece.value != NOTHING]
-    return [piece for piece in left if not piece.names.is_empty]
+def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[_Others]:
+    """Return the members that are not listed."""
+    found = []
+    for piece in pieces:
+        if piece.value == NOTHING:
+            continue
+        # Of a set without end a finite one is left out by name: so all objects share what is known of the set.
+        if piece.names.longest is None:
+            excluded = tuple([name for name in listed if piece.names.contains(name)])
+            found.append(_Others(Names(piece.names, excluded), piece.value))
+        elif not (left := without(piece.names, listed)).is_empty:
+            found.append(_Others(Names(left), piece.value))
+    return found
 
 
-def _by_count(pieces: list[Piece], counts: tuple[Count, ...]) -> list[tuple[Piece, tuple[bool, ...]]]:
+def _by_count(pieces: list[_Others], counts: tuple[Count, ...]) -> list[tuple[_Others, tuple[bool, ...]]]:
     """Cut pieces so that all names of each count for the same bounds."""
-    told: list[tuple[Piece, tuple[bool, ...]]] = [(piece, ()) for piece in pieces]
+    told: list[tuple[_Others, tuple[bool, ...]]] = [(piece, ()) for piece in pieces]
     for count in counts:
         names = count.names
         if names is None:
             told = [(piece, (*counted, True)) for piece, counted in told]
             continue
-        inside = [(Piece(piece.names & names, piece.value), (*counted, True)) for piece, counted in told]
-        outside = [(Piece(piece.names - names, piece.value), (*counted, False)) for piece, counted in told]
-        told = [(piece, counted) for piece, counted in (*inside, *outside) if not piece.names.is_empty]
+        told = [
+            (part, (*counted, inside))
+            for inside, operation in ((True, StringSet.__and__), (False, StringSet.__sub__))
+            for piece, counted in told
+            for part in _pieces((Piece(operation(piece.names.strings, names), piece.value),), [*piece.names.excluded])
+        ]
     return told
 
 
@@ -215,7 +237,8 @@ class _Writer:
             elif more > bound.maximum:
                 return
             grown.append(more)
-        self._plan.move(source, member.text, member.value, self._state(state._replace(counts=tuple(grown))))
+        target = self._state(state._replace(counts=tuple(grown)))
+        self._plan.move(source, member.text, member.value, target, member.names)
 
     def _may_end(self, state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))

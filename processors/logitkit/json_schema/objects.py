@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, both, negations
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_set import StringSet, without
 
 # Into so many sets, at most, the names that are not listed may fall.
 MOST_PIECES = 64
@@ -158,12 +158,6 @@ class Objects:
 
 
 EVERY_OBJECT = Objects()
-
-
-def without(names: StringSet, listed: Iterable[str]) -> StringSet:
-    """Return a set of names without those listed."""
-    few = [name for name in listed if names.contains(name)]
-    return names - StringSet.of_values(few, names.language.limits) if few else names
 
 
 def pieces_of(names: StringSet, inside: Conjunction, outside: Conjunction) -> tuple[Piece, ...]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import Conjunction
+from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.syntax import Node
 
 # Moves of one graph.
@@ -22,12 +23,29 @@ def too_many() -> UnsupportedSchema:
     return UnsupportedSchema("counting its members or items takes too many states; lower the bounds")
 
 
+class Names(NamedTuple):
+    """The JSON texts of a set of strings, without those of some of them.
+
+    Args:
+        strings: The set.
+        excluded: Strings that are left out.
+    """
+
+    strings: StringSet
+    excluded: tuple[str, ...] = ()
+
+    def exact(self) -> StringSet:
+        """Return the set without those that are left out."""
+        return without(self.strings, self.excluded)
+
+
 class Move(NamedTuple):
-    """One edge: a text, and behind it a value that satisfies a conjunction; None: no value."""
+    """One edge: a name, if there is one; a text; and behind it a value that satisfies a conjunction, None: no value."""
 
     text: Node
     value: Conjunction | None
     target: int
+    names: Names | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -55,7 +73,7 @@ class Plan:
         """Whether no state has a name."""
         return name not in self._numbers
 
-    def move(self, source: int, text: Node, value: Conjunction | None, target: int) -> None:
+    def move(self, source: int, text: Node, value: Conjunction | None, target: int, names: Names | None = None) -> None:
         """Add an edge.
 
         Raises:
@@ -65,4 +83,4 @@ class Plan:
         spend(MOVE_STEPS)
         if self._count > MOST_MOVES:
             raise too_many()
-        self.moves[source].append(Move(text, value, target))
+        self.moves[source].append(Move(text, value, target, names))

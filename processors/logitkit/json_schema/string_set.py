@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from logitkit.budget import outside_budget
+from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.formats import format_language
 from logitkit.json_schema.search import search_language
-from logitkit.json_schema.string_text import string_tree
+from logitkit.json_schema.string_leaf import string_leaf
+from logitkit.json_schema.string_text import QUOTE, string_body
 from logitkit.limits import Limits
-from logitkit.patterns.syntax import Node
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Characters, Node
 
 # What it costs to write a set as a tree, in steps.
 WRITING_ANY = 1000
@@ -118,15 +121,23 @@ class StringSet:
             PatternTooLarge: There are too many states.
             ValueError: The set is empty.
         """
+        return concatenate([Characters(QUOTE), self.body()])
+
+    def body(self) -> Node:
+        """Return the syntax tree of their JSON texts behind the opening quote; see `tree`."""
         moves = [] if self.language.dfa is None else self.language.dfa.moves
         masks = {mask for row in moves for mask in row.values()}
         steps = WRITING_ANY + WRITING_MASK * len(masks) + WRITING_MOVE * sum(map(len, moves))
         self.language.limits.spend(steps)
-        return self._tree
+        return self._body
+
+    def leaf(self) -> Leaf:
+        """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree`."""
+        return string_leaf(self.language)
 
     @cached_property
-    def _tree(self) -> Node:
-        return string_tree(self.language)
+    def _body(self) -> Node:
+        return string_body(self.language)
 
 
 def _same(language: TextLanguage, a: StringSet, b: StringSet) -> StringSet:
@@ -143,3 +154,9 @@ def _everything(limits: Limits) -> StringSet:
 @lru_cache(maxsize=64)
 def _of_format(name: str, limits: Limits, old: bool) -> StringSet:
     return StringSet(format_language(name, limits, old))
+
+
+def without(strings: StringSet, listed: Iterable[str]) -> StringSet:
+    """Return a set without those of its strings that are listed."""
+    few = [text for text in listed if strings.contains(text)]
+    return strings - StringSet.of_values(few, strings.language.limits) if few else strings

@@ -11,8 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Characters, Machine, Node
+from logitkit.patterns.syntax import Machine
 
 QUOTE, BACKSLASH = CharSet.from_string('"'), CharSet.from_string("\\")
 ESCAPED = CharSet.of([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])
@@ -52,8 +51,8 @@ class Cut(NamedTuple):
         )
 
 
-def string_tree(language: TextLanguage) -> Node:
-    r"""Return the tree of the JSON texts of some strings.
+def string_body(language: TextLanguage) -> Machine:
+    r"""Return the tree of the JSON texts of some strings, without their opening quotes.
 
     Raises:
         PatternTooLarge: There are too many states.
@@ -62,11 +61,11 @@ def string_tree(language: TextLanguage) -> Node:
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
         >>> from logitkit.compiler.language import byte_dfa_of
-        >>> tree = string_tree(TextLanguage.of_texts(['a"\n'], DEFAULT_LIMITS))
-        >>> byte_dfa_of(tree, DEFAULT_LIMITS).accepts(rb'"a\"\n"')
+        >>> tree = string_body(TextLanguage.of_texts(['a"\n'], DEFAULT_LIMITS))
+        >>> byte_dfa_of(tree, DEFAULT_LIMITS).accepts(rb'a\"\n"')
         True
     """
-    return concatenate([Characters(QUOTE), _Writer(language).machine()])
+    return _Writer(language).machine()
 
 
 class _Writer:

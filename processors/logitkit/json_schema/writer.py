@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 
 from logitkit.compiler.characters.components import components
-from logitkit.compiler.characters.network import Definition, Network
 from logitkit.compiler.characters.positions import count_positions
-from logitkit.json_schema.conjunction import Conjunction
-from logitkit.json_schema.layout import Layout, literal
+from logitkit.compiler.networks.network import Definition, Network, Strings
+from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.layout import Layout, is_unicode, literal
 from logitkit.json_schema.parts import Key, Part, parts_of
-from logitkit.json_schema.plan import Move, Plan
+from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.reader import Reader
 from logitkit.patterns.construction import alternate, concatenate
 from logitkit.patterns.syntax import Call, Empty, Graph, Node
@@ -21,9 +22,13 @@ DEEPEST_INLINE = 12
 # A network with more characters has large parts that are used repeatedly written once, and called.
 LARGE = 12_000
 LARGE_PART = 200
+# Strings that are so few are written in place.
+MOST_INLINE = 64
 
 
-def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = False) -> Network | None:
+def network_of(
+    root: Conjunction, reader: Reader, layout: Layout, apart: bool = False, leaves: bool = True
+) -> Network | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
     Args:
@@ -31,6 +36,7 @@ def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = 
         reader: Knows its schemas.
         layout: What is written around members and items.
         apart: Whether every object and array is to be called, whatever it is.
+        leaves: Whether strings are called, unless they are few.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -57,7 +63,7 @@ def network_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = 
             height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
-    writer = _Writer(trimmed, called)
+    writer = _Writer(trimmed, called, layout, leaves)
     if not apart and writer.total(bottom_up, root) > LARGE:
         uses = trimmed.uses(root)
         for key in bottom_up:
@@ -96,7 +102,7 @@ class _Trimmed:
 
     def has_value(self, value: Conjunction) -> bool:
         """Whether some value satisfies a conjunction."""
-        return self.scalars(value) is not None or bool(self.keys_of([value]))
+        return self.scalars(value) is not None or self.strings(value) is not None or bool(self.keys_of([value]))
 
     def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
         """Return the parts of some conjunctions that have a value."""
@@ -114,17 +120,20 @@ class _Trimmed:
         return uses
 
     def scalars(self, value: Conjunction) -> Node | None:
-        """Return the tree of the values that are no objects or arrays, or None if there are none."""
+        """Return the tree of the values that are no strings, objects or arrays, or None if there are none."""
         if value not in self._scalars:
             values = self.reader.values(value)
             options = [literal("null")] if values.null else []
             options += [literal(text) for flag, text in ((True, "true"), (False, "false")) if flag in values.booleans]
             if not values.numbers.is_empty:
                 options.append(values.numbers.tree())
-            if not values.strings.is_empty:
-                options.append(values.strings.tree())
             self._scalars[value] = alternate(options) if options else None
         return self._scalars[value]
+
+    def strings(self, value: Conjunction) -> Names | None:
+        """Return the values that are strings, or None if there are none."""
+        strings = self.reader.values(value).strings
+        return None if strings.is_empty else Names(strings)
 
     def _passes(self, move: Move) -> bool:
         return move.value is None or self.has_value(move.value)
@@ -177,14 +186,18 @@ def _leading_to(rows: list[list[Move]], end: int) -> set[int]:
 class _Writer:
     """Writes trees, those of inner parts first."""
 
-    def __init__(self, trimmed: _Trimmed, called: set[Key]) -> None:
+    def __init__(self, trimmed: _Trimmed, called: set[Key], layout: Layout, leaves: bool) -> None:
         self.trimmed = trimmed
+        self.layout = layout
         self.called = called
+        self.leaves = leaves
         self._sizes: dict[Key, int] = {}
         self._counted: dict[int, int] = {}
         self._bodies: dict[Key, Node] = {}
         self._values: dict[Conjunction, Node] = {}
         self._numbers: dict[Key, int] = {}
+        self._leaves: dict[tuple[object, tuple[str, ...]], Strings] = {}
+        self._leaf_numbers: dict[tuple[object, tuple[str, ...]], int] = {}
 
     def forget(self) -> None:
         """Forget the sizes: more is called now."""
@@ -202,7 +215,9 @@ class _Writer:
             # What is inside has been counted before: it comes first in the order.
             self._sizes[key] = 0
             self._sizes[key] = sum(
-                self._count(move.text) + (0 if move.value is None else self._value_size(move.value))
+                self._count(move.text)
+                + (0 if move.names is None else self._strings_size(move.names))
+                + (0 if move.value is None else self._value_size(move.value))
                 for row in self.trimmed.live[key][0]
                 for move in row
             )
@@ -215,16 +230,53 @@ class _Writer:
             moves, ends = self.trimmed.live[key]
             rows = tuple([tuple([(self._read(move), move.target) for move in row]) for row in moves])
             self._bodies[key] = Graph(rows, tuple(ends))
-        definitions = tuple([Definition(key.opening, self._bodies[key]) for key in self._numbers])
-        return Network(self._value(root), definitions)
+        main = self._value(root)
+        definitions = [self._definition(key) for key in self._numbers]
+        return Network(main, (*definitions, *self._leaves.values()))
+
+    def _definition(self, key: Key) -> Definition:
+        if key.value != ANYTHING or not self.leaves:
+            return Definition(key.opening, self._bodies[key])
+        # Any value whatever is the same in all schemas.
+        reader = self.trimmed.reader
+        strings = Names(reader.everything.strings)
+        calls = [self._numbers[Key(ANYTHING, "{")], self._numbers[Key(ANYTHING, "[")]]
+        own = self._strings(strings)
+        assert isinstance(own, Call)
+        return Definition(
+            key.opening, self._bodies[key], ("anything", self.layout.whitespace), (*calls, own.definition)
+        )
 
     def _read(self, move: Move) -> Node:
-        return move.text if move.value is None else concatenate([move.text, self._value(move.value)])
+        name = () if move.names is None else (self._strings(move.names),)
+        return concatenate([*name, move.text, *(() if move.value is None else (self._value(move.value),))])
+
+    def _strings(self, names: Names) -> Node:
+        """Return the tree of some strings: a call of what is the same in many places, or themselves if they are few."""
+        if not self._is_leaf(names):
+            return names.exact().tree()
+        key = names.strings.language.key, names.excluded
+        if key not in self._leaves:
+            excluded = [
+                json.dumps(name, ensure_ascii=False)[1:-1].encode() for name in names.excluded if is_unicode(name)
+            ]
+            self._leaves[key] = Strings(names.strings.leaf(), names.strings.body, tuple(excluded))
+            self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
+        return Call(self._leaf_numbers[key])
+
+    def _is_leaf(self, names: Names) -> bool:
+        return self.leaves and (bool(names.excluded) or names.strings.values(MOST_INLINE) is None)
+
+    def _strings_size(self, names: Names) -> int:
+        return 1 if self._is_leaf(names) else self._count(names.exact().tree())
 
     def _value(self, value: Conjunction) -> Node:
         if value not in self._values:
             scalars = self.trimmed.scalars(value)
             options = [] if scalars is None else [scalars]
+            strings = self.trimmed.strings(value)
+            if strings is not None:
+                options.append(self._strings(strings))
             for key in self.trimmed.keys_of([value]):
                 if key in self.called:
                     options.append(Call(self._numbers[key]))
@@ -236,6 +288,8 @@ class _Writer:
     def _value_size(self, value: Conjunction) -> int:
         scalars = self.trimmed.scalars(value)
         size = 0 if scalars is None else self._count(scalars)
+        strings = self.trimmed.strings(value)
+        size += 0 if strings is None else self._strings_size(strings)
         return size + sum(1 if key in self.called else 1 + self.size(key) for key in self.trimmed.keys_of([value]))
 
     def _count(self, node: Node) -> int:

@@ -44,6 +44,11 @@ class Constraint(BankUser):
         """Whether a finite automaton is enough."""
         return True
 
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack, of a constraint that is finite."""
+        return self.automaton
+
     def byte_dfa(self) -> ByteDfa:
         """Compile and return the automaton over bytes, from which combinations with other text are compiled.
 

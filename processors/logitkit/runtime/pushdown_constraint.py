@@ -46,7 +46,7 @@ class PushdownConstraint(Constraint):
     @property
     def is_finite(self) -> bool:
         """Whether nesting is limited and no tokens are counted, so that a finite automaton is enough."""
-        return self.automaton.nesting.frames == 0 and self.closing is False
+        return self.automaton.nesting.is_flat and self.closing is False
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes of a language with limited nesting.

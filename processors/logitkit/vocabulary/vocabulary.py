@@ -10,6 +10,7 @@ from typing import NoReturn, SupportsIndex
 
 from logitkit.errors import VocabularyError
 from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.special_tokens import SpecialNames
 from logitkit.vocabulary.trie import Trie
 
@@ -117,6 +118,11 @@ class Vocabulary:
     def reversed_trie(self) -> Trie:
         """All suffixes of all tokens: the trie of the tokens read backwards; built on first use."""
         return Trie.of([None if token is None else token[::-1] for token in self.tokens])
+
+    @cached_property
+    def remainders(self) -> Remainders:
+        """The remainders of tokens after quotes and closing brackets; built on first use."""
+        return Remainders.of(self.tokens, self.reversed_trie)
 
     @cached_property
     def spells_every_byte(self) -> bool:

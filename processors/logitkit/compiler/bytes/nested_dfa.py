@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
+from logitkit.compiler.bytes.leaf import Copies
 
 NEVER = 2**30
 
@@ -32,6 +33,7 @@ class NestedDfa:
         need: [S] int64, how many frames must be pushed at once, at least, on the way from a state to the end of its part.
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
+        copies: The copies of leaves that are known in it; None: that is not known.
     """
 
     step: NDArray[np.int32]
@@ -44,6 +46,7 @@ class NestedDfa:
     need: NDArray[np.int64]
     free: NDArray[np.bool_] | None = None
     letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    copies: Copies | None = None
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:
@@ -73,6 +76,11 @@ class NestedDfa:
         """[F] the most that is needed behind each frame, whatever ends before it."""
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
         return found
+
+    @property
+    def calls_strings(self) -> bool:
+        """Whether some frames stand for strings, which may be open besides as many brackets as are allowed."""
+        return self.copies is not None and bool(self.copies.strings.any())
 
     def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
         """Whether the whole text is in the language, and nests no deeper than allowed."""

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.concatenation import reached
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 
 __all__ = ["alive", "behind_is", "needs"]
@@ -108,7 +107,21 @@ class _Moves:
         ending = does >= states + calls
         self.caller_of_end, self.end = row[ending], does[ending] - states - calls
         self.states = states
+        self._first: list[int] = np.searchsorted(self.target, np.arange(states + 1)).tolist()
+        self._sources: list[int] = self.source.tolist()
 
     def before(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
         """Return which states moves lead from to some states, or are known already."""
-        return known | reached(begin, self.target, self.source, self.states)
+        # In Python: most paths are long and narrow, as names are, and arrays would be looked at byte by byte.
+        first, sources = self._first, self._sources
+        found = bytearray(known.tobytes())
+        todo = begin.tolist()
+        for state in todo:
+            found[state] = 1
+        while todo:
+            state = todo.pop()
+            for source in sources[first[state] : first[state + 1]]:
+                if not found[source]:
+                    found[source] = 1
+                    todo.append(source)
+        return np.frombuffer(found, bool)

@@ -5,5 +5,4 @@ assertions, static_guards, atomic    anchors, one-character conditions and atomi
 subset, alternating, product         deterministic automata: without lookarounds, with them, and of two at once
 minimise, components, counted        fewest states; cycles; counted repetition copied instead of rebuilt
 alphabet                             classes of code points that a pattern does not distinguish
-network, network_parts, endless_calls    definitions that call each other inside brackets
 """

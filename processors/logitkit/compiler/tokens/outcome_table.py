@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.outcomes import Outcome, Outcomes
@@ -72,6 +72,8 @@ class _Numbering:
         self.outcomes = outcomes
         self.need, self.frame_need = dfa.need.tolist(), dfa.frame_need.tolist()
         self.first_frame = dfa.states
+        # Whether each state, and what is none, gets another number.
+        self.changes = np.append(dfa.need > 0, True)
         self.classes = classes
         self.rests: dict[int, int] = {}
         self.found: dict[Outcome, int] = {}
@@ -81,27 +83,41 @@ class _Numbering:
     def of(self, number: int) -> int:
         """Return the number of an outcome from now on."""
         outcome = self.outcomes.outcome(number)
+        strings = self.outcomes.strings
+        height = outcome.height
         if outcome.rest:
             outcome = outcome._replace(rest=self.rests.setdefault(outcome.rest, self.classes + len(self.rests)))
         else:
-            # What must be opened before something can be closed needs room too, within each bracket that is left open.
+            # What must be opened before something can be closed needs room too, within each bracket that is left open. A string
+            # that is called is the last that is pushed, and needs nothing.
             needs = [i + self.frame_need[f] for i, f in enumerate(outcome.pushed)]
-            height = max(outcome.height, len(outcome.pushed) + self.need[outcome.state], *needs)
-            if not height:
+            brackets = sum(f not in strings for f in outcome.pushed)
+            height = max(outcome.height, brackets + self.need[outcome.state], *needs)
+            if not height and not outcome.pushed:
                 return outcome.state
-            outcome = outcome._replace(height=height)
+        if strings and (height or outcome.pushed):
+            # There is always room for a string, behind as many brackets as may be.
+            height += 1
+        outcome = outcome._replace(height=height)
         return self.outcomes.base + self.found.setdefault(outcome, len(self.found))
 
+    def all_of(self, numbers: Ints) -> Ints:
+        """Return the numbers of some outcomes from now on."""
+        # Most are states in which nothing must be opened.
+        other = np.flatnonzero(self.changes[np.minimum(numbers, len(self.changes) - 1)])
+        found = numbers.astype(np.int64)
+        distinct, inverse = np.unique(numbers[other], return_inverse=True)
+        found[other] = np.array([self.of(number) for number in distinct.tolist()], np.int64)[inverse]
+        return found
+
     def table(self, tokens: Behaviours) -> OutcomeTable:
-        distinct, inverse = np.unique(tokens.target, return_inverse=True)
-        target = np.array([self.of(number) for number in distinct.tolist()], np.int64)[inverse]
-        parts = [Behaviours(tokens.default, tokens.start, tokens.source, target)]
+        parts = [Behaviours(tokens.default, tokens.start, tokens.source, self.all_of(tokens.target))]
         done = 0
         while done < len(self.rests):
             rest = self.outcomes.rests[[*self.rests][done]]
             done += 1
             frames = self.first_frame + np.array([*rest], np.int64)
-            does = np.array([self.of(number) for number in rest.values()], np.int64)
+            does = self.all_of(np.array([*rest.values()], np.int64))
             parts.append(Behaviours(np.zeros(1, np.int64), np.array([0, len(rest)]), frames, does))
         widest = max((len(o.pushed) for o in self.found), default=0)
         plain = {self.rests[number] for number in self.plain_ends if number in self.rests}

@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
         state: The state in the end, if no frame is popped.
         pushed: Frames that are left open, the outermost first.
         rest: If a frame is popped, the number of what goes on behind it; else 0.
-        height: The most frames that are on the stack meanwhile, more than were there.
+        height: The most frames of brackets that are on the stack meanwhile, more than were there.
     """
 
     state: int
@@ -40,10 +40,12 @@ class Outcomes:
     Args:
         base: The first number that is none of a state.
         limits: Bound on how many there are.
+        strings: Frames that no bracket pushes.
     """
 
-    def __init__(self, base: int, limits: Limits) -> None:
+    def __init__(self, base: int, limits: Limits, strings: frozenset[int] = frozenset()) -> None:
         self.base = base
+        self.strings = strings
         self.limits = limits
         self.known: list[Outcome] = []
         # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
@@ -86,10 +88,11 @@ class Outcomes:
 
     def _called(self, frame: int, inside: int) -> Outcome:
         state, pushed, rest, height = self.outcome(inside)
+        height += frame not in self.strings
         if not rest:
             alive = state != DEAD and len(pushed) < MOST_PUSHED
-            return Outcome(state, (frame, *pushed), 0, 1 + height) if alive else Outcome(DEAD, (), 0, 0)
+            return Outcome(state, (frame, *pushed), 0, height) if alive else Outcome(DEAD, (), 0, 0)
         after = self.outcome(self.rests[rest].get(frame, DEAD))
         if not after.rest and after.state == DEAD:
             return after
-        return after._replace(height=max(1 + height, after.height))
+        return after._replace(height=max(height, after.height))

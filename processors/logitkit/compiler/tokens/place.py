@@ -50,6 +50,7 @@ class LegalClasses:
         # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
+        self.fallback = automaton.fallback
         self.row_start, self.row_class, self.row_target = (
             automaton.row_start,
             automaton.row_class,
@@ -86,6 +87,8 @@ class LegalClasses:
             room: How many frames more there may be.
             legal: [C].
         """
+        if self.fallback is not None and (below := int(self.fallback[state])) != state:
+            self._legal(below, frames, room, legal)
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         legal[self.row_class[row]] = self.row_target[row] != DEAD
         begin, symbol, height, rest = self._outcomes
@@ -114,6 +117,8 @@ class LegalClasses:
             room: How many frames more there may be.
             costs: [C].
         """
+        if self.fallback is not None and (below_it := int(self.fallback[state])) != state:
+            self._costs(below_it, frames, room, costs)
         nesting = self.nesting
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         target = self.row_target[row].astype(np.int64)

@@ -40,6 +40,7 @@ class Nesting:
         pops: The most frames that a token pops.
         cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; of a frame from
             what is behind it. None: nothing is counted.
+        strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
     """
 
     frames: int
@@ -50,12 +51,23 @@ class Nesting:
     height: NDArray[np.int32]
     pops: int
     cost: NDArray[np.int32] | None = None
+    strings: int = 0
 
     @classmethod
     def none(cls, cost: NDArray[np.int32] | None = None) -> Nesting:
         """Return what a finite automaton does to a stack."""
         nothing = np.zeros(0, np.int32)
         return cls(0, 0, nothing, np.zeros((0, 0), np.int32), nothing, nothing, 0, cost)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether no bracket needs a frame, so that a finite automaton has the same texts."""
+        return self.frames == self.strings
+
+    @property
+    def brackets(self) -> int:
+        """The most brackets with frames that may be open."""
+        return self.max_depth - (self.strings > 0)
 
     @property
     def tables(self) -> tuple[Ints, ...]:
@@ -89,7 +101,8 @@ class PushdownAutomaton(TokenAutomaton):
     def content_key(self) -> str:
         """SHA-256 of the table, as 64 hexadecimal digits."""
         digest = hashlib.sha256(super().content_key.encode())
-        digest.update(repr((self.nesting.frames, self.nesting.max_depth, self.nesting.pops)).encode())
+        nesting = self.nesting
+        digest.update(repr((nesting.frames, nesting.strings, nesting.max_depth, nesting.pops)).encode())
         for table in self.nesting.tables:
             digest.update(f"{table.dtype.name}{table.shape}".encode())
             digest.update(np.ascontiguousarray(table).tobytes())
@@ -206,6 +219,8 @@ class PushdownAutomaton(TokenAutomaton):
             most[self.states + rests] = 1 + of_class[self.nesting.rest[rests]]
         found = np.zeros(self.states, np.int64)
         np.maximum.at(found, owner, most[self.row_target])
+        if self.fallback is not None:
+            found = np.maximum(found, found[self.fallback])
         return [int(n) for n in found]
 
     def legal(self, place: Place) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.budget import took
+from logitkit.budget import one_budget, took
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import with_letters
@@ -15,7 +15,9 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.linked_classes import linked_classes
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.pushdown_automaton import Nesting, PushdownAutomaton
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -75,12 +77,26 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
-    if not dfa.frames and leap is None:
+    fallback = None
+    if dfa.copies is not None and leap is None:
+        outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
+        # Costs are worked out from what each state lists.
+        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
+        with one_budget(limits.work):
+            classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
+        if falls_back and dfa.copies.like.any():
+            fallback = np.arange(dfa.states + dfa.frames)
+            beside = np.flatnonzero(dfa.copies.like)
+            fallback[beside] = dfa.copies.like[beside]
+    elif not dfa.frames and leap is None:
         return _finite(dfa, vocabulary, limits, name, closing)
-    work = dfa.step.size // 4
-    limits.check_work(2 * work)
-    store = SuffixBehaviours(dfa, limits, work)
-    classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+    else:
+        work = dfa.step.size // 4
+        limits.check_work(2 * work)
+        store = SuffixBehaviours(dfa, limits, work)
+        classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+        outcomes = store.outcomes
+        took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
         # One more class: all ids without text.
@@ -92,7 +108,7 @@ def pushdown_automaton(
     class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
     if leap is not None:
         class_of, behaviours = _with_leap(class_of, behaviours, leap)
-    table = OutcomeTable.of(dfa, store.outcomes, behaviours)
+    table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
     if closing or leap is not None or dead_ends:
@@ -106,7 +122,6 @@ def pushdown_automaton(
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
-    took(store.work + len(class_of) // IDS_A_STEP)
     accepting = np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)])
     made = TokenAutomaton.of(
         class_of,
@@ -115,17 +130,20 @@ def pushdown_automaton(
         dfa.start,
         vocabulary.eos_ids,
         vocabulary.pad_id,
+        fallback=fallback,
         banned_ends=dfa.letters.keys(),
     )
+    strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
     nesting = Nesting(
         dfa.frames,
-        max_depth,
+        (max_depth if strings < dfa.frames or leap is not None else 0) + (strings > 0),
         table.state,
         table.pushed,
         table.rest,
         table.height,
         table.pops,
         cost if closing else None,
+        strings,
     )
     return _with(made, nesting)
 

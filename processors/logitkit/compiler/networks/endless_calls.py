@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit.budget import spend
-from logitkit.compiler.characters.network import Network
+from logitkit.compiler.networks.network import Network, Strings
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph, Machine, Node, Repeat
 
@@ -17,13 +17,14 @@ def endless_calls(network: Network) -> frozenset[int]:
     leads nowhere, which shows only at its end.
 
     Example:
-        >>> from logitkit.compiler.characters.network import Definition
+        >>> from logitkit.compiler.networks.network import Definition
         >>> from logitkit.patterns.parser import parse
         >>> endings = Definition("[", Alternate((Call(0), parse(r"\]"))))
         >>> endless_calls(Network(Call(0), (endings, Definition("[", Concat((Call(1), parse(r"\]")))))))
         frozenset({1})
     """
-    waiting, ended = list(range(len(network.definitions))), set[int]()
+    ended = {d for d, definition in enumerate(network.definitions) if isinstance(definition, Strings)}
+    waiting = [d for d in range(len(network.definitions)) if d not in ended]
     while waiting:
         # Definitions tend to call those behind them, or those before: there and back finds either in one go.
         known = len(ended)

@@ -8,16 +8,17 @@ Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from functools import partial
 
 from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
-from logitkit.compiler.characters.endless_calls import endless_calls
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.network import Network
 from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
+from logitkit.compiler.networks.endless_calls import endless_calls
+from logitkit.compiler.networks.known_parts import KnownParts
+from logitkit.compiler.networks.network import Definition, Network, Strings
+from logitkit.compiler.networks.part import Bracket, Called, Part
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -32,37 +33,11 @@ SET_STEPS, MEMBER_STEPS = 40, 2
 # A bracket may lead a caller to so many different places; the states for all their combinations are made.
 MOST_MARKS = 4
 
-# Definitions that are called at once, each with the mark at its end.
-Called: TypeAlias = tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Bracket:
-    """What an opening bracket does in a state: what is called, and for each set of marks (as bits) the state behind it."""
-
-    called: Called
-    behind: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Part:
-    """One part.
-
-    Args:
-        dfa: Its moves by characters; None: no text belongs to it.
-        alphabet: The alphabet of these moves.
-        brackets: For each state, what opening brackets do.
-        ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
-    """
-
-    dfa: SymbolDfa | None
-    alphabet: Alphabet
-    brackets: list[dict[str, Bracket]] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
+_known_parts = KnownParts()
 
 
 def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
-    """Return the main part, as `()`, and all that it and they call.
+    """Return the main part, as `()`, and all that it and they call; strings only where several sets of them may begin.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
@@ -73,13 +48,24 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
     states = 0
     while todo:
         called = todo.pop()
-        if called in parts:
+        if called in parts or is_leaf(called, network):
             continue
-        part = parts[called] = _part(_tree(called, network), network, endless, limits)
+        definition = network.definitions[called[0][0]] if len(called) == 1 else None
+        make = partial(_part, _tree(called, network), network, endless, limits)
+        if isinstance(definition, Definition) and definition.known_as is not None and called[0][1] == 0:
+            part = _known_parts.part(definition, make, limits)
+        else:
+            part = make()
+        parts[called] = part
         states += len(part.ends)
         limits.check_states(states)
         todo.extend(bracket.called for row in part.brackets for bracket in row.values())
     return parts
+
+
+def is_leaf(called: Called, network: Network) -> bool:
+    """Whether what is called is one set of strings, whose automaton is known."""
+    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings)
 
 
 def has_calls(tree: Node) -> bool:
@@ -136,6 +122,7 @@ class _Resolver:
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
         self.work = 0
         self.sets = [frozenset([0])]
+        self.single = {0: 0}
 
     def state(self, members: frozenset[int]) -> int:
         found = self.number.setdefault(members, len(self.sets))
@@ -156,7 +143,7 @@ class _Resolver:
         try:
             for members in self.sets:
                 text, calls, marks = self.row(members)
-                moves.append(self.merged(text))
+                moves.append(self.merged(text, members))
                 brackets.append(self.brackets(calls))
                 ends.append(marks)
         finally:
@@ -184,8 +171,16 @@ class _Resolver:
                         calls.setdefault(symbol - CALLS, set()).add(target)
         return text, calls, marks
 
-    def merged(self, text: list[tuple[int, int]]) -> dict[int, int]:
+    def merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
         row: dict[int, int] = {}
+        if len(members) == 1:
+            # One state leads to one other with each character.
+            self.charge(len(text))
+            for target, mask in text:
+                if target not in self.single:
+                    self.single[target] = self.state(frozenset((target,)))
+                row[self.single[target]] = mask
+            return row
         masks = tuple(mask for _, mask in text)
         self.charge(len(masks) * (1 + shared_symbols(masks).bit_count() // 2))
         for block, which in split(masks):

@@ -1,0 +1,151 @@
+"""Automata that stand in another one many times, as the strings of a schema do: each is built once, and copied in place.
+
+A *leaf* calls nothing and ends with a byte behind which nothing of it goes on, as a string ends with its closing quote. A
+*copy* of it is a run of states in a `NestedDfa`, and each of its ends leads to some state outside of it. All copies do the
+same with a token up to their end; so what tokens do in a leaf is worked out once for each vocabulary
+(`compiler.tokens.leaf_tokens`), and a schema in which it stands is put together from that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+
+__all__ = ["QUOTE", "Copies", "Leaf"]
+
+# The byte that begins a leaf.
+QUOTE = ord('"')
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A leaf behind the byte that begins it.
+
+    Args:
+        step: [S, K] int32, what each class of bytes does in each state: 0 is dead, 1 is unused, from `S` on it is an end.
+        byte_class: [256] int64, class of each byte.
+        marks: What is known at each end: a set of marks, as bits, of the definitions that the text belongs to.
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    marks: tuple[int, ...]
+
+    @classmethod
+    def of(cls, dfa: ByteDfa, marks: list[int]) -> Leaf:
+        """Take the ends out of an automaton.
+
+        Args:
+            dfa: The automaton.
+            marks: The marks of its first states, 0 for those that are no ends; the states behind them are none.
+        """
+        ends = [FIRST_STATE + state for state, found in enumerate(marks) if found]
+        kept = np.setdiff1d(np.arange(len(dfa.step)), ends)
+        number = np.zeros(len(dfa.step), np.int32)
+        number[kept] = np.arange(len(kept))
+        number[ends] = len(kept) + np.arange(len(ends))
+        return cls(number[dfa.step[kept]], dfa.byte_class, tuple(mark for mark in marks if mark))
+
+    @property
+    def states(self) -> int:
+        """Number of its states; the first two stand for none, and the third one is the start."""
+        return len(self.step)
+
+    @property
+    def size(self) -> int:
+        """Number of states of a copy."""
+        return len(self.step) - FIRST_STATE
+
+    @cached_property
+    def key(self) -> bytes:
+        """A digest of the content, by which what is known of a leaf is found."""
+        digest = hashlib.sha256(repr((self.step.shape, len(self.marks))).encode())
+        digest.update(self.step.tobytes())
+        digest.update(self.byte_class.tobytes())
+        return digest.digest()
+
+
+class Copies(NamedTuple):
+    """The copies of leaves in an automaton.
+
+    Args:
+        leaves: The leaves, each once.
+        leaf: [N] int64, which leaf each copy is one of.
+        first: [N] int64, the first state of each copy; the others follow.
+        exits: The state to which each end of a copy leads, copy by copy. A leaf that is called has one copy for all its callers,
+            whose exit is the number of an end of the automaton: `-1 - end`.
+        opening: [O] int64, the states in which a quote enters a copy.
+        opened: [O] int64, the copy that it enters.
+        entered: [O] int64, the state behind that quote: the first of the copy, or one beside it.
+        frame: [O] int64, the frame that the quote pushes, if the leaf is called, else -1.
+        like: [S] int64, for a state that does as a state of a copy does, but for some texts: that state; 0 for all others.
+        strings: [F] bool, which frames are pushed by quotes: only brackets count as nesting.
+    """
+
+    leaves: tuple[Leaf, ...]
+    leaf: NDArray[np.int64]
+    first: NDArray[np.int64]
+    exits: tuple[tuple[int, ...], ...]
+    opening: NDArray[np.int64]
+    opened: NDArray[np.int64]
+    entered: NDArray[np.int64]
+    frame: NDArray[np.int64]
+    like: NDArray[np.int64]
+    strings: NDArray[np.bool_]
+
+    def of_states(self) -> NDArray[np.int64]:
+        """Return [S] the copy that each state belongs to, -1 for those that belong to none."""
+        found = np.full(len(self.like), -1)
+        for copy, (leaf, first) in enumerate(zip(self.leaf.tolist(), self.first.tolist(), strict=True)):
+            found[first : first + self.leaves[leaf].size] = copy
+        return found
+
+    def string_ends(self, ends: int) -> NDArray[np.bool_]:
+        """Return [E] which ends of the automaton are those of strings that are called."""
+        found = np.zeros(ends, bool)
+        found[[-1 - leads for exits in self.exits for leads in exits if leads < 0]] = True
+        return found
+
+    def renumbered(self, number: NDArray[np.int64], states: int) -> Copies | None:
+        """Return them in an automaton some of whose states are left out; None if part of a copy is.
+
+        Args:
+            number: [S] the new number of each state, `DEAD` for those left out.
+            states: How many states are left.
+        """
+        owner = self.of_states()
+        alive = number[owner_states := np.flatnonzero(owner >= 0)] != DEAD
+        sizes = np.array([self.leaves[leaf].size for leaf in self.leaf.tolist()], np.int64)
+        count = np.bincount(owner[owner_states[alive]], minlength=len(self.leaf))
+        whole = count == sizes
+        lost = np.array([any(leads >= 0 and number[leads] == DEAD for leads in exits) for exits in self.exits], bool)
+        if ((count > 0) & ~whole).any() or (lost & whole).any():
+            return None
+        new_copy = np.cumsum(whole) - 1
+        kept = np.flatnonzero(whole)
+        opens = whole[self.opened] & (number[self.opening] != DEAD) & (number[self.entered] != DEAD)
+        like = np.zeros(states, np.int64)
+        left = np.flatnonzero(number)
+        like[number[left]] = number[self.like[left]]
+        return Copies(
+            self.leaves,
+            self.leaf[kept],
+            number[self.first[kept]],
+            tuple(
+                tuple(int(number[leads]) if leads >= 0 else leads for leads in self.exits[copy])
+                for copy in kept.tolist()
+            ),
+            number[self.opening[opens]],
+            new_copy[self.opened[opens]],
+            number[self.entered[opens]],
+            self.frame[opens],
+            like,
+            self.strings,
+        )

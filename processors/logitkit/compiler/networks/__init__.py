@@ -1,0 +1,8 @@
+"""Definitions that call each other, such as those of a recursive JSON Schema, as automata over bytes.
+
+network              what comes in: trees that call each other, and strings that are known as automata
+part, parts          one automaton over characters for everything that is called; known_parts keeps those of many networks
+endless_calls        definitions that have no text
+joint, live          one automaton over bytes, without what leads nowhere
+dfa                  all of that
+"""

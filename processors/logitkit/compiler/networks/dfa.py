@@ -1,0 +1,31 @@
+"""From a network to one automaton over bytes."""
+
+from __future__ import annotations
+
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.language import byte_dfa_of
+from logitkit.compiler.networks.joint import Joint
+from logitkit.compiler.networks.live import live
+from logitkit.compiler.networks.network import Network
+from logitkit.compiler.networks.parts import has_calls, parts_of
+from logitkit.limits import Limits
+
+__all__ = ["network_dfa"]
+
+
+def network_dfa(network: Network, limits: Limits, share: bool = False) -> NestedDfa:
+    """Compile a network to an automaton over bytes.
+
+    Args:
+        network: The network.
+        limits: Bounds on the result.
+        share: Whether to call strings that are large and stand in many places, as what nests is called.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
+        ConfigurationError: A bracket begins a call and something else, or the end of a definition is none.
+    """
+    if not has_calls(network.main):
+        return NestedDfa.of(byte_dfa_of(network.main, limits))
+    parts = parts_of(network, limits)
+    return live(Joint(network, parts, limits, share).dfa())

@@ -1,0 +1,233 @@
+"""All parts of a network as one automaton over bytes.
+
+The automaton of `{"a": <string>, "b": <string>}` has the states of the object, then two copies of the leaf for strings, of
+which one leads on to the comma and the other to the brace. What brackets call is not copied: a bracket pushes a frame, which
+says what comes behind it, and the end of the call pops that. So is a leaf called whose copies would be large, if that is wanted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.concatenation import joint_byte_classes
+from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.texts_beside import CallsOverlap, Excluded, texts_beside
+from logitkit.compiler.networks.network import Network, Strings
+from logitkit.compiler.networks.part import Called, Part
+from logitkit.errors import ConfigurationError
+from logitkit.limits import Limits
+
+__all__ = ["Joint"]
+
+Ints = NDArray[np.int64]
+
+# Until the number of states is known, calls and ends have numbers from here on in place of states.
+CALL, END = 2**28, 2**29
+
+# Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
+LARGE_COPIES = 2_000
+
+
+class _Quote(NamedTuple):
+    """A quote that begins a string: its state, what is called, and the state behind each set of marks."""
+
+    state: int
+    called: Called
+    behind: tuple[tuple[int, int], ...]
+
+
+class Joint:
+    """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these.
+
+    Args:
+        network: The network.
+        parts: Its parts.
+        limits: Bounds on the result.
+        share: Whether a leaf whose copies are large is called instead.
+    """
+
+    def __init__(self, network: Network, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
+        self.network, self.parts, self.limits, self.share = network, parts, limits, share
+        called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
+        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings)]
+        self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
+        self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
+        shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
+        self.first: list[int] = shift.tolist()
+        leaves: dict[bytes, int] = {}
+        self.leaves: list[Leaf] = []
+        self.leaf_of: dict[Called, int] = {}
+        for c in strings:
+            leaf = self._leaf(c)
+            self.leaf_of[c] = leaves.setdefault(leaf.key, len(leaves))
+            if len(leaves) > len(self.leaves):
+                self.leaves.append(leaf)
+        excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
+        classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
+        self.byte_class, self.columns = joint_byte_classes(classes, b'[{"' + bytes(excluded))
+        self.excluded = Excluded(self.byte_class, len(self.columns[0]))
+        self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
+        # What is found on the way through the parts.
+        self.ends: dict[tuple[int, int], int] = {}
+        self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
+        self.calls: dict[tuple[int, int], int] = {}
+        self.copies: dict[tuple[int, tuple[int, ...]], int] = {}
+        # The leaves that are called, and the copy which each of them is.
+        self.called: dict[int, int] = {}
+
+    def _leaf(self, called: Called) -> Leaf:
+        definition = self.network.definitions[called[0][0]]
+        if len(called) == 1 and isinstance(definition, Strings):
+            return definition.leaf
+        part = self.parts[called]
+        return Leaf.of(part.over_bytes(self.limits), part.ends)
+
+    def _excluded(self, called: Called) -> tuple[bytes, ...]:
+        definition = self.network.definitions[called[0][0]]
+        return definition.excluded if len(called) == 1 and isinstance(definition, Strings) else ()
+
+    def dfa(self) -> NestedDfa:
+        """Return the automaton."""
+        states = self.first[-1]
+        self.limits.check_states(states)
+        width = len(self.columns[0])
+        self.limits.check_work(states * width // 4)
+        step = np.zeros((states, width), np.int32)
+        accepting = np.zeros(states, bool)
+        end_at = np.full(states, -1)
+        opened: list[tuple[int, int, int]] = []
+        quoted: list[_Quote] = []
+        for (called, part), dfa, columns, first in zip(
+            ((c, self.parts[c]) for c in self.bodies), self.dfas, self.columns, self.first, strict=False
+        ):
+            own = dfa.step[FIRST_STATE:][:, columns]
+            step[first : first + len(own)] = np.where(own == DEAD, DEAD, own + (first - FIRST_STATE))
+            for state, (brackets, marks) in enumerate(zip(part.brackets, part.ends, strict=True)):
+                if marks:
+                    end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
+                for opening, bracket in brackets.items():
+                    behind = tuple((m, first + target) for m, target in bracket.behind)
+                    if opening == '"':
+                        quoted.append(_Quote(first + state, bracket.called, behind))
+                        continue
+                    body = self.bodies[bracket.called]
+                    frame = self.frames.setdefault((body, behind), len(self.frames))
+                    opened.append((first + state, ord(opening), self.calls.setdefault((body, frame), len(self.calls))))
+            if not called:
+                accepting[first : first + len(own)] = dfa.accepting[FIRST_STATE:]
+        goes_on = (step != DEAD).any(axis=1)
+        source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
+        symbol = self.byte_class[symbol]
+        if (step[source, symbol] != DEAD).any():
+            raise CallsOverlap("where a bracket begins a call it must begin nothing else")
+        if (
+            (goes_on[end_at >= 0]).any()
+            or (end_at[source] >= 0).any()
+            or any(end_at[quote.state] >= 0 for quote in quoted)
+        ):
+            raise ConfigurationError(
+                "a definition must end with its closing bracket, behind which nothing of it goes on"
+            )
+        flat = step.ravel()
+        where = np.flatnonzero(end_at[step] >= 0)
+        flat[where] = END + end_at[flat[where]]
+        step[source, symbol] = CALL + call
+        step, copies = self._with_copies(step, self._entered(quoted, step))
+        states = len(step)
+        # Numbers of calls and ends come behind those of states.
+        step = np.where(
+            step >= END, step - END + states + len(self.calls), np.where(step >= CALL, step - CALL + states, step)
+        )
+        behind_of = np.zeros((len(self.ends), len(self.frames)), np.int64)
+        for (body, behind), frame in self.frames.items():
+            for marks, target in behind:
+                if (body, marks) in self.ends:
+                    behind_of[self.ends[body, marks], frame] = target
+        # The leaves that are called are behind all bodies.
+        entry = np.append(self.first[:-1], np.zeros(len(self.leaves), np.int64))
+        entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
+        bodies = np.array([body for body, _ in self.calls], np.int64)
+        return NestedDfa(
+            step.astype(np.int32),
+            self.byte_class,
+            np.concatenate([accepting, np.zeros(states - len(accepting), bool)]),
+            FIRST_STATE,
+            entry[bodies],
+            np.array([frame for _, frame in self.calls], np.int64),
+            behind_of,
+            np.zeros(states, np.int64),
+            copies=copies,
+        )
+
+    def _entered(self, quoted: list[_Quote], step: NDArray[np.int32]) -> Ints:
+        """Decide which leaves are copied, and which are called as they are large and would be copied many times.
+
+        Returns:
+            Of each quote: its state, the copy that it enters, the root of the texts that are excluded, and the frame that it
+            pushes, -1 if it pushes none.
+        """
+        exits = [self._exits(quote) for quote in quoted]
+        size: Counter[int] = Counter()
+        for leaf, _ in {(self.leaf_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)}:
+            size[leaf] += self.leaves[leaf].size
+        rows = []
+        for quote, where in zip(quoted, exits, strict=True):
+            leaf, root, frame = self.leaf_of[quote.called], self.roots[quote.called], -1
+            alone = root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
+            if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
+                body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks
+                end = self.ends.setdefault((body, mark), len(self.ends))
+                frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
+                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,)), len(self.copies))
+            else:
+                copy = self.copies.setdefault((leaf, where), len(self.copies))
+            rows.append((quote.state, copy, root, frame))
+        return np.array(rows, np.int64).reshape(-1, 4).T
+
+    def _exits(self, quote: _Quote) -> tuple[int, ...]:
+        after = dict(quote.behind)
+        return tuple(after[marks] for marks in self.leaves[self.leaf_of[quote.called]].marks)
+
+    def _with_copies(self, step: NDArray[np.int32], quoted: Ints) -> tuple[NDArray[np.int32], Copies]:
+        """Put copies of leaves behind all states, and behind these what stands beside them."""
+        source, copy, root, frame = quoted
+        leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
+        sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]
+        first = len(step) + starts(sizes)
+        before = len(step)
+        self.limits.check_states(int(first[-1]))
+        self.limits.check_work(int(first[-1]) * step.shape[1] // 4)
+        own = [
+            leaf.step[FIRST_STATE:][:, c] for leaf, c in zip(self.leaves, self.columns[len(self.dfas) :], strict=True)
+        ]
+        blocks = [step]
+        for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
+            ends = [target if target >= 0 else END - 1 - target for target in leads]
+            does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
+            blocks.append(does.astype(np.int32)[own[leaf]])
+        step = np.concatenate(blocks)
+        inside = np.arange(len(step)) >= before
+        quote = self.byte_class[QUOTE]
+        text = step[source, quote].astype(np.int64)
+        entered = first[copy]
+        beside = np.flatnonzero((text != DEAD) | (root != 0))
+        found = texts_beside(step, inside, self.excluded, (text[beside], root[beside], entered[beside]), self.limits)
+        entered[beside] = found.entered
+        step = np.concatenate([step, found.step])
+        calls = [
+            CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
+            for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
+        ]
+        step[source, quote] = np.where(frame >= 0, calls, entered)
+        like = np.concatenate([np.zeros(len(inside), np.int64), found.like])
+        exits = tuple(exits for _, exits in self.copies)
+        pushed = np.zeros(len(self.frames), bool)
+        pushed[frame[frame >= 0]] = True
+        return step, Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)

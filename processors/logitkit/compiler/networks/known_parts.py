@@ -1,0 +1,37 @@
+"""Parts of definitions that stand in many networks, such as that of any JSON value: each is worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from logitkit.budget import one_budget, outside_budget, spent
+from logitkit.compiler.networks.network import Definition
+from logitkit.compiler.networks.part import Part
+from logitkit.limits import Limits
+
+__all__ = ["KnownParts"]
+
+# Parts that are kept.
+MOST_KNOWN = 64
+
+
+class KnownParts:
+    """Keeps parts of definitions with names; what a kept part calls is numbered as in the `calls` of its definition."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Hashable, tuple[Part, int]] = {}
+
+    def part(self, definition: Definition, make: Callable[[], Part], limits: Limits) -> Part:
+        """Return the part of a definition with a name; what is known costs as much as what is made now."""
+        key = definition.known_as, definition.opening, limits
+        if key not in self._parts:
+            with outside_budget(), one_budget(limits.work):
+                made = make()
+                made.over_bytes(limits)
+                work = spent()
+            if len(self._parts) >= MOST_KNOWN:
+                self._parts.clear()
+            self._parts[key] = made.renamed({d: i for i, d in enumerate(definition.calls)}), work
+        found, work = self._parts[key]
+        limits.spend(work)
+        return found.renamed(dict(enumerate(definition.calls)))

@@ -1,0 +1,68 @@
+"""One part of a network: a deterministic automaton over characters, with what its brackets call and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.in_utf8 import to_bytes
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.limits import Limits
+
+__all__ = ["Bracket", "Called", "Part"]
+
+# Definitions that are called at once, each with the mark at its end.
+Called: TypeAlias = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """What an opening bracket does in a state: what is called, and for each set of marks (as bits) the state behind it."""
+
+    called: Called
+    behind: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One part.
+
+    Args:
+        dfa: Its moves by characters; None: no text belongs to it.
+        alphabet: The alphabet of these moves.
+        brackets: For each state, what opening brackets do.
+        ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
+    """
+
+    dfa: SymbolDfa | None
+    alphabet: Alphabet
+    brackets: list[dict[str, Bracket]] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+
+    def over_bytes(self, limits: Limits) -> ByteDfa:
+        """Return its moves over bytes.
+
+        Raises:
+            PatternTooLarge: A limit is exceeded.
+        """
+        found: ByteDfa | None = self.__dict__.get("_over_bytes")
+        if found is None:
+            found = self.__dict__["_over_bytes"] = to_bytes(self.dfa, self.alphabet, limits)
+        return found
+
+    def renamed(self, names: Mapping[int, int]) -> Part:
+        """Return the same part with other numbers of what it calls."""
+        found = replace(self, brackets=[_renamed(row, names) if row else row for row in self.brackets])
+        if "_over_bytes" in self.__dict__:
+            found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
+        return found
+
+
+def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int]) -> dict[str, Bracket]:
+    return {
+        opening: replace(bracket, called=tuple((names[d], mark) for d, mark in bracket.called))
+        for opening, bracket in brackets.items()
+    }

@@ -1,0 +1,210 @@
+"""What the tokens of a vocabulary do in a leaf, whatever comes behind it: worked out once, and kept.
+
+A token may end the leaf and say more: of `x", "` the first two bytes belong to a string, the other three to what comes behind
+it. What these do there only the automaton knows in which the leaf stands. So here they lead to the end and a *remainder*, by
+its number.
+
+The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
+counts the bytes behind it: where a token leads to the third of them, its last three bytes are the remainder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import one_budget, outside_budget, spend_once
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.leaf import QUOTE, Leaf
+from logitkit.compiler.tokens.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.remembered import Remembered
+from logitkit.compiler.tokens.signatures import mixed
+from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.remainders import Remainders
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["LeafTokens", "leaf_tokens"]
+
+# What is kept for one vocabulary.
+REMEMBERED_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LeafTokens:
+    """What each class of tokens does in each state of a leaf, and in the state before the quote that begins it.
+
+    Tokens that do alike in the leaf, and leave as many bytes, are of one *group*; those of them that leave the same bytes are of
+    one class. A group of strings of up to 1,000 characters may end in any of 1,000 states, and has a hundred classes: so entries
+    are those of groups.
+
+    Args:
+        class_of: [V] class of each token; class 0 is dead everywhere.
+        group: [C] the group of each class.
+        table: What each group does: its targets are states; or, from `states + 1` on, an end and the number of bytes behind it.
+        inner: [G] uint64, a signature of all entries of a group that stay in the leaf.
+        ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
+        outer: uint64, a signature of the states in which it does that.
+        mark: The number of that end in the leaf.
+        rest: The number of the remainder.
+        states: The number of states of the leaf; as a state, that before the quote.
+        width: More than any target.
+        work: Steps that it took.
+    """
+
+    class_of: Ints
+    group: NDArray[np.int64]
+    table: Behaviours
+    inner: NDArray[np.uint64]
+    ended: NDArray[np.int64]
+    outer: NDArray[np.uint64]
+    mark: NDArray[np.int64]
+    rest: NDArray[np.int64]
+    states: int
+    width: int
+    work: int
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        table = self.table
+        arrays = (self.class_of, self.inner, table.start, table.source, table.target)
+        return sum(array.nbytes for array in arrays) + 40 * (len(self.group) + len(self.ended))
+
+
+_known: WeakKeyDictionary[Vocabulary, Remembered[bytes, LeafTokens]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
+    """Return what the tokens of a vocabulary do in a leaf.
+
+    What is known already counts against limits as if it were worked out now.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    with _lock:
+        known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
+        found = known.get(leaf.key)
+    if found is None:
+        with outside_budget(), one_budget(limits.work):
+            found = _made(leaf, vocabulary, limits)
+        with _lock:
+            known.keep(leaf.key, found, found.nbytes)
+    spend_once((LeafTokens, leaf.key), found.work)
+    return found
+
+
+class _Store(BehaviourStore):
+    """Behaviours of which only some states matter, none of them by default.
+
+    Args:
+        sources: The number of these states.
+    """
+
+    def __init__(self, moves: Moves, sources: int, limits: Limits, work: int) -> None:
+        super().__init__(moves, limits, work)
+        self._sources = sources
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        step = self.moves.step
+        symbol, source = np.nonzero(step[:, : self._sources])
+        count = np.bincount(symbol, minlength=len(step))
+        default = np.full(len(step), DEAD, step.dtype)
+        return self._add(Behaviours(default, starts(count), source.astype(step.dtype), step[symbol, source]))
+
+
+def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
+    remainders = vocabulary.remainders
+    states, chain = leaf.states, remainders.longest + 1
+    # One class of bytes for the quote alone, if it has none yet.
+    byte_class, width = leaf.byte_class, leaf.step.shape[1]
+    if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
+        byte_class, width = byte_class.copy(), width + 1
+        byte_class[QUOTE] = width - 1
+    step = np.zeros((states + 1 + len(leaf.marks) * chain, width), np.int32)
+    step[:states, : leaf.step.shape[1]] = leaf.step
+    if width > leaf.step.shape[1]:
+        step[:states, -1] = leaf.step[:, leaf.byte_class[QUOTE]]
+    # An end is the first state of its chain.
+    ends = step >= states
+    step[ends] = states + 1 + (step[ends] - states) * chain
+    step[states, byte_class[QUOTE]] = FIRST_STATE
+    for mark in range(len(leaf.marks)):
+        first = states + 1 + mark * chain
+        step[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
+    dfa = ByteDfa(step, byte_class, np.zeros(len(step), bool), FIRST_STATE)
+    work = step.size // 4
+    limits.check_work(2 * work)
+    store = _Store(Moves.of(dfa), states + 1, limits, work)
+    classes = classes_by_level(store, byte_class, vocabulary.trie)
+    return _by_remainder(classes, states, chain, remainders, store.work + len(classes.class_of) // IDS_A_STEP)
+
+
+def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Remainders, work: int) -> LeafTokens:
+    """Cut the classes of tokens so that all tokens of each leave the same bytes.
+
+    Args:
+        classes: The classes, which become groups.
+        states: The number of states of the leaf; the chains of its ends begin behind that before the quote.
+        chain: The length of a chain.
+        remainders: The remainders of the vocabulary.
+        work: What was done so far.
+    """
+    table = classes.behaviours
+    width = 1 + max(int(table.target.max(initial=0)), states)
+    owner = np.repeat(np.arange(len(table)), np.diff(table.start))
+    outside = np.flatnonzero(table.target > states)
+    terms = mixed(table.source, table.target)
+    terms[outside] = 0
+    # Each sum is the difference of two of all up to a place, as numbers of 64 bits are cut off alike.
+    total = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
+    inner = total[table.start[1:]] - total[table.start[:-1]]
+    # What each group does at ends.
+    done, which = np.unique(owner[outside] * np.int64(width) + table.target[outside], return_inverse=True)
+    outer = np.zeros(len(done), np.uint64)
+    np.add.at(outer, which.ravel(), mixed(table.source[outside], np.full(len(outside), width)))
+    group, target = np.divmod(done, width)
+    mark, unread = np.divmod(target - states - 1, chain)
+    longest = np.zeros(len(table), np.int64)
+    np.maximum.at(longest, group, unread)
+    tokens = np.flatnonzero((longest > 0).take(classes.class_of))
+    mine = classes.class_of[tokens].astype(np.int64)
+    remainder = remainders.of_tokens(tokens, longest[mine])
+    _, first, inverse = np.unique(mine * len(remainders) + remainder, return_index=True, return_inverse=True)
+    # Those without remainders, and then the new ones, in place of all others.
+    kept = np.flatnonzero(longest == 0)
+    number = np.zeros(len(table), np.int32)
+    number[kept] = np.arange(len(kept))
+    class_of = number.take(classes.class_of)
+    class_of[tokens] = len(kept) + inverse.ravel()
+    groups = np.concatenate([kept, mine[first]])
+    example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
+    bounds = np.searchsorted(group, np.arange(len(table) + 1))
+    item, ending = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
+    length = unread[item]
+    rest = np.zeros(len(item), np.int64)
+    some = np.flatnonzero(length)
+    rest[some] = remainders.of_tokens(example[ending[some]], length[some])
+    narrow = np.int16 if len(groups) < 2**15 else np.int32
+    return LeafTokens(
+        class_of.astype(narrow),
+        groups,
+        table,
+        inner,
+        ending * np.int64(width) + target[item],
+        outer[item],
+        mark[item],
+        rest,
+        states,
+        width,
+        work,
+    )

@@ -1,0 +1,346 @@
+"""The classes of all tokens in an automaton that is put together from copies of leaves, without a look at the vocabulary.
+
+A schema `{"name": <string>, "id": <integer>}` has a copy of the leaf for strings, and few other states. What tokens do is
+known:
+
+1. in the copy, from the leaf (`leaf_tokens`), and from what remainders do behind it (`rests`): of 300 classes of tokens most do
+   alike here, as the remainder `},` is dead behind this copy;
+2. in the other states, by following the few tokens that are alive there (`trie_walk`): those that begin with `{"na`, and so on;
+3. in states beside a copy, as in the leaf, but for the few tokens that a walk finds (`texts_beside`).
+
+Two tokens are of one class if they are of one class in each leaf, and the walks found the same of both. A class of tokens
+that no walk has met has only what leaves say of it. Sets of findings are compared by two sums of pseudorandom numbers, 128
+bits in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import QUOTE, Copies
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
+from logitkit.compiler.tokens.outcomes import Outcomes
+from logitkit.compiler.tokens.rests import Rests
+from logitkit.compiler.tokens.signatures import mixed
+from logitkit.compiler.tokens.token_classes import TokenClasses
+from logitkit.compiler.tokens.trie_walk import Found, Starts, TrieWalk
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["linked_classes"]
+
+# Pairs of two numbers up to here are told apart by a table, more of them by sorting.
+MANY_PAIRS = 2**22
+
+# What any automaton costs, however small, in steps.
+LINKING_STEPS = 2000
+
+# So many entries of the table take as long as one other step.
+ENTRIES_A_STEP = 8
+
+
+def linked_classes(
+    dfa: NestedDfa, copies: Copies, vocabulary: Vocabulary, outcomes: Outcomes, limits: Limits, falls_back: bool
+) -> TokenClasses:
+    """Compute the classes of all tokens.
+
+    Args:
+        dfa: The automaton.
+        copies: The copies of leaves in it.
+        vocabulary: The tokens.
+        outcomes: Numbers what tokens do.
+        limits: Bounds on the work.
+        falls_back: Whether states beside copies list only what they do otherwise than the states that they are like.
+
+    Returns:
+        The class of every token, and the behaviour of every class. Class 0 is dead from every state.
+
+    Raises:
+        PatternTooLarge: There is too much to do.
+    """
+    return _Link(dfa, copies, vocabulary, outcomes, limits, falls_back).classes()
+
+
+@dataclass(eq=False, slots=True)
+class _LinkedLeaf:
+    """What is known of one leaf in all its copies.
+
+    Args:
+        copies: The copies.
+        class_of: [V] class of each token, of those that do alike in all copies; 0 is dead.
+        source: The state of each entry, ascending.
+        symbol: Its class.
+        target: [copies, N] its target in each copy.
+    """
+
+    copies: Ints
+    class_of: Ints
+    source: Ints
+    symbol: Ints
+    target: Ints
+
+
+class _Link:
+    def __init__(
+        self,
+        dfa: NestedDfa,
+        copies: Copies,
+        vocabulary: Vocabulary,
+        outcomes: Outcomes,
+        limits: Limits,
+        falls_back: bool,
+    ) -> None:
+        self.falls_back = falls_back
+        self.dfa, self.copies, self.vocabulary, self.limits = dfa, copies, vocabulary, limits
+        limits.spend(LINKING_STEPS)
+        self.outcomes = outcomes
+        self.owner = copies.of_states()
+        self.walk = TrieWalk(dfa, copies, outcomes, limits)
+        exits = np.array(sorted({leads for row in copies.exits for leads in row}), np.int64)
+        self.rests = Rests(dfa, exits, vocabulary.remainders, self.walk, outcomes)
+        self.found = self._walked(self.owner >= 0)
+        self.leaves = [self._linked(leaf) for leaf in np.unique(copies.leaf).tolist()]
+
+    def _walked(self, inside: NDArray[np.bool_]) -> Found:
+        """Follow tokens from all states that are in no copy."""
+        trie, copies = self.vocabulary.trie, self.copies
+        plain = np.flatnonzero(~inside & (copies.like == 0))
+        plain = plain[plain >= FIRST_STATE]
+        opening = np.zeros(self.dfa.states, bool)
+        opening[copies.opening] = True
+        beside = np.flatnonzero(copies.like)
+        # Where a quote enters a copy, the leaf says what tokens do that begin with it.
+        starts = [Starts.at_root(plain, unquoted=opening[plain]), Starts.at_root(beside, copies.like[beside])]
+        first = copies.first[copies.opened]
+        apart = np.flatnonzero(copies.entered != first)
+        quote = trie.path(bytes([QUOTE]))
+        if len(apart) and quote:
+            node, never = np.full(len(apart), quote[0]), np.zeros(len(apart), bool)
+            starts.append(Starts(copies.opening[apart], node, copies.entered[apart], first[apart], never))
+        found, popped = self.walk.follow(trie, Starts(*map(np.concatenate, zip(*starts, strict=True))))
+        source, token, end, rest, height = self.rests.expanded(trie, popped, self.vocabulary.remainders)
+        size = np.int64(len(self.vocabulary.remainders))
+        distinct, inverse = np.unique((height * (len(self.dfa.behind) + 1) + end) * size + rest, return_inverse=True)
+        heights, distinct = np.divmod(distinct, (len(self.dfa.behind) + 1) * size)
+        rows = zip(*(column.tolist() for column in (*np.divmod(distinct, size), heights)), strict=True)
+        outcome = np.array([self.rests.pop(*row) for row in rows], np.int64)[inverse]
+        alive = outcome != DEAD
+        columns = [found, Found(source[alive], token[alive], outcome[alive])]
+        return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def _linked(self, number: int) -> _LinkedLeaf:
+        """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all."""
+        known = leaf_tokens(self.copies.leaves[number], self.vocabulary, self.limits)
+        copies = np.flatnonzero(self.copies.leaf == number)
+        first = self.copies.first[copies]
+        exits = np.array([self.copies.exits[copy] for copy in copies.tolist()], np.int64)
+        size = np.int64(len(self.vocabulary.remainders))
+        ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
+        mark, rest = np.divmod(ends, size)
+        self.limits.spend(1 + len(copies) * len(ends) // ENTRIES_A_STEP)
+        state = exits[:, mark]
+        leads = self.rests.of(state.ravel(), np.tile(rest, len(copies))).reshape(state.shape)
+        # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
+        column = mixed(leads, np.arange(len(copies))[:, None]).sum(axis=0, dtype=np.uint64)
+        column[~leads.any(axis=0)] = 0
+        signature = known.inner[known.group]
+        does = column[which.ravel()]
+        alive = np.flatnonzero(does)
+        np.add.at(signature, known.ended[alive] // known.width, mixed(known.outer[alive], does[alive]))
+        signatures, example, merged = np.unique(signature, return_index=True, return_inverse=True)
+        merged = merged.ravel()
+        if signatures[0] != 0:
+            example, merged = np.append(0, example), merged + 1
+        # The entries of one class of each kind; that of the first kind, the dead one, has none.
+        group = known.group[example]
+        count = known.table.start[group + 1] - known.table.start[group]
+        count[0] = 0
+        place, symbol = expand(known.table.start[group], count)
+        source, target = known.table.source[place].astype(np.int64), known.table.target[place].astype(np.int64)
+        outside = target > known.states
+        if outside.any():
+            key = example[symbol[outside]] * np.int64(known.width) + target[outside]
+            ended = which.ravel()[np.searchsorted(known.ended, key)]
+            live = ~outside
+            live[outside] = column[ended] != 0
+            source, symbol, target, outside, ended = (
+                source[live],
+                symbol[live],
+                target[live],
+                outside[live],
+                ended[column[ended] != 0],
+            )
+        order = np.argsort(source, kind="stable")
+        does = np.empty((len(copies), len(target)), np.int64)
+        does[:] = target - FIRST_STATE + first[:, None]
+        if outside.any():
+            does[:, outside] = leads[:, ended]
+        self.limits.spend(does.size // ENTRIES_A_STEP)
+        class_of = merged.astype(np.int32).take(known.class_of)
+        return _LinkedLeaf(copies, class_of, source[order], symbol[order], does[:, order])
+
+    def classes(self) -> TokenClasses:
+        """Return the classes of all tokens together."""
+        size = self.vocabulary.size
+        class_of = np.zeros(size, np.int32)
+        for leaf in self.leaves:
+            class_of = _joint(class_of, leaf.class_of)
+        source, token, outcome = self.found
+        order = np.argsort(token.astype(np.int32), kind="stable")
+        source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
+        first = np.flatnonzero(np.append(True, token[1:] != token[:-1])[: len(token)])
+        met = token[first]
+        found = [
+            np.add.reduceat(mixed(*pair), first) if len(first) else mixed(*pair)
+            for pair in ((source, outcome), (outcome, source))
+        ]
+        example, which = _distinct(class_of[met], *found)
+        # Of the other tokens, those of one class do alike.
+        rest = class_of.copy()
+        rest[met] = 0
+        count = int(class_of.max()) + 1
+        examples = np.full(count + len(example), -1)
+        examples[rest] = np.arange(size)
+        # Class 0 is dead everywhere.
+        examples[0] = -1
+        examples[count:] = met[example]
+        class_of[met] = count + which
+        return self._compacted(class_of, examples)
+
+    def _compacted(self, class_of: Ints, examples: Ints) -> TokenClasses:
+        """Leave out the classes that have no token."""
+        kept = examples >= 0
+        kept[0] = True
+        number = (np.cumsum(kept) - 1).astype(np.int32)
+        class_of = number.take(class_of)
+        return TokenClasses(class_of, self._behaviours(class_of, examples[kept]))
+
+    def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:
+        """Return what each class does: what its example does."""
+        columns = self._of_leaves(examples)
+        source, token, outcome = self.found
+        mine = examples[class_of[token]] == token
+        # What is dead is listed where it would not be dead in the state that falls back.
+        alive = mine & ((outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0)))
+        columns.append((class_of[token[alive]], source[alive], outcome[alive]))
+        symbol, source, target = (np.concatenate(column) for column in zip(*columns, strict=True))
+        self.limits.spend(len(symbol) // ENTRIES_A_STEP)
+        order = np.argsort(symbol.astype(np.uint16) if len(examples) < 2**16 else symbol, kind="stable")
+        count = np.bincount(symbol, minlength=len(examples))
+        nothing = np.zeros(len(examples), np.int32)
+        return Behaviours(nothing, starts(count), source[order].astype(np.int32), target[order].astype(np.int32))
+
+    def _of_leaves(self, examples: Ints) -> list[tuple[Ints, Ints, Ints]]:
+        """Return what leaves say, as columns of classes, states and outcomes."""
+        copies = self.copies
+        columns: list[tuple[Ints, Ints, Ints]] = []
+        source, token, _ = self.found
+        overridden = _Overridden(self.dfa.states, len(examples), source, token, examples)
+        beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
+        real = examples >= 0
+        for leaf in self.leaves:
+            # Of each class of the leaf, the classes of all tokens that are among it.
+            own = np.where(real, leaf.class_of[np.where(real, examples, 0)], 0)
+            order = np.argsort(own, kind="stable")
+            first = np.searchsorted(own[order], np.arange(int(leaf.class_of.max()) + 2))
+            place, entry = expand(first[leaf.symbol], first[leaf.symbol + 1] - first[leaf.symbol])
+            symbol = order[place]
+            self.limits.spend(len(leaf.copies) * len(symbol) // ENTRIES_A_STEP)
+            bounds = np.searchsorted(leaf.source[entry], np.arange(self._states(leaf) + 2))
+            index_of = np.full(len(copies.leaf), -1)
+            index_of[leaf.copies] = np.arange(len(leaf.copies))
+            # The states of all copies.
+            inner = slice(0, bounds[-2])
+            target = leaf.target[:, entry[inner]]
+            states = leaf.source[entry[inner]] - FIRST_STATE + copies.first[leaf.copies][:, None]
+            live = target != DEAD
+            columns.append((np.broadcast_to(symbol[inner], target.shape)[live], states[live], target[live]))
+            # The states beside copies, and those in which a quote enters one.
+            near = beside[index_of[self.owner[copies.like[beside]]] >= 0]
+            copy = self.owner[copies.like[near]]
+            local = copies.like[near] - copies.first[copy] + FIRST_STATE
+            opens = np.flatnonzero(index_of[copies.opened] >= 0)
+            state = np.concatenate([near, copies.opening[opens]])
+            copy = np.concatenate([copy, copies.opened[opens]])
+            local = np.concatenate([local, np.full(len(opens), self._states(leaf))])
+            at, owner = expand(bounds[local], bounds[local + 1] - bounds[local])
+            target = leaf.target[index_of[copy[owner]], entry[at]]
+            frame = np.concatenate([np.full(len(near), -1), copies.frame[opens]])[owner]
+            calls = np.flatnonzero((frame >= 0) & (target != DEAD))
+            if len(calls):
+                target[calls] = self._called(frame[calls], target[calls])
+            live = np.flatnonzero((target != DEAD) & ~overridden.holds(state[owner], symbol[at]))
+            columns.append((symbol[at[live]], state[owner[live]], target[live]))
+        return columns
+
+    def _called(self, frame: Ints, inside: Ints) -> Ints:
+        """Return the outcomes of quotes that push frames, each with an outcome behind it."""
+        pairs, inverse = np.unique(np.stack([frame, inside]), axis=1, return_inverse=True)
+        made = [self.outcomes.called(*pair) for pair in pairs.T.tolist()]
+        found: Ints = np.array(made, np.int64)[inverse.ravel()]
+        return found
+
+    def _states(self, leaf: _LinkedLeaf) -> int:
+        return self.copies.leaves[int(self.copies.leaf[leaf.copies[0]])].states
+
+
+class _Overridden:
+    """The pairs of a state and a class of which a walk says what happens."""
+
+    def __init__(self, states: int, classes: int, source: Ints, token: Ints, examples: Ints) -> None:
+        class_of = np.full(int(token.max(initial=0)) + 1, -1)
+        some = examples[(examples >= 0) & (examples < len(class_of))]
+        class_of[some] = np.flatnonzero((examples >= 0) & (examples < len(class_of)))
+        symbol = class_of[token]
+        mine = symbol >= 0
+        self._classes = np.int64(classes)
+        self._keys = np.unique(source[mine] * self._classes + symbol[mine])
+
+    def holds(self, state: Ints, symbol: Ints) -> NDArray[np.bool_]:
+        """Return whether some pairs are among them."""
+        if not len(self._keys):
+            return np.zeros(len(state), bool)
+        keys = state * self._classes + symbol
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        found: NDArray[np.bool_] = self._keys[place] == keys
+        return found
+
+
+def _joint(first: Ints, second: Ints) -> Ints:
+    """Number the pairs of two columns of numbers from 0 on, that of zeros as 0."""
+    if not first.any():
+        return second.astype(np.int32)
+    width = int(second.max()) + 1
+    many = (int(first.max()) + 1) * width
+    pairs = first.astype(np.int32 if many < 2**31 else np.int64) * width + second
+    if many > MANY_PAIRS:
+        distinct, inverse = np.unique(pairs, return_inverse=True)
+        joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(distinct[0] != 0)
+        return joint
+    seen = np.zeros(many, bool)
+    seen[pairs] = True
+    seen[0] = True
+    number: NDArray[np.int32] = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    found: Ints = number[pairs]
+    return found
+
+
+def _distinct(class_of: Ints, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+    """Tell tokens apart by their classes and two signatures.
+
+    Returns:
+        One example of each group, and the group of each.
+    """
+    _, example, which = np.unique(first + mixed(class_of, class_of), return_index=True, return_inverse=True)
+    columns = class_of.astype(np.uint64), first, second
+    if any((column[example[which]] != column).any() for column in columns):
+        # The first numbers were equal by chance.
+        _, example, which = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
+    return example, which.ravel()

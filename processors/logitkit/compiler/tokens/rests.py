@@ -1,0 +1,112 @@
+"""What the rest of a token does behind something that it ends, for each state that may come then."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.outcomes import Outcomes
+from logitkit.compiler.tokens.trie_walk import Popped, Starts, TrieWalk
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.remainders import Remainders
+from logitkit.vocabulary.trie import Trie
+
+__all__ = ["Rests"]
+
+Ints = NDArray[np.int64]
+
+
+class Rests:
+    """The outcomes of all remainders in some states.
+
+    Args:
+        dfa: The automaton.
+        exits: The states in which something goes on behind a leaf; negative numbers are ends.
+        remainders: The remainders of the vocabulary.
+        walk: Follows them.
+        outcomes: Numbers what they lead to.
+    """
+
+    def __init__(self, dfa: NestedDfa, exits: Ints, remainders: Remainders, walk: TrieWalk, outcomes: Outcomes) -> None:
+        self.dfa, self.remainders, self.outcomes = dfa, remainders, outcomes
+        states = np.unique(np.concatenate([exits, dfa.behind.ravel()]))
+        states = states[states > DEAD]
+        found, popped = walk.follow(remainders.trie, Starts.at_root(states))
+        # What each remainder does, by state. The empty one stays where it is.
+        self._by_remainder: list[dict[int, int]] = [{} for _ in range(len(remainders))]
+        self._by_remainder[0] = {state: state for state in states.tolist()}
+        for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
+            self._by_remainder[text + 1][state] = outcome
+        self._ends = [
+            [(frame, state) for frame, state in enumerate(row) if state != DEAD] for row in dfa.behind.tolist()
+        ]
+        self._pops: dict[tuple[int, int, int], int] = {}
+        self._add_popped(popped)
+        self._size = len(remainders)
+        pairs = [
+            (s * self._size + r, o) for r, row in enumerate(self._by_remainder) for s, o in row.items() if o != DEAD
+        ]
+        spend(len(pairs))
+        pairs.sort()
+        self._keys = np.array([key for key, _ in pairs], np.int64)
+        self._values = np.array([value for _, value in pairs], np.int64)
+
+    def _add_popped(self, popped: Popped) -> None:
+        source, text, end, rest, height = self.expanded(self.remainders.trie, popped, None)
+        # A remainder does what shorter ones do behind it, so these come first.
+        for at in np.argsort(self.remainders.length[text + 1], kind="stable").tolist():
+            outcome = self.pop(int(end[at]), int(rest[at]), int(height[at]))
+            if outcome != DEAD:
+                self._by_remainder[int(text[at]) + 1][int(source[at])] = outcome
+
+    def expanded(self, trie: Trie, popped: Popped, tokens: Remainders | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
+
+        Args:
+            trie: The texts.
+            popped: Where walks close a bracket that was open before.
+            tokens: The remainders, if the texts are tokens; None if they are remainders.
+        """
+        place, owner = expand(trie.first[popped.node], trie.below[popped.node])
+        text = trie.tokens[place]
+        depth = (np.searchsorted(trie.levels, popped.node, side="right") - 1)[owner]
+        length = self.remainders.length[text + 1] if tokens is None else tokens.token_length[text]
+        left = length - depth
+        rest = np.zeros(len(text), np.int64)
+        some = np.flatnonzero(left)
+        if tokens is None:
+            rest[some] = self.remainders.shortened(text[some] + 1, left[some])
+        else:
+            rest[some] = tokens.of_tokens(text[some], left[some])
+        return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
+
+    def pop(self, end: int, rest: int, height: int) -> int:
+        """Return the number of the outcome of an end, behind which a remainder goes on."""
+        found = self._pops.get((end, rest, height))
+        if found is None:
+            does = self._by_remainder[rest]
+            behind = tuple([(f, does[s]) for f, s in self._ends[end] if does.get(s, DEAD) != DEAD]) if does else ()
+            spend(1 + len(behind))
+            found = self.outcomes.pop(behind)
+            if height and found != DEAD:
+                found = self.outcomes.number(self.outcomes.outcome(found)._replace(height=height))
+            self._pops[end, rest, height] = found
+        return found
+
+    def of(self, states: Ints, remainders: Ints) -> Ints:
+        """Return the numbers of the outcomes of remainders behind exits, `DEAD` where they lead nowhere."""
+        if (states < 0).any():
+            found = np.zeros(len(states), np.int64)
+            within = states >= 0
+            found[within] = self.of(states[within], remainders[within])
+            ends = zip((-1 - states[~within]).tolist(), remainders[~within].tolist(), strict=True)
+            found[~within] = [self.pop(end, rest, 0) for end, rest in ends]
+            return found
+        keys = states * self._size + remainders
+        place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
+        if not len(self._keys):
+            return np.zeros(len(keys), np.int64)
+        return np.where(self._keys[place] == keys, self._values[place], DEAD)

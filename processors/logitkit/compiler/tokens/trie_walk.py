@@ -1,0 +1,241 @@
+"""Where the texts of a trie lead from some states of an automaton that nests: forwards, all states at once, level by level.
+
+From most states of a schema few tokens lead anywhere: inside of a name only those that go on with it. So it costs little to
+follow just these, where a table of what every token does in every state would cost much.
+
+A walk carries the brackets that its own bytes have opened. Where it closes one that was open before, it stops: what the rest
+of the token does depends on the frame that is popped, and `rests` knows that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.leaf import QUOTE, Copies
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.trie import Trie
+
+__all__ = ["Found", "Starts", "TrieWalk"]
+
+Ints = NDArray[np.int64]
+
+# What the state of a leaf that a walk is compared with has become, if it is none any more: dead, or beyond its end.
+NOT_LIKE, BEYOND = 0, -1
+
+# What a level costs by itself, in steps; so many prefixes take as long as one other step.
+LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
+
+
+class Starts(NamedTuple):
+    """Where walks begin.
+
+    Args:
+        source: What each walk is called.
+        node: The node of the trie.
+        state: The state that the text up to that node has led to.
+        like: The state of a leaf in which other walks do the same, but for some texts; 0 if there is none.
+        unquoted: Whether no text is followed that begins with a quote.
+    """
+
+    source: Ints
+    node: Ints
+    state: Ints
+    like: Ints
+    unquoted: NDArray[np.bool_]
+
+    @classmethod
+    def at_root(cls, states: Ints, like: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
+        """Begin in some states with whole texts."""
+        nothing = np.zeros(len(states), np.int64)
+        return cls(
+            states,
+            nothing,
+            states,
+            nothing if like is None else like,
+            np.zeros(len(states), bool) if unquoted is None else unquoted,
+        )
+
+
+class Found(NamedTuple):
+    """What texts do.
+
+    Args:
+        source: The walk.
+        token: The id of the text in the trie.
+        outcome: The number of its outcome; `DEAD` only where the state that a walk is like might do something else.
+    """
+
+    source: Ints
+    token: Ints
+    outcome: Ints
+
+
+class Popped(NamedTuple):
+    """Where walks close a bracket that was open before.
+
+    Args:
+        source: The walk.
+        node: The node of the trie at which it does.
+        end: The end.
+        height: The most frames that were pushed and popped before.
+    """
+
+    source: Ints
+    node: Ints
+    end: Ints
+    height: Ints
+
+
+@dataclass(eq=False)
+class _Front:
+    """The prefixes on one level."""
+
+    source: Ints
+    node: Ints
+    state: Ints
+    stack: Ints
+    height: Ints
+    like: Ints
+
+    def take(self, which: Ints) -> _Front:
+        return _Front(*(column[which] for column in self.columns))
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return self.source, self.node, self.state, self.stack, self.height, self.like
+
+
+class TrieWalk:
+    """Follows texts through an automaton.
+
+    Args:
+        dfa: The automaton.
+        copies: The copies of leaves in it.
+        outcomes: Numbers what they lead to.
+        limits: Bounds on the work.
+    """
+
+    def __init__(self, dfa: NestedDfa, copies: Copies, outcomes: Outcomes, limits: Limits) -> None:
+        self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
+        self.inside = copies.of_states() >= 0
+        self._string: list[bool] = copies.strings.tolist()
+        # Stack 0 is empty. Only brackets count as height.
+        self.stacks: list[tuple[int, ...]] = [()]
+        self.heights = [0]
+        self.number: dict[tuple[int, ...], int] = {(): 0}
+
+    def follow(self, trie: Trie, starts: Starts) -> tuple[Found, Popped]:
+        """Return what the texts of a trie do.
+
+        Args:
+            trie: The texts.
+            starts: Where walks begin.
+
+        Raises:
+            PatternTooLarge: There are too many steps.
+        """
+        nothing = np.zeros(len(starts.source), np.int64)
+        front = _Front(starts.source, starts.node, starts.state, nothing, nothing, starts.like)
+        met = [front.take(nothing[:0])]
+        popped = [Popped(*(nothing[:0] for _ in Popped._fields))]
+        # Below these nodes nothing is alive, although it is in the state that the walk is like.
+        lost: list[tuple[Ints, Ints]] = []
+        while len(front.source):
+            met.append(front.take(np.flatnonzero(trie.own[front.node])))
+            child, owner = trie.children_of(front.node)
+            if len(met) == 2 and starts.unquoted.any():
+                kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE)
+                child, owner = child[kept], owner[kept]
+            self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
+            front = self._stepped(front, child, owner, self.dfa.byte_class[trie.byte[child]], popped)
+            dead = front.state == DEAD
+            gone = dead & (front.like == BEYOND)
+            if gone.any():
+                lost.append((front.source[gone], front.node[gone]))
+            front = front.take(np.flatnonzero(~dead | (front.like > 0)))
+        return self._found(trie, met, lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
+
+    def _stepped(self, front: _Front, child: Ints, owner: Ints, symbol: Ints, popped: list[Popped]) -> _Front:
+        """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
+        dfa = self.dfa
+        does = dfa.step[front.state[owner], symbol].astype(np.int64)
+        like = front.like[owner]
+        kept = np.flatnonzero((does != DEAD) | (like != NOT_LIKE))
+        child, owner, symbol, does, like = child[kept], owner[kept], symbol[kept], does[kept], like[kept]
+        at = np.flatnonzero(like > 0)
+        if len(at):
+            leads = dfa.step[like[at], symbol[at]].astype(np.int64)
+            same = leads == does[at]
+            within = leads < dfa.states
+            within[within] = self.inside[leads[within]]
+            like[at] = np.where(leads == DEAD, NOT_LIKE, np.where(within, leads, BEYOND))
+            if same.any():
+                kept = np.ones(len(child), bool)
+                kept[at[same]] = False
+                child, owner, does, like = child[kept], owner[kept], does[kept], like[kept]
+        front = _Front(front.source[owner], child, does, front.stack[owner], front.height[owner], like)
+        nests = np.flatnonzero(does >= dfa.states)
+        if len(nests):
+            self._nest(front, nests, popped)
+        return front
+
+    def _nest(self, front: _Front, which: Ints, popped: list[Popped]) -> None:
+        """Open and close brackets, in place."""
+        dfa = self.dfa
+        does = front.state[which] - dfa.states
+        calls = does < dfa.calls
+        at, call = which[calls], does[calls]
+        front.stack[at] = self._pushed(front.stack[at], dfa.frame[call])
+        height = np.array([self.heights[s] for s in front.stack[at].tolist()], np.int64)
+        front.height[at] = np.maximum(front.height[at], height)
+        front.state[at] = np.where(height <= MOST_PUSHED, dfa.entry[call], DEAD)
+        at, end = which[~calls], does[~calls] - dfa.calls
+        own = front.stack[at] != 0
+        out = at[~own]
+        popped.append(Popped(front.source[out], front.node[out], end[~own], front.height[out]))
+        # What these texts do is said there, so here they are over.
+        front.state[out] = DEAD
+        front.like[out] = NOT_LIKE
+        at, end = at[own], end[own]
+        stacks = [self.stacks[s] for s in front.stack[at].tolist()]
+        front.state[at] = dfa.behind[end, np.array([stack[-1] for stack in stacks], np.int64)]
+        front.stack[at] = [self._numbered(stack[:-1]) for stack in stacks]
+
+    def _pushed(self, stack: Ints, frame: Ints) -> Ints:
+        pairs, inverse = np.unique(stack * self.dfa.frames + frame, return_inverse=True)
+        made = [
+            self._numbered((*self.stacks[s], f))
+            for s, f in zip(*(c.tolist() for c in np.divmod(pairs, self.dfa.frames)), strict=True)
+        ]
+        return np.array(made, np.int64)[inverse]
+
+    def _numbered(self, stack: tuple[int, ...]) -> int:
+        found = self.number.setdefault(stack, len(self.stacks))
+        if found == len(self.stacks):
+            self.stacks.append(stack)
+            self.heights.append(sum(not self._string[frame] for frame in stack))
+        return found
+
+    def _found(self, trie: Trie, met: list[_Front], lost: list[tuple[Ints, Ints]]) -> Found:
+        source, node, state, stack, height, _ = (np.concatenate(c) for c in zip(*(f.columns for f in met), strict=True))
+        outcome = state.copy()
+        changed = np.flatnonzero((stack != 0) | (height != 0))
+        if len(changed):
+            rows = np.stack([state[changed], stack[changed], height[changed]], axis=1)
+            distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+            numbers = [self.outcomes.number(Outcome(s, self.stacks[k], 0, h)) for s, k, h in distinct.tolist()]
+            outcome[changed] = np.array(numbers, np.int64)[inverse.ravel()]
+        place, owner = expand(trie.first[node], trie.own[node])
+        columns = [(source[owner], trie.tokens[place], outcome[owner])]
+        for sources, nodes in lost:
+            place, owner = expand(trie.first[nodes], trie.below[nodes])
+            columns.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
+        return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))

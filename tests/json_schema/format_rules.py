@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import datetime
 import ipaddress
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 import idna
+import numpy as np
 
 _HOST_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _SUBDOMAINS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*")
@@ -141,6 +145,19 @@ def _absolute_or_relative(*forms: re.Pattern[str]) -> Callable[[str], bool]:
     return check
 
 
+def _base64(text: str, padded: bool = True, altchars: bytes | None = None) -> bool:
+    """Whether Python writes the text for some bytes."""
+    try:
+        content = base64.b64decode(text + "=" * (0 if padded else -len(text) % 4), altchars, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    written = base64.b64encode(content, altchars).decode()
+    return text == (written if padded else written.rstrip("="))
+
+
+_COLOR_NAMES = "aqua black blue fuchsia gray green lime maroon navy olive orange purple red silver teal white yellow"
+
+
 RULES: dict[str, Callable[[str], bool]] = {
     "date": _date,
     "time": _time,
@@ -158,4 +175,25 @@ RULES: dict[str, Callable[[str], bool]] = {
     "uri-template": lambda text: bool(_TEMPLATE.fullmatch(text)),
     "json-pointer": lambda text: bool(_POINTER.fullmatch(text)),
     "relative-json-pointer": lambda text: bool(_RELATIVE_POINTER.fullmatch(text)),
+    "byte": _base64,
+    "base64url": lambda text: _base64(text, True, b"-_") or _base64(text, False, b"-_"),
+    "char": lambda text: len(text) == 1,
+    "url": _absolute_or_relative(_URI),
+    "color": lambda text: (
+        bool(re.fullmatch("#[0-9a-fA-F]{3}([0-9a-fA-F]{3})?", text))
+        or (text.isascii() and text.lower() in _COLOR_NAMES.split())
+    ),
+}
+
+
+def _within(least: int, most: int) -> Callable[[float | Decimal], bool]:
+    return lambda number: number == int(number) and least <= number <= most
+
+
+NUMBER_RULES: dict[str, Callable[[float | Decimal], bool]] = {
+    "double-int": _within(-(2**53) + 1, 2**53 - 1),
+    **{
+        name: _within(int(np.iinfo(name).min), int(np.iinfo(name).max))
+        for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    },
 }

@@ -11,7 +11,7 @@ import jsonschema
 from jsonschema.protocols import Validator
 
 from tests.json_schema.ecma import python_pattern
-from tests.json_schema.format_rules import RULES
+from tests.json_schema.format_rules import NUMBER_RULES, RULES
 
 ONE = {
     *("additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"),
@@ -27,8 +27,14 @@ def _rule(check: Callable[[str], bool]) -> Callable[[object], bool]:
     return lambda value: not isinstance(value, str) or check(value)
 
 
+def _number_rule(check: Callable[[float | Decimal], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, bool) or not isinstance(value, int | float | Decimal) or check(value)
+
+
 for _name, _check in RULES.items():
     _FORMATS.checks(_name)(_rule(_check))
+for _name, _number_check in NUMBER_RULES.items():
+    _FORMATS.checks(_name)(_number_rule(_number_check))
 
 
 def judge(schema: Any) -> Validator:

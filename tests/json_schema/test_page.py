@@ -35,4 +35,10 @@ def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
         exec(compile(block, PAGE.name, "exec", dont_inherit=True), names)
         printed.append(capsys.readouterr().out)
-    assert printed == ["name True\n", "Order\n", "Job\n", "list\n"]
+    assert printed == [
+        "name True\n",
+        "Order\n",
+        "Job\n",
+        "(\"'format' at #: the format 'phone' is not known\",)\n",
+        "list\n",
+    ]

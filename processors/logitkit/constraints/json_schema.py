@@ -34,6 +34,9 @@ CLOSING = "the maximum number of new tokens; True: up to Context.max_length; Fal
 # together, so compiling takes at most two seconds.
 SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
 
+# The automaton keeps one list of what it leaves out, which is shared and stored with it. This marks what was ignored.
+IGNORED = "ignored "
+
 
 @dataclass(frozen=True)
 class JsonSchema(PushdownConstraint):
@@ -51,6 +54,8 @@ class JsonSchema(PushdownConstraint):
             at most 32 spaces.
         lax: Whether to ignore, with a warning, up to 32 keywords that cannot be enforced exactly. The schema is compiled again
             without each; failed attempts may take as many steps again as `limits` allow.
+        strict_formats: Whether to refuse a `format` that is not known, or that describes no value which is possible there.
+            By default, it is an annotation, and `ignored` lists it.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
         max_depth: The maximum number of open brackets in recursive parts.
@@ -82,6 +87,7 @@ class JsonSchema(PushdownConstraint):
             "schema": SchemaForm(),
             "whitespace": Word(get_args(Whitespace)),
             "lax": Boolean(),
+            "strict_formats": Boolean(),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
             "max_depth": Integer(1, 1024),
         },
@@ -94,6 +100,7 @@ class JsonSchema(PushdownConstraint):
     vocabulary: Vocabulary
     whitespace: Whitespace = field(default="compact", kw_only=True)
     lax: bool = field(default=False, kw_only=True)
+    strict_formats: bool = field(default=False, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
     limits: Limits = field(default=SCHEMA_LIMITS, kw_only=True)
@@ -106,19 +113,42 @@ class JsonSchema(PushdownConstraint):
             object.__setattr__(self, "schema", load(self.schema))
             object.__setattr__(self, "content", key_of(self.schema))
         with self._one_budget():
-            self._compile_once(JsonSchema, self.content, self.whitespace, self.lax, bool(self.closing), self.max_depth)
+            self._compile_once(
+                JsonSchema,
+                self.content,
+                self.whitespace,
+                self.lax,
+                self.strict_formats,
+                bool(self.closing),
+                self.max_depth,
+            )
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(
                 f"closing is {self.closing}, but the shortest text of this schema takes {needed} tokens; give at least {needed}"
             )
-        if self.automaton.dropped:
-            left_out = "; ".join(self.automaton.dropped)
+        dropped = [text for text in self.automaton.dropped if not text.startswith(IGNORED)]
+        if dropped:
+            left_out = "; ".join(dropped)
             warnings.warn(
                 f"JsonSchema leaves out what it cannot enforce exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
                 f"{left_out}",
                 stacklevel=3,
             )
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Each `format` that was taken for an annotation: where it is, and why.
+
+        Equal schemas in several places are listed once.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b'"', b"a", None], eos_ids=[2])
+            >>> lk.JsonSchema({"type": "string", "format": "phone"}, vocabulary).ignored
+            ("'format' at #: the format 'phone' is not known",)
+        """
+        return tuple([text.removeprefix(IGNORED) for text in self.automaton.dropped if text.startswith(IGNORED)])
 
     def nested_dfa(self) -> NestedDfa:
         """Compile and return the automaton over bytes, so that a text can be put before it."""
@@ -129,9 +159,12 @@ class JsonSchema(PushdownConstraint):
             # Where a string that is called and other text may begin, the string is written in place. If an inline object and a
             # called one may begin at the same place, the inline one must be called as well.
             for apart, leaves in ((False, True), (False, False), (True, False)):
-                network, dropped = schema_network(self.schema, self.limits, self.whitespace, self.lax, apart, leaves)
+                network, dropped, ignored = schema_network(
+                    self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats
+                )
                 try:
-                    return network_dfa(network, self.limits, share), dropped
+                    dfa = network_dfa(network, self.limits, share)
+                    return dfa, (*dropped, *[IGNORED + text for text in ignored])
                 except ConfigurationError as error:
                     reason = str(error)
             raise UnsupportedSchema(reason, "#")

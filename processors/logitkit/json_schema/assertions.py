@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from logitkit.json_schema import checked
+from logitkit.budget import outside_budget
+from logitkit.json_schema import checked, formats
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.number_set import NumberSet
@@ -14,6 +16,7 @@ from logitkit.json_schema.objects import Objects, Piece
 from logitkit.json_schema.references import Here, Place
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.values import Values
+from logitkit.limits import Limits
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
@@ -90,18 +93,26 @@ def pattern(reader: Reader, here: Here) -> Values:
     return replace(reader.everything, strings=found)
 
 
-def format_(reader: Reader, here: Here) -> Values:
-    """Return the strings of a format, and whatever is no string."""
-    name = checked.text(here.place, here.keyword)
-    if name in _NUMERIC_FORMATS:
-        # Of OpenAPI: they say how wide a number is, which is an annotation.
-        return reader.everything
-    return replace(
-        reader.everything, strings=StringSet.of_format(name, reader.limits, reader.references.dialect.old_formats)
-    )
+def format_(reader: Reader, place: Place, found: Values) -> Values:
+    """Return the values of a set that are of a format. A format that describes none of them is ignored."""
+    name = checked.text(place, "format")
+    kind = formats.described(name)
+    if kind is None:
+        reader.ignore(place, "format", f"the format {name!r} is not known")
+    elif (found.strings if kind == "string" else found.numbers).is_empty:
+        reader.ignore(place, "format", f"the format {name!r} describes {kind}s, and no {kind} is possible here")
+    elif kind == "string":
+        strings = StringSet.of_format(name, reader.limits, reader.references.dialect.old_formats)
+        return found.intersection(replace(reader.everything, strings=strings), reader.work)
+    elif name in formats.INTEGERS:
+        return replace(found, numbers=found.numbers & _integers(*formats.INTEGERS[name], reader.limits))
+    return found
 
 
-_NUMERIC_FORMATS = frozenset({"int32", "int64", "float", "double"})
+@lru_cache(maxsize=32)
+@outside_budget()
+def _integers(least: int, most: int, limits: Limits) -> NumberSet:
+    return NumberSet.integers(limits) & NumberSet.at_least(least, limits) & NumberSet.at_most(most, limits)
 
 
 def minimum(reader: Reader, here: Here) -> Values:

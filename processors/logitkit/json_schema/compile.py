@@ -25,10 +25,12 @@ class Compiled(NamedTuple):
     Args:
         network: Its texts.
         dropped: What is said about each keyword that has been left out.
+        ignored: What is said about each format that is taken for an annotation.
     """
 
     network: Network
     dropped: tuple[str, ...]
+    ignored: tuple[str, ...]
 
 
 def schema_network(
@@ -38,6 +40,7 @@ def schema_network(
     lax: bool = False,
     apart: bool = False,
     leaves: bool = True,
+    strict_formats: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -48,6 +51,7 @@ def schema_network(
         lax: Whether to leave out what cannot be honoured.
         apart: Whether all objects and arrays are definitions.
         leaves: Whether strings are definitions, unless they are few.
+        strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -58,9 +62,8 @@ def schema_network(
     while True:
         before = spent()
         try:
-            return Compiled(
-                _network(schema, limits, whitespace, frozenset(dropped), apart, leaves), tuple(dropped.values())
-            )
+            reader = Reader(References.of(schema), limits, frozenset(dropped), strict_formats)
+            return Compiled(_network(reader, whitespace, apart, leaves), tuple(dropped.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             left_out = error.pointer, error.keyword
             if not lax or error.pointer is None or left_out in dropped:
@@ -77,17 +80,8 @@ def schema_network(
             took(before - spent())
 
 
-def _network(
-    schema: Json,
-    limits: Limits,
-    whitespace: Whitespace,
-    dropped: frozenset[tuple[str, str | None]],
-    apart: bool,
-    leaves: bool,
-) -> Network:
-    references = References.of(schema)
-    reader = Reader(references, limits, dropped)
-    root = reader.conjunction(references.resources[""])
+def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool) -> Network:
+    root = reader.conjunction(reader.references.resources[""])
     network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves)
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")

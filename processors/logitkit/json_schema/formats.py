@@ -1,8 +1,12 @@
-"""The formats of strings, as languages."""
+"""The values of `format`: those of JSON Schema, and those of the OpenAPI format registry.
+
+Source: OpenAPI Initiative, Formats Registry, https://spec.openapis.org/registry/format/
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Literal
 
 from logitkit.budget import outside_budget
 from logitkit.compiler.text_language import TextLanguage
@@ -11,6 +15,37 @@ from logitkit.json_schema import addresses, dates, uris
 from logitkit.limits import Limits
 
 _HEX = "[0-9A-Fa-f]"
+_COLORS = (
+    *(
+        "aqua",
+        "black",
+        "blue",
+        "fuchsia",
+        "gray",
+        "green",
+        "lime",
+        "maroon",
+        "navy",
+        "olive",
+        "orange",
+        "purple",
+        "red",
+    ),
+    *("silver", "teal", "white", "yellow"),
+)
+
+
+def _base64(more: str, padding: str) -> str:
+    """Return the pattern of the texts that encoders write: the bits that stand for nothing are zero.
+
+    Args:
+        more: The last two digits, for a character class.
+        padding: The pattern of one padding character.
+    """
+    digit = f"[A-Za-z0-9{more}]"
+    return f"(?:{digit}{{4}})*(?:{digit}[AQgw]{padding}{padding}|{digit}{{2}}[AEIMQUYcgkosw048]{padding})?"
+
+
 _PATTERNS = {
     "date": dates.DATE,
     "time": dates.TIME,
@@ -29,19 +64,52 @@ _PATTERNS = {
     "uuid": f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}",
     "json-pointer": uris.JSON_POINTER,
     "relative-json-pointer": uris.RELATIVE_JSON_POINTER,
+    # Of OpenAPI: RFC 4648, sections 4 and 5.
+    "byte": _base64("+/", "="),
+    "base64url": f"(?:{_base64('_-', '=')}|{_base64('_-', '')})",
+    "char": "(?s:.)",
+    # What Swagger's tools write for `uri`.
+    "url": uris.URI,
+    # Of draft 3: the hexadecimal colours and the names of CSS 2.1.
+    "color": f"(?:#{_HEX}{{3}}|#{_HEX}{{6}}|(?i:{'|'.join(_COLORS)}))",
 }
 
 # What some meant before draft 7.
 _OLD_PATTERNS = {"hostname": addresses.OLD_HOSTNAME}
 
 FORMATS = frozenset(_PATTERNS)
-"""The names of the formats that are supported."""
+"""The names of the formats of strings that are enforced."""
+
+INTEGERS = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    "double-int": (1 - 2**53, 2**53 - 1),
+}
+"""The smallest and the largest integer of each format of numbers that is enforced."""
+
+# These say how a program stores a value, or shows it: any number or any string is of them.
+_HINTS: dict[str, Literal["string", "number"]] = {
+    **dict.fromkeys(("decimal", "decimal128", "double", "float"), "number"),
+    **dict.fromkeys(("binary", "commonmark", "html", "password"), "string"),
+}
 
 REFUSED = {
     "idn-hostname": "which labels IDNA allows depends on context and normalisation",
     "regex": "the language of regular expressions is not regular",
 }
 """Formats of the standard that are not, and why."""
+
+
+def described(name: str) -> Literal["string", "number"] | None:
+    """Return the type of the values that a format describes; None if the format is not known.
+
+    Example:
+        >>> described("date"), described("int32"), described("phone")
+        ('string', 'number', None)
+    """
+    if name in _PATTERNS or name in REFUSED:
+        return "string"
+    return "number" if name in INTEGERS else _HINTS.get(name)
 
 
 def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguage:
@@ -53,7 +121,7 @@ def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguag
         old: Whether it is meant as before draft 7.
 
     Raises:
-        UnsupportedSchema: The format is not supported.
+        UnsupportedSchema: The format is not supported, or describes no strings.
         PatternTooLarge: A limit is exceeded.
 
     Example:
@@ -63,8 +131,10 @@ def format_language(name: str, limits: Limits, old: bool = False) -> TextLanguag
     """
     if name in REFUSED:
         raise UnsupportedSchema(f"the format {name!r} is not supported: {REFUSED[name]}")
+    if _HINTS.get(name) == "string":
+        return TextLanguage.everything(limits)
     if name not in _PATTERNS:
-        raise UnsupportedSchema(f"the format {name!r} is not known; known are {', '.join(sorted(FORMATS))}")
+        raise UnsupportedSchema(f"the format {name!r} does not describe strings")
     return _language(_OLD_PATTERNS.get(name, _PATTERNS[name]) if old else _PATTERNS[name], limits)
 
 

@@ -40,7 +40,6 @@ _ALONE = {
     "dependentRequired": object_keywords.dependencies,
     "dependentSchemas": object_keywords.dependencies,
     "enum": assertions.enumeration,
-    "format": assertions.format_,
     "if": applicators.if_then_else,
     "maxItems": array_keywords.length,
     "maxLength": assertions.length,
@@ -57,6 +56,7 @@ _ALONE = {
     "type": assertions.types,
     "uniqueItems": array_keywords.unique_items,
 }
+# Keywords whose meaning depends on the keywords next to them.
 _LAST = {
     "unevaluatedItems": array_keywords.unevaluated_items,
     "unevaluatedProperties": object_keywords.unevaluated_properties,
@@ -70,16 +70,24 @@ class Reader:
         references: The document.
         limits: Bounds on automata.
         dropped: Keywords to leave out, by the pointer of their schema; None stands for the negation of the schema.
+        strict_formats: Whether to refuse what `ignore` is given.
     """
 
     def __init__(
-        self, references: References, limits: Limits, dropped: frozenset[tuple[str, str | None]] = frozenset()
+        self,
+        references: References,
+        limits: Limits,
+        dropped: frozenset[tuple[str, str | None]] = frozenset(),
+        strict_formats: bool = False,
     ) -> None:
         self.references = references
         self.limits = limits
         self.work = Work()
         self.everything = Values.everything(limits)
         self.nothing = Values.nothing(limits)
+        # What has been ignored, in the order in which it was met.
+        self.ignored: dict[str, None] = {}
+        self._strict_formats = strict_formats
         self._dropped = dropped
         self._drops = 0
         self._places: list[Place] = []
@@ -114,6 +122,18 @@ class Reader:
     def drops(self) -> int:
         """Return how often a keyword has been left out so far."""
         return self._drops
+
+    def ignore(self, place: Place, keyword: str, reason: str) -> None:
+        """Take a keyword for an annotation.
+
+        Raises:
+            UnsupportedSchema: It must not be ignored.
+        """
+        if self._strict_formats:
+            raise UnsupportedSchema(
+                f"{reason}; remove it, or pass strict_formats=False to ignore it", place.pointer, keyword
+            )
+        self.ignored[f"{keyword!r} at {place.pointer}: {reason}"] = None
 
     def conjunction(self, place: Place) -> Conjunction:
         """Return what a value satisfies that satisfies the schema of a place."""
@@ -284,6 +304,9 @@ class Reader:
                 done.add(together)
             with self.blaming(place, keyword):
                 found = without_void(self, found.intersection(handler(self, Here(place, keyword, track)), self.work))
+        if "format" in schema and self.has(place, "format"):
+            with self.blaming(place, "format"):
+                found = assertions.format_(self, place, found)
         for keyword in last:
             # What a keyword that is left out would have looked at is not known.
             if self._drops == before and self.has(place, keyword):

@@ -19,6 +19,7 @@ from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSche
 from logitkit.json_schema.compile import MOST_DROPPED, schema_network
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.misspelt import misspelt
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
@@ -44,7 +45,8 @@ class JsonSchema(PushdownConstraint):
 
     The text begins after the prompt, and EOS is allowed when it is complete. Each value has exactly one accepted spelling:
     members in the order of the schema, without needless escapes or white space. A schema with bounded nesting compiles to a
-    finite automaton, like `Regex`. Recursive schemas and unconstrained values need a stack per row.
+    finite automaton, like `Regex`. Recursive schemas and unconstrained values need a stack per row. Unknown keywords are
+    ignored; those that resemble a keyword warn.
 
     Args:
         schema: A dict, true or false, JSON text, a pydantic model class, or another Python type: a dataclass, `list[int]`,
@@ -127,6 +129,9 @@ class JsonSchema(PushdownConstraint):
             raise ConfigurationError(
                 f"closing is {self.closing}, but the shortest text of this schema takes {needed} tokens; give at least {needed}"
             )
+        unknown = misspelt(self.schema)
+        if unknown:
+            warnings.warn(f"JsonSchema ignores unknown keywords: {unknown}", stacklevel=3)
         dropped = [text for text in self.automaton.dropped if not text.startswith(IGNORED)]
         if dropped:
             left_out = "; ".join(dropped)

@@ -1,0 +1,129 @@
+"""Keys of schemas that look like misspelt keywords. The standard ignores them, so what they were meant to say is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from difflib import SequenceMatcher
+from functools import lru_cache
+from typing import Any
+
+from logitkit.json_schema.document import Json
+from logitkit.json_schema.keywords import ASSERTIONS, OF_LIST, OF_NAMES, OF_ONE
+from logitkit.json_schema.pointer import below
+
+_NUMBER = (int, float, Decimal)
+_SCHEMA = (dict, bool)
+
+# The types of value that a keyword may have. A key whose value has another type says something else: `{"note": "..."}` is not a
+# misspelt `not`. Keywords without an entry are objects or lists, or hold any value.
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum"), (*_NUMBER, bool)),
+    **dict.fromkeys(("maximum", "minimum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("maxContains", "maxItems", "maxLength", "maxProperties"), _NUMBER),
+    **dict.fromkeys(("minContains", "minItems", "minLength", "minProperties"), _NUMBER),
+    **dict.fromkeys(OF_ONE, _SCHEMA),
+    **dict.fromkeys(OF_LIST, (list,)),
+    **dict.fromkeys(OF_NAMES | {"dependentRequired"}, (dict,)),
+    **dict.fromkeys(("$dynamicRef", "$recursiveRef", "$ref", "format", "pattern"), (str,)),
+    **dict.fromkeys(("enum", "required"), (list,)),
+    "items": (dict, bool, list),
+    "type": (str, list),
+    "uniqueItems": (bool,),
+}
+
+# Only these are looked for: to misspell an annotation changes nothing, and `const` is too much like `cost`.
+_MEANT = ASSERTIONS - {"const"} | {"else", "maxContains", "minContains", "then"}
+
+# Words of other drafts and of tools, which may resemble a keyword.
+_OTHERS = frozenset(
+    {
+        *("$anchor", "$comment", "$defs", "$dynamicAnchor", "$id", "$recursiveAnchor", "$schema", "$vocabulary"),
+        *("const", "contentEncoding", "contentMediaType", "default", "definitions", "deprecated", "description"),
+        *("examples", "id", "readOnly", "title", "writeOnly"),
+        # Of drafts 1 to 3.
+        *("contentType", "disallow", "divisibleBy", "extends", "links", "maxDecimal", "maximumCanEqual"),
+        *("minimumCanEqual", "optional", "options", "requires", "transient", "unique"),
+        # Of OpenAPI, form builders and validators.
+        *("discriminator", "enumDescriptions", "enumNames", "example", "externalDocs", "formatExclusiveMaximum"),
+        *("formatExclusiveMinimum", "formatMaximum", "formatMinimum", "nullable", "patternRequired"),
+        *("propertyOrder", "xml", "typeof"),
+    }
+)
+
+# How alike two words must be, as `SequenceMatcher.ratio` counts, and how many letters may differ: for `propertys`, these are 0.84
+# and 2. In short words, a letter makes another word: `note` is not `not`.
+_ALIKE = 0.83
+_ALIKE_IF_SHORT = 0.88
+_SHORT = 5
+_DIFFERENT = 2
+# A warning lists this many, at most.
+_MOST_LISTED = 10
+
+
+def misspelt(schema: Json) -> str | None:
+    """Return what to say about the keys of a schema that resemble a keyword, or None if there are none.
+
+    Args:
+        schema: As `document.load` returns it.
+
+    Example:
+        >>> misspelt({"propertys": {"a": True}})
+        "'propertys' at # is not a keyword; it resembles 'properties'"
+        >>> misspelt({"properties": {"propertys": True}, "x-item": 1, "title_": "a"}) is None
+        True
+    """
+    found = [f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}" for pointer, key, meant in _found(schema)]
+    more = len(found) - _MOST_LISTED
+    return "; ".join([*found[:_MOST_LISTED], *([f"and {more} more"] if more > 0 else [])]) or None
+
+
+def _found(schema: Json) -> Iterator[tuple[str, str, str]]:
+    """Yield the pointer of each schema with such a key, the key, and the keyword. Equal schemas count once."""
+    todo: list[tuple[Any, str]] = [(schema, "#")]
+    seen: set[int] = set()
+    while todo:
+        value, pointer = todo.pop()
+        if not isinstance(value, dict) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        inner: list[tuple[Any, str]] = []
+        for key, inside in value.items():
+            if key in OF_NAMES and isinstance(inside, dict):
+                inner += [(v, below(pointer, key, name)) for name, v in inside.items()]
+            elif key in OF_LIST and isinstance(inside, list):
+                inner += [(v, below(pointer, key, i)) for i, v in enumerate(inside)]
+            elif key in OF_ONE:
+                inner.append((inside, below(pointer, key)))
+            elif key not in _MEANT and key not in _OTHERS:
+                meant = _meant(key)
+                if meant is not None and meant not in value and _may_be(inside, meant):
+                    yield pointer, key, meant
+        todo += reversed(inner)
+
+
+@lru_cache(maxsize=1024)
+def _meant(key: str) -> str | None:
+    """Return the keyword that a key resembles most, if it is alike enough."""
+    if not key[-1:].isalnum() or len(key) > 2 * max(map(len, _MEANT)):
+        # Such as `type_`, which is written to switch a keyword off.
+        return None
+    # The first character is hardly ever wrong, `$type` is not `type`, and `_type` is switched off as well.
+    words = [word for word in sorted(_MEANT) if word[0] == key[0].lower()]
+    matchers = {word: SequenceMatcher(None, _plain(key), _plain(word), autojunk=False) for word in words}
+    word = max(words, key=lambda word: matchers[word].ratio(), default=None)
+    if word is None or matchers[word].ratio() < (_ALIKE_IF_SHORT if len(word) <= _SHORT else _ALIKE):
+        return None
+    same = sum(block.size for block in matchers[word].get_matching_blocks())
+    return word if max(len(_plain(key)), len(_plain(word))) - same <= _DIFFERENT else None
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")
+
+
+def _may_be(value: Any, keyword: str) -> bool:
+    types = _TYPES.get(keyword)
+    if types is None:
+        return True
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))

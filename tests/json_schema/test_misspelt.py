@@ -1,0 +1,120 @@
+"""Keys that resemble a keyword warn; extensions, annotations and names of members do not."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import logitkit as lk
+from logitkit.json_schema.document import load
+from logitkit.json_schema.misspelt import misspelt
+from tests.json_schema.acceptance import BYTES
+from tests.json_schema.corpus import cases
+from tests.json_schema.official import groups
+
+
+@pytest.mark.parametrize(
+    ("key", "meant", "value"),
+    [
+        ("propertys", "properties", {}),
+        ("properites", "properties", {"a": True}),
+        ("additonalProperties", "additionalProperties", False),
+        ("additional_properties", "additionalProperties", False),
+        ("additionalproperties", "additionalProperties", False),
+        ("requred", "required", ["a"]),
+        ("require", "required", ["a"]),
+        ("item", "items", {}),
+        ("OneOf", "oneOf", [True]),
+        ("any-of", "anyOf", [True]),
+        ("enums", "enum", [1]),
+        ("minLenght", "minLength", 3),
+        ("max_length", "maxLength", 3),
+        ("mininum", "minimum", 3.5),
+        ("exclusiveMinimun", "exclusiveMinimum", True),
+        ("pettern", "pattern", "a"),
+        ("formate", "format", "date"),
+        ("uniqueItem", "uniqueItems", True),
+        ("patternPropertes", "patternProperties", {}),
+        ("dependantRequired", "dependentRequired", {}),
+        ("unevaluatedPropertys", "unevaluatedProperties", False),
+        ("$reff", "$ref", "#"),
+    ],
+)
+def test_it_is_named(key: str, meant: str, value: Any) -> None:
+    wanted = f"{key!r} at #/items/anyOf/1 is not a keyword; it resembles {meant!r}"
+    schema = {"items": {"anyOf": [{"type": "null"}, {"type": "integer", key: value}]}}
+    with pytest.warns(UserWarning, match="JsonSchema ignores unknown keywords: ") as warned:
+        found = lk.JsonSchema(schema, BYTES)
+    assert [str(warning.message).split(": ", 1)[1] for warning in warned] == [wanted]
+    assert warned[0].filename == __file__
+    # The library `jsonschema` ignores it too.
+    assert jsonschema.Draft202012Validator(schema).is_valid([12, None])
+    assert found.nested_dfa().accepts(b"[12,null]")
+
+
+QUIET: list[dict[str, Any]] = [
+    {"x-propertys": {}, "title_": "a", "type_": "string", "_type": "string", "$type": "string", "@type": "string"},
+    {"example": 1, "nullable": True, "discriminator": {"propertyName": "a"}, "xml": {}, "externalDocs": {}},
+    {"enumNames": ["a"], "propertyOrder": 3, "id": "a", "links": [], "additionalItems": False, "requires": "a"},
+    {"extends": {}, "disallow": "string", "divisibleBy": 2, "optional": True, "options": {}, "unique": True},
+    {"note": "a", "notes": ["a"], "cost": 1, "constraints": {}, "itemType": "a", "definition": "a", "range": [1, 2]},
+    {"formatMinimum": "a", "min": 1, "max": 2, "length": 3, "pattern_": "a", "patterns": ["a"], "": 1, "-": 2},
+    # The keyword is there, so the other key is something else.
+    {"type": "string", "types": ["a"], "format": "date", "formats": "date"},
+    # The keyword cannot have such a value.
+    {"item": "a", "requird": True, "minLenght": "long", "propertis": ["a"], "nott": "a"},
+    {"properties": {"propertys": True, "item": {"type": "string"}}, "required": ["propertys"]},
+    {"patternProperties": {"item": True}, "$defs": {"enums": True}, "dependentSchemas": {"require": True}},
+    {"enum": [{"propertys": {}}], "const": {"item": {}}, "default": {"requred": ["a"]}, "examples": [{"enums": [1]}]},
+    {"x-any": {"propertys": {}}},
+]
+
+
+@pytest.mark.parametrize("schema", QUIET)
+def test_it_is_quiet(schema: dict[str, Any]) -> None:
+    assert misspelt(load({"anyOf": [schema]})) is None
+
+
+def test_it_is_quiet_on_the_schemas_of_the_tests() -> None:
+    for schema in [*(case.schema for case in cases()), *(group.schema for group in groups())]:
+        assert misspelt(load(schema)) is None, schema
+
+
+def test_it_is_quiet_on_published_schemas() -> None:
+    published = Path(__file__).parents[2] / "docs" / "config.schema.json"
+    assert misspelt(load(json.loads(published.read_text("utf-8")))) is None
+    for validator in (jsonschema.Draft3Validator, jsonschema.Draft4Validator, jsonschema.Draft202012Validator):
+        assert misspelt(load(validator.META_SCHEMA)) is None
+
+
+def test_equal_schemas_are_named_once_and_few_are_listed() -> None:
+    schema = {"prefixItems": [{"requred": ["a"]}, {"requred": ["a"]}, *({"requred": [str(i)]} for i in range(30))]}
+    found = misspelt(load(schema))
+    assert found is not None
+    assert found.count("resembles") == 10
+    assert found.startswith(
+        "'requred' at #/prefixItems/0 is not a keyword; it resembles 'required'; 'requred' at #/prefixItems/2 "
+    )
+    assert found.endswith("; and 21 more")
+
+
+def test_it_is_said_for_every_processor() -> None:
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="'propertys' at #"):
+            lk.from_config({"json_schema": {"type": "object", "propertys": {}}}, BYTES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lk.JsonSchema({"properties": {"propertys": True}}, BYTES)
+
+
+def test_strange_keys_take_little_time() -> None:
+    start = time.process_time()
+    schema = {f"m{'a' * (i % 3000)}{i}": i for i in range(5000)}
+    assert misspelt(load(schema)) is None
+    assert time.process_time() - start < 5

@@ -9,7 +9,6 @@ import pytest
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema import MOST_DROPPED
 from tests.json_schema.acceptance import BYTES, acceptor
 
 
@@ -181,17 +180,6 @@ def test_lax_names_all_that_it_leaves_out() -> None:
         lk.JsonSchema({"properties": members, "additionalProperties": False}, BYTES, lax=True)
     assert len(warned) == 1
     assert "'pattern' at #/properties/b: " in str(warned[0].message)
-
-
-def test_lax_limits_the_number_of_keywords_it_leaves_out() -> None:
-    schema = {"prefixItems": [{"format": "regex", "minLength": i} for i in range(MOST_DROPPED + 1)]}
-    with pytest.raises(UnsupportedSchema, match=r"'format' at #/prefixItems/[0-9]+: the format") as error:
-        lk.JsonSchema(schema, BYTES, lax=True)
-    assert "lax=True leaves out at most 32 keywords, and this is one more" in str(error.value)
-    schema["prefixItems"].pop()
-    with pytest.warns(UserWarning, match="lax=True leaves out at most 32 keywords") as warned:
-        lk.JsonSchema(schema, BYTES, lax=True)
-    assert str(warned[0].message).count("the format") == MOST_DROPPED
 
 
 def test_lax_does_not_start_over_without_end() -> None:

@@ -16,7 +16,7 @@ from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
-from logitkit.json_schema.compile import MOST_DROPPED, schema_network
+from logitkit.json_schema.compile import schema_network
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.misspelt import misspelt
@@ -54,8 +54,8 @@ class JsonSchema(PushdownConstraint):
         vocabulary: The tokens.
         whitespace: `"compact"`: no white space. `"bounded"`: white space where `json.dumps` may write it, with an indent of
             at most 32 spaces.
-        lax: Whether to ignore, with a warning, up to 32 keywords that cannot be enforced exactly. The schema is compiled again
-            without each; failed attempts may take as many steps again as `limits` allow.
+        lax: Whether to leave out, with a warning, the keywords that cannot be enforced exactly. Failed attempts may take as many
+            steps again as `limits` allow.
         strict_formats: Whether to refuse a `format` that is not known, or that describes no value which is possible there.
             By default, it is an annotation, and `ignored` lists it.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
@@ -135,11 +135,7 @@ class JsonSchema(PushdownConstraint):
         dropped = [text for text in self.automaton.dropped if not text.startswith(IGNORED)]
         if dropped:
             left_out = "; ".join(dropped)
-            warnings.warn(
-                f"JsonSchema leaves out what it cannot enforce exactly (lax=True leaves out at most {MOST_DROPPED} keywords): "
-                f"{left_out}",
-                stacklevel=3,
-            )
+            warnings.warn(f"JsonSchema leaves out what it cannot enforce exactly: {left_out}", stacklevel=3)
 
     @property
     def ignored(self) -> tuple[str, ...]:

@@ -4,16 +4,16 @@ document, dialect, references, pointer, keywords    load a document, and resolve
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
                     validated_numbers, type_patterns, rust_patterns, typed_dicts)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
-                    conjunction, checked)
+                    conjunction, checked, handlers)
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
 plan, writer        how objects and arrays are written (object_plan, array_plan, parts, layout, constants)
+left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt)
 formats, ecma       languages of strings (addresses, dates, uris, search, string_text)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the network that the compiler takes
 """
 
-from logitkit.json_schema.compile import MOST_DROPPED as MOST_DROPPED
 from logitkit.json_schema.number_set import NumberSet as NumberSet
 from logitkit.json_schema.string_set import StringSet as StringSet
 
-__all__ = ["MOST_DROPPED", "NumberSet", "StringSet"]
+__all__ = ["NumberSet", "StringSet"]

@@ -38,7 +38,9 @@ def items(reader: Reader, here: Here) -> Values:
         count = len(checked.schemas(here.place, first))
         prefix = [reader.conjunction(reader.inside(here.place, first, index)) for index in range(count)]
     others, looked_at = ANYTHING, len(prefix) if here.track else 0
-    if reader.has(here.place, rest):
+    # Where the first items are left out, it is not known which items are the others.
+    known = first not in here.place.value or reader.has(here.place, first)
+    if known and reader.has(here.place, rest):
         others = reader.conjunction(reader.inside(here.place, rest))
         return _those(reader, Arrays(tuple(prefix), others, evaluated=None))
     return _those(reader, Arrays(tuple(prefix), others, evaluated=looked_at))

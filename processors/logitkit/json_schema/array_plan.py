@@ -42,10 +42,14 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     unique = bool(arrays.unique) and not _never_equal(arrays, reader)
     values = _finite(arrays, reader) if unique else None
     if unique and values is None:
-        raise arrays.unique[0].refuse(
+        reason = (
             "an automaton cannot tell whether items are different, unless they are of a few values (at most "
             f"{MOST_DIFFERENT}, as of an 'enum') or there is at most one; lower 'maxItems' or give 'items' an 'enum'"
         )
+        for error in [site.refuse(reason) for site in arrays.unique]:
+            # Without the keyword, there are only more arrays, whatever it is inside of.
+            if not reader.left_out.also(error):
+                raise error
     return _Writer(arrays, layout, values).plan()
 
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from logitkit.budget import spent, took
+from logitkit.budget import spent
 from logitkit.compiler.networks.network import Network
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
 from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from logitkit.json_schema.writer import network_of
 from logitkit.limits import Limits
-
-# So many keywords may be left out, each of which means to begin anew.
-MOST_DROPPED = 32
 
 
 class Compiled(NamedTuple):
@@ -57,27 +55,18 @@ def schema_network(
         UnsupportedSchema: A keyword cannot be honoured exactly.
         ConfigurationError: The schema is wrong, or no value satisfies it.
     """
-    dropped: dict[tuple[str, str | None], str] = {}
-    in_vain = 0
+    left_out = LeftOut(lax, limits.work)
+    references = References.of(schema)
     while True:
         before = spent()
+        reader = Reader(references, limits, left_out, strict_formats)
         try:
-            reader = Reader(References.of(schema), limits, frozenset(dropped), strict_formats)
-            return Compiled(_network(reader, whitespace, apart, leaves), tuple(dropped.values()), tuple(reader.ignored))
+            network = _network(reader, whitespace, apart, leaves)
+            return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
-            left_out = error.pointer, error.keyword
-            if not lax or error.pointer is None or left_out in dropped:
+            # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
+            if not left_out.add(error, before):
                 raise
-            if len(dropped) >= MOST_DROPPED:
-                reason = f"lax=True leaves out at most {MOST_DROPPED} keywords, and this is one more; remove them from the schema"
-                raise UnsupportedSchema(f"{error.reason} ({reason})", *left_out) from None
-            if in_vain > limits.work:
-                reason = "lax=True has begun anew until that took more steps than the limit; remove such keywords from the schema"
-                raise UnsupportedSchema(f"{error.reason} ({reason})", *left_out) from None
-            dropped[error.pointer, error.keyword] = str(error)
-            # What was done in vain has a limit of its own, or nothing would be left after what is too large.
-            in_vain += spent() - before
-            took(before - spent())
 
 
 def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool) -> Network:

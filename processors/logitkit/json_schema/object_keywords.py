@@ -42,9 +42,9 @@ def members(reader: Reader, here: Here) -> Values:
                 found = both(found, value) if names.contains(name) else found
             properties[name] = found
     others = ANYTHING
-    # Where the patterns are left out, it is not known which names are additional.
-    known = "patternProperties" not in here.place.value or reader.has(here.place, "patternProperties")
-    closed = known and reader.has(here.place, "additionalProperties")
+    # Where patterns or names are left out, it is not known which names are additional.
+    told = [keyword for keyword in ("properties", "patternProperties") if keyword in here.place.value]
+    closed = all(reader.has(here.place, keyword) for keyword in told) and reader.has(here.place, "additionalProperties")
     if closed:
         others = reader.conjunction(reader.inside(here.place, "additionalProperties"))
     evaluated = None

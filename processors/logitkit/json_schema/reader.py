@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
 
 from logitkit.budget import spent
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
-from logitkit.json_schema import applicators, array_keywords, assertions, object_keywords
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
+from logitkit.json_schema.countable import countable
 from logitkit.json_schema.emptiness import without_void
+from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
 from logitkit.json_schema.keywords import ASSERTIONS
+from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Here, Place, References
 from logitkit.json_schema.values import Values, Work
@@ -21,47 +25,6 @@ DEEPEST = 40
 # Different conjunctions of schemas that values have to satisfy.
 MOST_CONJUNCTIONS = 20_000
 
-# Keywords that are read together, when the first of them is met.
-_TOGETHER = {
-    **dict.fromkeys(("properties", "patternProperties", "additionalProperties"), object_keywords.members),
-    **dict.fromkeys(("prefixItems", "items", "additionalItems"), array_keywords.items),
-    **dict.fromkeys(("minimum", "exclusiveMinimum"), assertions.minimum),
-    **dict.fromkeys(("maximum", "exclusiveMaximum"), assertions.maximum),
-}
-_ALONE = {
-    "$dynamicRef": applicators.dynamic_reference,
-    "$recursiveRef": applicators.recursive_reference,
-    "$ref": applicators.reference,
-    "allOf": applicators.all_of,
-    "anyOf": applicators.any_of,
-    "const": assertions.constant,
-    "contains": array_keywords.contains,
-    "dependencies": object_keywords.dependencies,
-    "dependentRequired": object_keywords.dependencies,
-    "dependentSchemas": object_keywords.dependencies,
-    "enum": assertions.enumeration,
-    "if": applicators.if_then_else,
-    "maxItems": array_keywords.length,
-    "maxLength": assertions.length,
-    "maxProperties": object_keywords.size,
-    "minItems": array_keywords.length,
-    "minLength": assertions.length,
-    "minProperties": object_keywords.size,
-    "multipleOf": assertions.multiple_of,
-    "not": applicators.negation,
-    "oneOf": applicators.one_of,
-    "pattern": assertions.pattern,
-    "propertyNames": object_keywords.property_names,
-    "required": object_keywords.required,
-    "type": assertions.types,
-    "uniqueItems": array_keywords.unique_items,
-}
-# Keywords whose meaning depends on the keywords next to them.
-_LAST = {
-    "unevaluatedItems": array_keywords.unevaluated_items,
-    "unevaluatedProperties": object_keywords.unevaluated_properties,
-}
-
 
 class Reader:
     """Reads the schemas of a document as they are asked for.
@@ -69,7 +32,7 @@ class Reader:
     Args:
         references: The document.
         limits: Bounds on automata.
-        dropped: Keywords to leave out, by the pointer of their schema; None stands for the negation of the schema.
+        left_out: The keywords to leave out, to which the reader adds those that it cannot honour.
         strict_formats: Whether to refuse what `ignore` is given.
     """
 
@@ -77,7 +40,7 @@ class Reader:
         self,
         references: References,
         limits: Limits,
-        dropped: frozenset[tuple[str, str | None]] = frozenset(),
+        left_out: LeftOut | None = None,
         strict_formats: bool = False,
     ) -> None:
         self.references = references
@@ -88,13 +51,15 @@ class Reader:
         # What has been ignored, in the order in which it was met.
         self.ignored: dict[str, None] = {}
         self._strict_formats = strict_formats
-        self._dropped = dropped
+        self.left_out = left_out or LeftOut()
         self._drops = 0
+        self._telling = 0
         self._places: list[Place] = []
         self._numbers: dict[tuple[object, ...], int] = {}
         self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
         self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
+        self._countable: dict[Conjunction, Values] = {}
         self._open: list[tuple[int, bool]] = []
         self._constants: dict[tuple[object, ...], dict[str, object]] = {}
 
@@ -111,10 +76,10 @@ class Reader:
         return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
 
     def has(self, place: Place, keyword: str) -> bool:
-        """Whether a schema has a keyword, and it is not dropped."""
+        """Whether a schema has a keyword, and it is not left out."""
         if keyword not in place.value:
             return False
-        if (place.pointer, keyword) in self._dropped:
+        if (place.pointer, keyword) in self.left_out:
             self._drops += 1
             return False
         return True
@@ -223,6 +188,11 @@ class Reader:
             if end < size:
                 found = found.intersection(self._values[conjunction[end:]], self.work)
             self._values[conjunction] = found
+        if self.left_out.lax and not self._telling:
+            if conjunction not in self._countable:
+                objects = tuple([countable(self, some) for some in found.objects])
+                self._countable[conjunction] = replace(found, objects=objects)
+            return self._countable[conjunction]
         return found
 
     def told(self, conjunction: Conjunction) -> Values | None:
@@ -234,6 +204,8 @@ class Reader:
         if conjunction in self._values:
             return self._values[conjunction]
         opened, drops = len(self._open), self._drops
+        # A schema that is being read is not to blame, and what is never written is not left out.
+        self._telling += 1
         try:
             return self.values(conjunction)
         except UnsupportedSchema:
@@ -244,6 +216,7 @@ class Reader:
         finally:
             # What is inside says nothing of what it is in.
             self._drops = drops
+            self._telling -= 1
 
     @contextmanager
     def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
@@ -272,12 +245,27 @@ class Reader:
         if literal == NOTHING[0]:
             return self.nothing
         place = self._places[literal.schema]
-        with self.blaming(place, None):
-            if literal.positive:
-                return values.intersection(self.read(place), self.work)
-            if (place.pointer, None) in self._dropped:
-                return values
-            return values.intersection(self.complement(place), self.work)
+        return self._honoured(place, None, partial(self._joined, values, literal, place))
+
+    def _joined(self, values: Values, literal: Literal, place: Place) -> Values:
+        if literal.positive:
+            return values.intersection(self.read(place), self.work)
+        if (place.pointer, None) in self.left_out:
+            return values
+        return values.intersection(self.complement(place), self.work)
+
+    def _honoured(self, place: Place, keyword: str | None, read: Callable[[], Values]) -> Values:
+        """Return what a function reads, without keywords that cannot be honoured; the keyword is to blame for errors."""
+        while True:
+            opened, before, done = len(self._open), spent(), self.work.done
+            try:
+                with self.blaming(place, keyword):
+                    return read()
+            except UnsupportedSchema as error:
+                if self._telling or not self.left_out.add(error, before):
+                    raise
+                del self._open[opened:]
+                self.work.done = done
 
     def _number(self, place: Place) -> int:
         key = id(place.value), place.base
@@ -290,26 +278,29 @@ class Reader:
         schema = place.value
         if self.references.dialect.ref_alone and "$ref" in schema:
             schema = {"$ref": schema["$ref"]}
-        track = track or any(self.has(place, keyword) for keyword in _LAST)
+        track = track or any(self.has(place, keyword) for keyword in ("unevaluatedItems", "unevaluatedProperties"))
         before = self._drops
         found = self.everything
         done: set[Callable[..., object]] = set()
-        last = [keyword for keyword in _LAST if keyword in schema]
         for keyword in schema:
-            together = _TOGETHER.get(keyword)
-            handler = together or _ALONE.get(keyword)
-            if handler is None or handler in done or (together is None and not self.has(place, keyword)):
+            together = TOGETHER.get(keyword)
+            handler = together or ALONE.get(keyword)
+            if handler is None or handler in done:
                 continue
             if together is not None:
                 done.add(together)
-            with self.blaming(place, keyword):
-                found = without_void(self, found.intersection(handler(self, Here(place, keyword, track)), self.work))
-        if "format" in schema and self.has(place, "format"):
-            with self.blaming(place, "format"):
-                found = assertions.format_(self, place, found)
-        for keyword in last:
+            read = partial(self._narrowed, found, handler, Here(place, keyword, track))
+            found = self._honoured(place, keyword, read)
+        for keyword, last in LAST.items():
             # What a keyword that is left out would have looked at is not known.
-            if self._drops == before and self.has(place, keyword):
-                with self.blaming(place, keyword):
-                    found = _LAST[keyword](self, place, found)
+            if keyword in schema and (keyword == "format" or self._drops == before):
+                found = self._honoured(place, keyword, partial(self._closed, found, last, place, keyword))
         return found
+
+    def _narrowed(self, found: Values, handler: Handler, here: Here) -> Values:
+        if here.keyword in ALONE and not self.has(here.place, here.keyword):
+            return found
+        return without_void(self, found.intersection(handler(self, here), self.work))
+
+    def _closed(self, found: Values, handler: LastHandler, place: Place, keyword: str) -> Values:
+        return handler(self, place, found) if self.has(place, keyword) else found

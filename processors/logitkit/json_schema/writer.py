@@ -260,7 +260,7 @@ class _Writer:
             excluded = [
                 json.dumps(name, ensure_ascii=False)[1:-1].encode() for name in names.excluded if is_unicode(name)
             ]
-            self._leaves[key] = Strings(names.strings.leaf(), names.strings.body, tuple(excluded))
+            self._leaves[key] = Strings(names.strings.leaf(), tuple(excluded), lambda: names.exact().body())
             self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
         return Call(self._leaf_numbers[key])
 

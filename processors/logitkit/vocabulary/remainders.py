@@ -1,11 +1,12 @@
 """The remainders of tokens after a byte that ends something: of `"},` after its quote, `},`; after its brace, a comma.
 
-Where a text ends inside a token, the rest of the token goes on with whatever comes next. Few different rests exist, whatever
-the size of the vocabulary, so what each does is worked out once for all tokens that have it.
+Where a text ends inside a token, the rest of the token goes on with whatever comes next. Few different rests exist, whatever the
+size of the vocabulary, so what each does is worked out once for all tokens that have it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from logitkit.vocabulary.trie import Trie
 __all__ = ["Remainders"]
 
 # The bytes that end strings, objects and arrays.
-ENDS = b'"}]'
+ENDS = np.frombuffer(b'"}]', np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,39 +28,44 @@ class Remainders:
         trie: The remainders as tokens of a trie; id `n` has number `n + 1`.
         length: [N + 1] int64, the length of each.
         token_length: [V] int64, the length of each token, 0 for ids without text.
-        reversed_trie: All suffixes of all tokens.
-        number: [M] int32, the number of the remainder at each node of that trie; 0 for none.
-        node: [N + 1] int64, the node of each remainder in that trie.
+        of_token: Which remainder the last bytes of a token are, for all tokens and numbers of bytes that are one.
+        of_remainder: Which remainder the last bytes of a remainder are.
     """
 
     trie: Trie
     length: NDArray[np.int64]
     token_length: NDArray[np.int64]
-    reversed_trie: Trie
-    number: NDArray[np.int32]
-    node: NDArray[np.int64]
+    of_token: _Suffixes
+    of_remainder: _Suffixes
 
     @classmethod
-    def of(cls, tokens: tuple[bytes | None, ...], reversed_trie: Trie) -> Remainders:
+    def of(cls, tokens: Sequence[bytes | None]) -> Remainders:
         """Find the remainders of some tokens."""
-        found = {
-            token[at + 1 :]
-            for token in tokens
-            if token and not ENDING.isdisjoint(token)
-            for at, byte in enumerate(token[:-1])
-            if byte in ENDING
-        }
-        texts = sorted(found)
-        nodes = [reversed_trie.path(text[::-1])[-1] for text in texts]
-        number = np.zeros(len(reversed_trie), np.int32)
-        number[nodes] = 1 + np.arange(len(texts))
+        length = np.array([len(token or b"") for token in tokens], np.int64)
+        flat = np.frombuffer(b"".join(token for token in tokens if token), np.uint8)
+        at = np.flatnonzero(np.isin(flat, ENDS))
+        end = np.cumsum(length)
+        token = np.searchsorted(end, at, side="right")
+        left = end[token] - at - 1
+        token, left = token[left > 0], left[left > 0]
+        found = [(tokens[i] or b"")[-n:] for i, n in zip(token.tolist(), left.tolist(), strict=True)]
+        texts = sorted(set(found))
+        number = {text: i + 1 for i, text in enumerate(texts)}
+        inside = [
+            (i + 1, n, number[text[-n:]])
+            for i, text in enumerate(texts)
+            for n in range(1, len(text) + 1)
+            if text[-n:] in number
+        ]
+        lengths = np.array([0, *map(len, texts)], np.int64)
+        width = int(lengths.max()) + 1
+        named = np.array([number[text] for text in found], np.int64)
         return cls(
             Trie.of(texts),
-            np.array([0, *map(len, texts)], np.int64),
-            np.array([len(token or b"") for token in tokens], np.int64),
-            reversed_trie,
-            number,
-            np.array([0, *nodes], np.int64),
+            lengths,
+            length,
+            _Suffixes.of(token, left, named, width),
+            _Suffixes.of(*np.array(inside, np.int64).reshape(-1, 3).T, width),
         )
 
     def __len__(self) -> int:
@@ -70,27 +76,36 @@ class Remainders:
         """The length of the longest one."""
         return int(self.length.max())
 
-    def of_tokens(self, tokens: NDArray[np.integer], length: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the numbers of the last bytes of tokens, `length` bytes of each."""
-        return self._suffixes(self.reversed_trie.node_of_id[tokens], self.token_length[tokens], length)
 
-    def shortened(self, remainders: NDArray[np.integer], length: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the numbers of the last bytes of remainders, `length` bytes of each."""
-        return self._suffixes(self.node[remainders], self.length[remainders], length)
+@dataclass(frozen=True, eq=False, slots=True)
+class _Suffixes:
+    """Remainders by what they are the end of, and by their length."""
 
-    def _suffixes(
-        self, node: NDArray[np.integer], depth: NDArray[np.int64], length: NDArray[np.integer]
-    ) -> NDArray[np.int64]:
-        node = node.astype(np.int64)
-        left = np.flatnonzero(depth > length)
-        parent = self.reversed_trie.parent
-        deeper = depth - length
-        while len(left):
-            node[left] = parent[node[left]]
-            deeper[left] -= 1
-            left = left[deeper[left] > 0]
-        found: NDArray[np.int64] = self.number[node].astype(np.int64)
+    keys: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    width: int
+
+    @classmethod
+    def of(
+        cls, whole: NDArray[np.int64], length: NDArray[np.int64], number: NDArray[np.int64], width: int
+    ) -> _Suffixes:
+        keys = whole * width + length
+        order = np.argsort(keys)
+        return cls(keys[order], number[order], width)
+
+    def find(self, whole: NDArray[np.integer], length: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return the number of the last `length` bytes of each; 0 for the empty remainder.
+
+        Raises:
+            LookupError: The bytes are no remainder, as no byte before them ends something.
+        """
+        found = np.zeros(len(whole), np.int64)
+        some = np.flatnonzero(length)
+        keys = whole[some].astype(np.int64) * self.width + length[some]
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        if len(some) and not (len(self.keys) and np.array_equal(self.keys[place], keys)):
+            raise LookupError(
+                "these bytes of a token are no remainder; only quotes and closing brackets have remainders"
+            )
+        found[some] = self.numbers[place]
         return found
-
-
-ENDING = frozenset(ENDS)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.bytes.texts_beside import CallsOverlap
 from logitkit.patterns.syntax import Node
 
 __all__ = ["Definition", "Network", "Strings"]
@@ -35,14 +34,14 @@ class Strings:
     """Texts that begin with a quote and call nothing. Other texts may begin so beside them, if none of these is among them.
 
     Args:
-        leaf: What follows the quote.
-        tree: Returns the same as a tree, which is needed where one of several sets of strings may begin.
-        excluded: Texts of the leaf, without the closing quote, that do not belong to the definition.
+        leaf: What follows the quote, and some texts besides.
+        excluded: These texts, without the closing quote.
+        tree: Returns what follows the quote as a tree, which is needed where one of several sets of strings may begin.
     """
 
     leaf: Leaf
+    excluded: tuple[bytes, ...]
     tree: Callable[[], Node]
-    excluded: tuple[bytes, ...] = ()
 
     @property
     def opening(self) -> Literal['"']:
@@ -51,13 +50,7 @@ class Strings:
 
     @property
     def body(self) -> Node:
-        """What follows that.
-
-        Raises:
-            CallsOverlap: Some texts are excluded.
-        """
-        if self.excluded:
-            raise CallsOverlap("strings of which some texts are excluded begin in the same place as other strings")
+        """What follows that."""
         return self.tree()
 
 

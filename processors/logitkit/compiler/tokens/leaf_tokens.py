@@ -178,7 +178,7 @@ def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Re
     np.maximum.at(longest, group, unread)
     tokens = np.flatnonzero((longest > 0).take(classes.class_of))
     mine = classes.class_of[tokens].astype(np.int64)
-    remainder = remainders.of_tokens(tokens, longest[mine])
+    remainder = remainders.of_token.find(tokens, longest[mine])
     _, first, inverse = np.unique(mine * len(remainders) + remainder, return_index=True, return_inverse=True)
     # Those without remainders, and then the new ones, in place of all others.
     kept = np.flatnonzero(longest == 0)
@@ -190,10 +190,7 @@ def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Re
     example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
     bounds = np.searchsorted(group, np.arange(len(table) + 1))
     item, ending = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
-    length = unread[item]
-    rest = np.zeros(len(item), np.int64)
-    some = np.flatnonzero(length)
-    rest[some] = remainders.of_tokens(example[ending[some]], length[some])
+    rest = remainders.of_token.find(example[ending], unread[item])
     narrow = np.int16 if len(groups) < 2**15 else np.int32
     return LeafTokens(
         class_of.astype(narrow),

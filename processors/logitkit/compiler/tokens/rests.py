@@ -75,12 +75,7 @@ class Rests:
         depth = (np.searchsorted(trie.levels, popped.node, side="right") - 1)[owner]
         length = self.remainders.length[text + 1] if tokens is None else tokens.token_length[text]
         left = length - depth
-        rest = np.zeros(len(text), np.int64)
-        some = np.flatnonzero(left)
-        if tokens is None:
-            rest[some] = self.remainders.shortened(text[some] + 1, left[some])
-        else:
-            rest[some] = tokens.of_tokens(text[some], left[some])
+        rest = self.remainders.of_remainder.find(text + 1, left) if tokens is None else tokens.of_token.find(text, left)
         return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
 
     def pop(self, end: int, rest: int, height: int) -> int:

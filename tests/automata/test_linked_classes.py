@@ -1,0 +1,225 @@
+"""Automata that are put together from leaves do what those do that are computed from the whole vocabulary."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+
+import logitkit as lk
+from logitkit.budget import one_budget
+from logitkit.compiler import NestedDfa, PushdownAutomaton, network_dfa, pushdown_automaton
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.document import load
+from tests.examples import examples
+from tests.json_schema.generated import schemas
+from tests.json_schema.judge import judge
+from tests.vocabularies import sentencepiece_32k, tekken
+
+SCHEMAS: dict[str, Any] = {
+    "anything": {},
+    "names beside others": {"properties": {"a": {"type": "string"}, "id": {"type": "boolean"}, "\n\u0001é": {}}},
+    "names that must not be there": {"properties": {"ab": False, "abc": {"type": "null"}, "b": False}},
+    "names by patterns": {"patternProperties": {"^x": {"type": "string"}}, "properties": {"xa": {"type": "null"}}},
+    "recursion": {
+        "properties": {
+            "a": {"type": "string", "maxLength": 3},
+            "next": {"$ref": "#"},
+            "list": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]+$"}},
+        },
+        "required": ["a"],
+    },
+    "strings that are called": {
+        "properties": {f"name {i}": {"type": "string", "maxLength": 60} for i in range(5)} | {"x": {"$ref": "#"}}
+    },
+}
+
+# What a target stands for: a state, or all that happens to the stack.
+Meaning = Any
+
+
+def compiled(schema: Any, share: bool) -> NestedDfa:
+    return network_dfa(schema_network(load(schema), SCHEMA_LIMITS).network, SCHEMA_LIMITS, share)
+
+
+def meanings(automaton: PushdownAutomaton) -> dict[int, tuple[tuple[int, Meaning], ...]]:
+    """Return what each living class does in each state, without regard to how outcomes and classes are numbered."""
+    nesting, first = automaton.nesting, automaton.first_frame
+    rows: list[dict[int, int]] = []
+    for state in range(automaton.states):
+        row = slice(automaton.row_start[state], automaton.row_start[state + 1])
+        listed = dict(zip(automaton.row_class[row].tolist(), automaton.row_target[row].tolist(), strict=True))
+        below = state if automaton.fallback is None else int(automaton.fallback[state])
+        # A state falls back to one of a copy, which comes before it.
+        rows.append({**rows[below], **listed} if below != state else listed)
+    rests: dict[int, Meaning] = {0: ()}
+
+    def meaning(target: int) -> Meaning:
+        if target < automaton.states:
+            return target
+        which = target - automaton.states
+        pushed = tuple(frame for frame in nesting.pushed[which].tolist() if frame)
+        return int(nesting.state[which]), pushed, int(nesting.height[which]), rest(int(nesting.rest[which]))
+
+    def rest(symbol: int) -> Meaning:
+        if symbol not in rests:
+            frames = range(first, automaton.states)
+            rests[symbol] = tuple((frame, meaning(rows[frame][symbol])) for frame in frames if rows[frame].get(symbol))
+        return rests[symbol]
+
+    found: dict[int, list[tuple[int, Meaning]]] = {}
+    for state in range(2, first):
+        for symbol, target in rows[state].items():
+            if target:
+                found.setdefault(symbol, []).append((state, meaning(target)))
+    return {symbol: tuple(entries) for symbol, entries in found.items()}
+
+
+def check(dfa: NestedDfa, vocabulary: lk.Vocabulary) -> None:
+    with one_budget(10**9):
+        linked = pushdown_automaton(dfa, vocabulary, SCHEMA_LIMITS, "the schema")
+    # Without knowing copies, all ends of all tokens are looked at. That does not know called strings either.
+    whole = pushdown_automaton(replace(dfa, copies=None), vocabulary, lk.Limits(work=10**9), "the schema")
+    one, other = meanings(linked), meanings(whole)
+    pairs = np.unique(np.stack([linked.class_of.astype(np.int64), whole.class_of.astype(np.int64)]), axis=1)
+    assert all(one.get(a) == other.get(b) for a, b in pairs.T.tolist())
+
+
+@pytest.mark.parametrize("make", [tekken, sentencepiece_32k])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_they_do_as_those_of_the_whole(name: str, make: Callable[[], lk.Vocabulary]) -> None:
+    dfa = compiled(SCHEMAS[name], share=False)
+    assert dfa.copies is not None
+    check(dfa, make())
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(schemas)
+def test_generated_ones_too(schema: Any) -> None:
+    try:
+        dfa = compiled(schema, share=False)
+    except (ConfigurationError, UnsupportedSchema):
+        return
+    if dfa.copies is not None and dfa.states < 1500:
+        check(dfa, SMALL)
+
+
+def written(values: Any, constraint: Any, seed: int) -> bool:
+    """Whether a document may be written under a constraint, cut into tokens at random."""
+    rng = random.Random(seed)
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
+    vocabulary, ids = constraint.vocabulary, list[int]()
+    while text:
+        nodes = [node for node in vocabulary.trie.path(text) if vocabulary.trie.own[node]]
+        ids.append(int(vocabulary.trie.tokens_below(rng.choice(nodes))[0]))
+        text = text[len(vocabulary.tokens[ids[-1]] or b"") :]
+    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([ids]))
+    masked = constraint.process_logits(state, torch.ones(1, vocabulary.size), context)[1]
+    # A dead row ends too, with another logit.
+    return bool(masked[0, vocabulary.eos_ids[0]] == 1)
+
+
+MEMBERS = {f"name {i}": {"type": "string", "maxLength": 60} for i in range(8)}
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_strings_that_are_called_say_what_copies_say(closed: bool) -> None:
+    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": not closed, "required": ["name 2"]}
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.automaton.nesting.strings
+    assert constraint.automaton.states < compiled(schema, share=False).states / 2
+    valid = judge(schema).is_valid
+    for seed, text in enumerate(("", "x" * 60, "x" * 61, '\n"\\\u0001é' * 10, "é" * 60, "é" * 61, '","' * 20)):
+        for document in (
+            {"name 2": text},
+            {"name 0": text, "name 2": "a", "name 7": text},
+            {"name 2": text, "x": [text]},
+        ):
+            assert written(document, constraint, seed) == valid(document)
+
+
+def test_they_do_not_count_as_nesting() -> None:
+    schema = {"properties": {**MEMBERS, "x": {"$ref": "#"}}, "type": "object", "additionalProperties": False}
+    constraint = lk.JsonSchema(schema, tekken(), max_depth=2)
+    assert constraint.automaton.nesting.strings
+    for inner in ({}, {"name 0": "a"}, {"name 0": "a", "name 1": "b"}):
+        assert written({"x": inner}, constraint, 0)
+        assert written({"x": {"x": {}}}, constraint, 0) == written({"x": {"x": inner}}, constraint, 0)
+    assert not written({"x": {"x": {"x": {"name 0": "a"}}}}, constraint, 0)
+
+
+def test_a_schema_with_called_strings_is_still_finite_in_a_chain() -> None:
+    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": False}
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.is_finite
+    assert constraint.automaton.nesting.strings
+    both = lk.chain(constraint, lk.Regex(r'\{"name [12]":"a*"(,"name 4":"b")?\}', tekken())).processors[0]
+    for document, legal in (({"name 1": "aa"}, True), ({"name 2": "", "name 4": "b"}, True), ({"name 3": "a"}, False)):
+        assert written(document, both, 0) == legal
+    # Had it been two masks one after another, a string could go on behind which one of them allows nothing.
+    assert not written({"name 1": "a" * 61}, both, 0)
+
+
+def test_what_falls_back_is_intersected() -> None:
+    schema = {"type": "object", "properties": {"ab": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.is_finite
+    assert constraint.automaton.fallback is not None
+    both = lk.chain(constraint, lk.Regex(r'\{"a.":("x"|1)\}', tekken())).processors[0]
+    for document in ({"ab": 1}, {"ab": "x"}, {"ac": 1}, {"ac": "x"}, {"b": "x"}, {"a": "x"}):
+        expected = judge(schema).is_valid(document) and len(next(iter(document))) == 2
+        assert written(document, constraint, 0) == judge(schema).is_valid(document)
+        assert written(document, both, 0) == expected
+
+
+def test_the_state_inside_of_a_called_string_is_saved(tmp_path: Any) -> None:
+    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": False}
+    constraint = lk.JsonSchema(schema, tekken())
+    context = lk.Context.of([[]], vocabulary_size=tekken().size)
+    ids = [tekken().trie.tokens_below(tekken().trie.path(bytes([b]))[0])[0] for b in b'{"name 3":"ab']
+    state = constraint.advance(constraint.init_state(context), torch.tensor([ids]))
+    assert (state.stack > 0).sum() == 1
+    lk.save_state(tmp_path / "state", state, constraint)
+    loaded = lk.load_state(tmp_path / "state", constraint)
+    for one in (state, loaded):
+        masked = constraint.process_logits(one, torch.zeros(1, tekken().size), context)[1]
+        assert masked[0, tekken().trie.tokens_below(tekken().trie.path(b'"')[0])[0]] == 0
+
+
+# Tokens that end strings and brackets, and go on.
+SMALL = lk.Vocabulary(
+    [
+        *[bytes([b]) for b in range(256)],
+        *(
+            b'":',
+            b'","',
+            b'"}',
+            b'"}]',
+            b'":{"',
+            b'{"',
+            b'["',
+            b'"]}',
+            b'a"',
+            b'ab":"a',
+            b'",',
+            b"null",
+            b"}}",
+            b'":[',
+            b"]]",
+            b'"b"',
+        ),
+        *("é".encode(), b"\\n", b"\xc3", b"12", b"12}", b'true,"', b'{"a":1}', b"{}}", b"[]", b"],"),
+        None,
+    ],
+    eos_ids=[256 + 26],
+)

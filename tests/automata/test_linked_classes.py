@@ -43,7 +43,7 @@ SCHEMAS: dict[str, Any] = {
     },
 }
 
-# What a target stands for: a state, or all that happens to the stack.
+# The meaning of a target: a state, or all that happens to the stack.
 Meaning = Any
 
 
@@ -166,7 +166,7 @@ def test_a_schema_with_called_strings_is_still_finite_in_a_chain() -> None:
     both = lk.chain(constraint, lk.Regex(r'\{"name [12]":"a*"(,"name 4":"b")?\}', tekken())).processors[0]
     for document, legal in (({"name 1": "aa"}, True), ({"name 2": "", "name 4": "b"}, True), ({"name 3": "a"}, False)):
         assert written(document, both, 0) == legal
-    # Had it been two masks one after another, a string could go on behind which one of them allows nothing.
+    # Had it been two masks one after another, a string could go on after which one of them allows nothing.
     assert not written({"name 1": "a" * 61}, both, 0)
 
 

@@ -16,7 +16,7 @@ from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
-from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.compile import Compiled, schema_network
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.misspelt import misspelt
@@ -34,9 +34,6 @@ CLOSING = "the maximum number of new tokens; True: up to Context.max_length; Fal
 # Each character of a counted string takes a dozen states, for its bytes and its escapes. The work on all parts of a schema counts
 # together, so compiling takes at most two seconds.
 SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
-
-# The automaton keeps one list of what it leaves out, which is shared and stored with it. This marks what was ignored.
-IGNORED = "ignored "
 
 
 @dataclass(frozen=True)
@@ -132,9 +129,8 @@ class JsonSchema(PushdownConstraint):
         unknown = misspelt(self.schema)
         if unknown:
             warnings.warn(f"JsonSchema ignores unknown keywords: {unknown}", stacklevel=3)
-        dropped = [text for text in self.automaton.dropped if not text.startswith(IGNORED)]
-        if dropped:
-            left_out = "; ".join(dropped)
+        if self.automaton.dropped:
+            left_out = "; ".join(self.automaton.dropped)
             warnings.warn(f"JsonSchema leaves out what it cannot enforce exactly: {left_out}", stacklevel=3)
 
     @property
@@ -149,23 +145,22 @@ class JsonSchema(PushdownConstraint):
             >>> lk.JsonSchema({"type": "string", "format": "phone"}, vocabulary).ignored
             ("'format' at #: the format 'phone' is not known",)
         """
-        return tuple([text.removeprefix(IGNORED) for text in self.automaton.dropped if text.startswith(IGNORED)])
+        return self.automaton.ignored
 
     def nested_dfa(self) -> NestedDfa:
         """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
-    def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, tuple[str, ...]]:
+    def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, Compiled]:
         with self._one_budget():
             # Where a string that is called and other text may begin, the string is written in place. If an inline object and a
             # called one may begin at the same place, the inline one must be called as well.
             for apart, leaves in ((False, True), (False, False), (True, False)):
-                network, dropped, ignored = schema_network(
+                compiled = schema_network(
                     self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats
                 )
                 try:
-                    dfa = network_dfa(network, self.limits, share)
-                    return dfa, (*dropped, *[IGNORED + text for text in ignored])
+                    return network_dfa(compiled.network, self.limits, share), compiled
                 except ConfigurationError as error:
                     reason = str(error)
             raise UnsupportedSchema(reason, "#")
@@ -176,7 +171,7 @@ class JsonSchema(PushdownConstraint):
         if not self.automaton.nesting.frames:
             return self.automaton
         with self._one_budget():
-            key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.limits)
+            key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.strict_formats, self.limits)
             return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(share=False), self.limits)
 
     def _compile(self) -> PushdownAutomaton:
@@ -184,11 +179,11 @@ class JsonSchema(PushdownConstraint):
         return self._compile_with(share=not self.closing and bool(self.vocabulary.trie.single_bytes().all()))
 
     def _compile_with(self, share: bool) -> PushdownAutomaton:
-        dfa, dropped = self._nested_dfa(share)
+        dfa, compiled = self._nested_dfa(share)
         made = pushdown_automaton(
             dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
         )
-        return replace(made, dropped=dropped)
+        return replace(made, dropped=compiled.dropped, ignored=compiled.ignored)
 
     @contextmanager
     def _one_budget(self) -> Iterator[None]:

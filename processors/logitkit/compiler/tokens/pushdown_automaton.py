@@ -82,10 +82,12 @@ class PushdownAutomaton(TokenAutomaton):
     Args:
         nesting: What tokens do to the stack.
         dropped: What is said about parts of the language that were left out when it was compiled.
+        ignored: What is said about annotations.
     """
 
     nesting: Nesting = field(kw_only=True)
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
+    ignored: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from torch import Tensor
 import logitkit as lk
 from benchmarks import peers
 from benchmarks.peer import NotTaken, Peer, Refused, Rows
-from logitkit.errors import PatternSyntaxError, PatternTooLarge, UnsupportedSchema
+from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.protocol.state import leaves, map_tensors
 from logitkit.vocabulary import Vocabulary
 
@@ -30,7 +30,7 @@ class Logitkit(Peer):
     def compile(self, pattern: str) -> lk.JsonSchema:
         try:
             return lk.JsonSchema(pattern, self.vocabulary)
-        except (UnsupportedSchema, PatternSyntaxError, PatternTooLarge) as error:
+        except (ConfigurationError, UnsupportedSchema, PatternSyntaxError, PatternTooLarge) as error:
             raise Refused(str(error)) from error
 
     def start(self, compiled: lk.JsonSchema, rows: int) -> Rows:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
+from logitkit.json_schema.layout import Layout, is_unicode, literal
 from logitkit.json_schema.objects import Count, Objects, Piece
 from logitkit.json_schema.plan import Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
-from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Empty, Node
 
 # Of a set of so many names, at most, each is listed: so it does not come twice.
@@ -22,18 +21,18 @@ class _Member(NamedTuple):
     """A member, or any of a set of members.
 
     Args:
-        text: The name, if there is one only, and the colon.
+        text: The colon.
         value: What its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
-        names: The names of a set of members.
+        names: The name, or the names of a set of members.
     """
 
     text: Node
     value: Conjunction
     required: bool
     counted: tuple[bool, ...]
-    names: Names | None = None
+    names: Names | str
 
 
 class _Others(NamedTuple):
@@ -65,10 +64,11 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
         return None
     members = [
         _Member(
-            concatenate([quoted(name), layout.colon]),
+            layout.colon,
             objects.value_of(name),
             name in required,
             tuple([count.names is None or count.names.contains(name) for count in objects.counts]),
+            name,
         )
         for name in possible
     ]

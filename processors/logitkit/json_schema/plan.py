@@ -40,12 +40,19 @@ class Names(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One edge: a name, if there is one; a text; and behind it a value that satisfies a conjunction, None: no value."""
+    """One edge: a name, or any of a set of names; a text; and behind it a value that satisfies a conjunction.
+
+    Args:
+        text: The text.
+        value: What the value satisfies; None: there is no value.
+        target: Where the edge leads.
+        names: The name, or the set; None: there is none.
+    """
 
     text: Node
     value: Conjunction | None
     target: int
-    names: Names | None = None
+    names: Names | str | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +80,9 @@ class Plan:
         """Whether no state has a name."""
         return name not in self._numbers
 
-    def move(self, source: int, text: Node, value: Conjunction | None, target: int, names: Names | None = None) -> None:
+    def move(
+        self, source: int, text: Node, value: Conjunction | None, target: int, names: Names | str | None = None
+    ) -> None:
         """Add an edge.
 
         Raises:

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
-from logitkit.compiler.networks.network import Definition, Network, Strings
+from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal
+from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
 from logitkit.json_schema.parts import Key, Part, parts_of
 from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.reader import Reader
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Call, Empty, Graph, Node
+from logitkit.patterns.syntax import Call, Characters, Empty, Graph, Node
 
 # What is nested deeper is called, so that no tree is deeper than what builds automata can take.
 DEEPEST_INLINE = 12
@@ -197,6 +198,7 @@ class _Writer:
         self._values: dict[Conjunction, Node] = {}
         self._numbers: dict[Key, int] = {}
         self._leaves: dict[tuple[object, tuple[str, ...]], Strings] = {}
+        self._words: dict[str, int] = {}
         self._leaf_numbers: dict[tuple[object, tuple[str, ...]], int] = {}
 
     def forget(self) -> None:
@@ -216,7 +218,7 @@ class _Writer:
             self._sizes[key] = 0
             self._sizes[key] = sum(
                 self._count(move.text)
-                + (0 if move.names is None else self._strings_size(move.names))
+                + self._names_size(move.names)
                 + (0 if move.value is None else self._value_size(move.value))
                 for row in self.trimmed.live[key][0]
                 for move in row
@@ -232,7 +234,8 @@ class _Writer:
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
         definitions = [self._definition(key) for key in self._numbers]
-        return Network(main, (*definitions, *self._leaves.values()))
+        words = tuple([json.dumps(name, ensure_ascii=False).encode() for name in self._words])
+        return Network(main, (*definitions, *self._leaves.values()), words)
 
     def _definition(self, key: Key) -> Definition:
         if key.value != ANYTHING or not self.leaves:
@@ -248,8 +251,19 @@ class _Writer:
         )
 
     def _read(self, move: Move) -> Node:
-        name = () if move.names is None else (self._strings(move.names),)
-        return concatenate([*name, move.text, *(() if move.value is None else (self._value(move.value),))])
+        value = () if move.value is None else (self._value(move.value),)
+        return concatenate([*self._names(move.names), move.text, *value])
+
+    def _names(self, names: Names | str | None) -> tuple[Node, ...]:
+        if isinstance(names, Names):
+            return (self._strings(names),)
+        if names is None or not self.leaves:
+            return () if names is None else (quoted(names),)
+        number = self._words.setdefault(names, len(self._words))
+        return (Characters(CharSet.single(WORDS + number)),)
+
+    def _names_size(self, names: Names | str | None) -> int:
+        return self._strings_size(names) if isinstance(names, Names) else len(names or "")
 
     def _strings(self, names: Names) -> Node:
         """Return the tree of some strings: a call of what is the same in many places, or themselves if they are few."""

@@ -59,13 +59,14 @@ class Remainders:
         ]
         lengths = np.array([0, *map(len, texts)], np.int64)
         width = int(lengths.max()) + 1
+        inner, shorter, named_inside = np.array(inside, np.int64).reshape(-1, 3).T
         named = np.array([number[text] for text in found], np.int64)
         return cls(
             Trie.of(texts),
             lengths,
             length,
             _Suffixes.of(token, left, named, width),
-            _Suffixes.of(*np.array(inside, np.int64).reshape(-1, 3).T, width),
+            _Suffixes.of(inner, shorter, named_inside, width),
         )
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import CallsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings
 from logitkit.compiler.networks.part import Called, Part
+from logitkit.compiler.networks.words import Words
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
@@ -71,7 +72,9 @@ class Joint:
                 self.leaves.append(leaf)
         excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
         classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
-        self.byte_class, self.columns = joint_byte_classes(classes, b'[{"' + bytes(excluded))
+        read = {word for c in self.bodies for row in parts[c].words for word in row}
+        told = b'[{"' + bytes(excluded) + b"".join(network.words[word] for word in read)
+        self.byte_class, self.columns = joint_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class, len(self.columns[0]))
         self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
         # What is found on the way through the parts.
@@ -139,6 +142,7 @@ class Joint:
         where = np.flatnonzero(end_at[step] >= 0)
         flat[where] = END + end_at[flat[where]]
         step[source, symbol] = CALL + call
+        step = self._with_words(step)
         step, copies = self._with_copies(step, self._entered(quoted, step))
         states = len(step)
         # Numbers of calls and ends come behind those of states.
@@ -163,8 +167,24 @@ class Joint:
             np.array([frame for _, frame in self.calls], np.int64),
             behind_of,
             np.zeros(states, np.int64),
-            copies=copies,
+            # Strings that are written in place are followed better with all tokens at once.
+            copies=copies if self.leaves or self.network.words else None,
         )
+
+    def _with_words(self, step: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Put the states inside of words after all states."""
+        words = Words(self.network.words, len(step), self.limits)
+        for called, first in zip(self.bodies, self.first, strict=False):
+            for state, targets in enumerate(self.parts[called].words):
+                if targets:
+                    words.add(first + state, {word: first + target for word, target in targets.items()})
+        step = np.concatenate([step, np.zeros((words.states - len(step), step.shape[1]), np.int32)])
+        source, byte, target = words.moves()
+        symbol = self.byte_class[byte]
+        if step[source, symbol].any():
+            raise CallsOverlap("a name and other text begin in the same place")
+        step[source, symbol] = target
+        return step
 
     def _entered(self, quoted: list[_Quote], step: NDArray[np.int32]) -> Ints:
         """Decide which leaves are copied, and which are called as they are large and would be copied many times.

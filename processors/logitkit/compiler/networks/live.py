@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
         met |= dfa.copies.string_ends(len(dfa.behind))
     dfa = replace(dfa, behind=np.where(met[:, None], dfa.behind, DEAD))
     need = needs(replace(flat, behind=dfa.behind))
+    if dfa.copies is not None:
+        need = _of_whole_copies(need, dfa.copies)
     if (lives & (need == NEVER)).any():
         raise ConfigurationError(
             "what follows a call must go deeper than the call, however deep that was, so that no depth is enough; let one of the "
@@ -102,16 +105,31 @@ def _reached(dfa: NestedDfa, step: NDArray[np.int32], copies: Copies) -> NestedD
 
 
 def _shortened(dfa: NestedDfa, copies: Copies) -> NestedDfa:
-    """Return an automaton in which each state of a copy leads to its exit at once: strings may be long."""
-    owner = copies.of_states()
+    """Return an automaton in which copies with one exit have one state, the first, which leads there: strings may be long."""
     single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)
     single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
+    first = np.arange(dfa.states + dfa.calls + len(dfa.behind))
+    owner = copies.of_states()
     within = np.flatnonzero(owner >= 0)
     within = within[single[owner[within]] != DEAD]
-    step = dfa.step.copy()
+    first[within] = copies.first[owner[within]]
+    step = first.astype(np.int32)[dfa.step]
     step[within] = DEAD
-    step[within, 0] = single[owner[within]]
+    # Those that no text leads to are cut off.
+    alone = np.flatnonzero((single != DEAD) & dfa.step[copies.first].any(axis=1))
+    step[copies.first[alone], 0] = single[alone]
     return replace(dfa, step=step)
+
+
+def _of_whole_copies(found: NDArray[Any], copies: Copies) -> NDArray[Any]:
+    """Return what holds for each state, given what holds for the first state of each copy with one exit."""
+    owner = copies.of_states()
+    single = np.array([len(exits) == 1 for exits in copies.exits], bool)
+    within = np.flatnonzero(owner >= 0)
+    within = within[single[owner[within]]]
+    found = found.copy()
+    found[within] = found[copies.first[owner[within]]]
+    return found
 
 
 def _without_strings(dfa: NestedDfa, copies: Copies) -> NestedDfa:

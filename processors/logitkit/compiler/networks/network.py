@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.characters.positions import CALLS
 from logitkit.patterns.syntax import Node
 
-__all__ = ["Definition", "Network", "Strings"]
+__all__ = ["WORDS", "Definition", "Network", "Strings"]
+
+# Words come after all that stands for calls, and for their ends.
+WORDS = CALLS + 2**21
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,10 @@ class Network:
     Args:
         main: The language of the whole text.
         definitions: What is called, by index.
+        words: Texts of which none begins another one. The character `WORDS + i` stands for the whole of text `i`, so that long
+            names are one step of what is worked out over characters.
     """
 
     main: Node
     definitions: tuple[Definition | Strings, ...] = ()
+    words: tuple[bytes, ...] = ()

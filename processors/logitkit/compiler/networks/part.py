@@ -34,12 +34,14 @@ class Part:
         dfa: Its moves by characters; None: no text belongs to it.
         alphabet: The alphabet of these moves.
         brackets: For each state, what opening brackets do.
+        words: For each state, where whole words lead.
         ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
     """
 
     dfa: SymbolDfa | None
     alphabet: Alphabet
     brackets: list[dict[str, Bracket]] = field(default_factory=list)
+    words: list[dict[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
     def over_bytes(self, limits: Limits) -> ByteDfa:

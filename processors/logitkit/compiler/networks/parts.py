@@ -8,6 +8,7 @@ Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from logitkit.budget import took
@@ -17,14 +18,14 @@ from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
-from logitkit.compiler.networks.network import Definition, Network, Strings
+from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
 from logitkit.compiler.networks.part import Bracket, Called, Part
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
 
-# Symbols that stand at the end of what is called: this one plus a mark. Calls come before it.
+# Symbols that stand at the end of what is called: this one plus a mark. Calls come before it, words after it.
 MARKS = CALLS + 2**20
 
 # What a set of states costs, in steps: by itself, and for each state in it.
@@ -46,12 +47,21 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
     parts: dict[Called, Part] = {}
     todo: list[Called] = [()]
     states = 0
+
+    def marks_of(called: Called) -> set[int]:
+        """Return the sets of marks that are met at the ends of strings."""
+        if is_leaf(called, network):
+            return {1}
+        if called not in parts:
+            parts[called] = _part(_tree(called, network), network, endless, limits, marks_of)
+        return {marks for marks in parts[called].ends if marks}
+
     while todo:
         called = todo.pop()
         if called in parts or is_leaf(called, network):
             continue
         definition = network.definitions[called[0][0]] if len(called) == 1 else None
-        make = partial(_part, _tree(called, network), network, endless, limits)
+        make = partial(_part, _tree(called, network), network, endless, limits, marks_of)
         if isinstance(definition, Definition) and definition.known_as is not None and called[0][1] == 0:
             part = _known_parts.part(definition, make, limits)
         else:
@@ -97,7 +107,9 @@ def _tree(called: Called, network: Network) -> Node:
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
-def _part(tree: Node, network: Network, endless: frozenset[int], limits: Limits) -> Part:
+def _part(
+    tree: Node, network: Network, endless: frozenset[int], limits: Limits, marks_of: Callable[[Called], set[int]]
+) -> Part:
     positions = positions_of(tree, limits)
     special: dict[CharSet, int] = {}
     for charset in positions.charsets:
@@ -109,15 +121,22 @@ def _part(tree: Node, network: Network, endless: frozenset[int], limits: Limits)
     dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits), limits)
     if dfa is None:
         return Part(None, alphabet)
-    return _Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits).part()
+    return _Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits, marks_of).part()
 
 
 class _Resolver:
     """Follows sets of states: single ones, but behind brackets of which several calls are possible."""
 
     def __init__(
-        self, dfa: SymbolDfa, alphabet: Alphabet, special: list[int], network: Network, limits: Limits
+        self,
+        dfa: SymbolDfa,
+        alphabet: Alphabet,
+        special: list[int],
+        network: Network,
+        limits: Limits,
+        marks_of: Callable[[Called], set[int]],
     ) -> None:
+        self.marks_of = marks_of
         self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
         self.work = 0
@@ -139,23 +158,28 @@ class _Resolver:
     def part(self) -> Part:
         moves: list[dict[int, int]] = []
         brackets: list[dict[str, Bracket]] = []
+        words: list[dict[int, int]] = []
         ends: list[int] = []
         try:
             for members in self.sets:
-                text, calls, marks = self.row(members)
+                text, calls, read, marks = self.row(members)
                 moves.append(self.merged(text, members))
                 brackets.append(self.brackets(calls))
+                words.append({word: self.state(frozenset(targets)) for word, targets in read.items()})
                 ends.append(marks)
         finally:
             took(self.work)
         accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
-        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, ends)
+        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, ends)
 
-    def row(self, members: frozenset[int]) -> tuple[list[tuple[int, int]], dict[int, set[int]], int]:
-        """Return the moves by characters of some states, those by calls, and the marks of what ends there."""
+    def row(
+        self, members: frozenset[int]
+    ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], int]:
+        """Return the moves by characters of some states, those by calls and by words, and the marks of what ends there."""
         size = self.alphabet.size
         text: list[tuple[int, int]] = []
         calls: dict[int, set[int]] = {}
+        words: dict[int, set[int]] = {}
         marks = 0
         for member in sorted(members):
             for target, mask in self.dfa.moves[member].items():
@@ -165,11 +189,13 @@ class _Resolver:
                 while above:
                     symbol = self.special[(above & -above).bit_length() - 1]
                     above &= above - 1
-                    if symbol >= MARKS:
+                    if symbol >= WORDS:
+                        words.setdefault(symbol - WORDS, set()).add(target)
+                    elif symbol >= MARKS:
                         marks |= 1 << (symbol - MARKS)
                     else:
                         calls.setdefault(symbol - CALLS, set()).add(target)
-        return text, calls, marks
+        return text, calls, words, marks
 
     def merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
         row: dict[int, int] = {}
@@ -199,9 +225,11 @@ class _Resolver:
                     f"{MOST_MARKS} can be told apart only when they end"
                 )
             called = tuple((d, places.index(frozenset(calls[d]))) for d in possible)
+            # What nests is not known yet; but some sets of strings have no text in common.
+            met = self.marks_of(called) if opening == '"' else range(1, 1 << len(places))
             behind = [
                 (marks, self.state(frozenset().union(*(p for i, p in enumerate(places) if marks >> i & 1))))
-                for marks in range(1, 1 << len(places))
+                for marks in sorted(met)
             ]
             found[opening] = Bracket(called, tuple(behind))
         return found

@@ -177,7 +177,8 @@ class _Link:
                 outside[live],
                 ended[column[ended] != 0],
             )
-        order = np.argsort(source, kind="stable")
+        # Of numbers of 16 bits, a stable sort is linear.
+        order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
         does = np.empty((len(copies), len(target)), np.int64)
         does[:] = target - FIRST_STATE + first[:, None]
         if outside.any():

@@ -150,10 +150,7 @@ class TrieWalk:
         lost: list[tuple[Ints, Ints]] = []
         while len(front.source):
             met.append(front.take(np.flatnonzero(trie.own[front.node])))
-            child, owner = trie.children_of(front.node)
-            if len(met) == 2 and starts.unquoted.any():
-                kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE)
-                child, owner = child[kept], owner[kept]
+            child, owner = self._first(trie, starts) if len(met) == 2 else trie.children_of(front.node)
             self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
             front = self._stepped(front, child, owner, self.dfa.byte_class[trie.byte[child]], popped)
             dead = front.state == DEAD
@@ -162,6 +159,27 @@ class TrieWalk:
                 lost.append((front.source[gone], front.node[gone]))
             front = front.take(np.flatnonzero(~dead | (front.like > 0)))
         return self._found(trie, met, lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
+
+    def _first(self, trie: Trie, starts: Starts) -> tuple[Ints, Ints]:
+        """Return the first prefixes that any walk goes on with, and the walk of each.
+
+        From the root on, a look at each of its children in each state would take most of the time.
+        """
+        dfa = self.dfa
+        root = np.flatnonzero(starts.node == 0)
+        rows = dfa.step[starts.state[root]]
+        goes_on = np.where(starts.like[root, None] > 0, rows != dfa.step[starts.like[root]], rows != DEAD)
+        which, symbol = np.nonzero(goes_on)
+        below = np.arange(trie.children[0], trie.children[1])
+        symbols = dfa.byte_class[trie.byte[below]]
+        order = np.argsort(symbols, kind="stable")
+        first = np.searchsorted(symbols[order], np.arange(goes_on.shape[1] + 1))
+        place, pair = expand(first[symbol], first[symbol + 1] - first[symbol])
+        child, owner = below[order[place]], root[which[pair]]
+        kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE)
+        others = np.flatnonzero(starts.node)
+        more, owners = trie.children_of(starts.node[others])
+        return np.concatenate([child[kept], more]), np.concatenate([owner[kept], others[owners]])
 
     def _stepped(self, front: _Front, child: Ints, owner: Ints, symbol: Ints, popped: list[Popped]) -> _Front:
         """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""

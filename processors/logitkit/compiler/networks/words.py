@@ -1,0 +1,92 @@
+"""Whole words written out as bytes: a trie of the words that each state reads, of which equal parts are one.
+
+A state before a member of an object reads the names `"id"` and `"if"`, each of which leads somewhere. After `"i` there are two
+ways on, so the state there belongs to this set of names. After `"id` only one is left: from here on the states of a name and the
+place that it leads to are the same, whatever other names there were, so that all members before share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.limits import Limits
+
+__all__ = ["Words"]
+
+# Words with the states that they lead to.
+Ways = frozenset[tuple[int, int]]
+
+
+class Words:
+    """The states inside of words.
+
+    Args:
+        texts: The words, of which none begins another one.
+        first: The number of the first state inside of a word.
+        limits: Bounds on the number of states.
+    """
+
+    def __init__(self, texts: Sequence[bytes], first: int, limits: Limits) -> None:
+        self.texts, self.limits = texts, limits
+        self.states = first
+        # The first state of a word of which nothing else is left, by the word and where it leads.
+        self._alone: dict[tuple[int, int], int] = {}
+        self._several: dict[tuple[Ways, int], int] = {}
+        self._chains: list[tuple[int, int, int]] = []
+        self._moves: list[tuple[int, int, int]] = []
+
+    def add(self, state: int, targets: Mapping[int, int]) -> None:
+        """Let a state read some words.
+
+        Args:
+            state: The state.
+            targets: Where each word leads.
+        """
+        self._cut(state, frozenset(targets.items()), 0)
+
+    def _cut(self, state: int, ways: Ways, depth: int) -> None:
+        """Add what a state does that has read the first bytes of some words."""
+        groups: dict[int, list[tuple[int, int]]] = {}
+        for way in ways:
+            groups.setdefault(self.texts[way[0]][depth], []).append(way)
+        for byte, group in groups.items():
+            self._moves.append((state, byte, self._behind(group, depth + 1)))
+
+    def _behind(self, ways: list[tuple[int, int]], depth: int) -> int:
+        """Return the state after so many bytes of some words."""
+        if len(ways) == 1:
+            word, target = ways[0]
+            if depth == len(self.texts[word]):
+                return target
+            if (word, target) not in self._alone:
+                # One state for each byte but the last; those of the first bytes may be left without use.
+                self._alone[word, target] = self._new(len(self.texts[word]) - 1)
+                self._chains.append((word, target, self._alone[word, target]))
+            return self._alone[word, target] + depth - 1
+        key = frozenset(ways), depth
+        if key not in self._several:
+            self._several[key] = self._new(1)
+            self._cut(self._several[key], key[0], depth)
+        return self._several[key]
+
+    def _new(self, count: int) -> int:
+        found = self.states
+        self.states += count
+        self.limits.check_states(self.states)
+        self.limits.spend(count)
+        return found
+
+    def moves(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+        """Return all moves: their states, the bytes, and where they lead."""
+        source, byte, target = np.array(self._moves, np.int64).reshape(-1, 3).T
+        sources, bytes_, targets = [source], [byte.astype(np.uint8)], [target]
+        for word, leads, first in self._chains:
+            text = np.frombuffer(self.texts[word], np.uint8)[1:]
+            inside = first + np.arange(len(text))
+            sources.append(inside)
+            bytes_.append(text)
+            targets.append(np.append(inside[1:], leads))
+        return np.concatenate(sources), np.concatenate(bytes_), np.concatenate(targets)

@@ -1,0 +1,48 @@
+"""Words written out as bytes, compared with a dict."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logitkit.compiler.networks.words import Words
+from logitkit.limits import DEFAULT_LIMITS
+from tests.examples import examples
+
+# Quoted names: none of them begins another one.
+TEXTS = st.lists(st.text(st.sampled_from('ab"é'), max_size=5), min_size=1, max_size=6, unique=True)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(TEXTS, st.data())
+def test_each_state_reads_its_words_and_nothing_else(names: list[str], data: st.DataObject) -> None:
+    texts = [json.dumps(name, ensure_ascii=False).encode() for name in names]
+    readers = 3
+    words = Words(texts, 10, DEFAULT_LIMITS)
+    ways = st.dictionaries(st.integers(0, len(texts) - 1), st.integers(5, 9), min_size=1)
+    targets = {state: data.draw(ways) for state in range(2, 2 + readers)}
+    for state, where in targets.items():
+        words.add(state, where)
+    moves: dict[tuple[int, int], int] = {}
+    for source, byte, target in zip(*(column.tolist() for column in words.moves()), strict=True):
+        # One state does one thing with a byte.
+        assert moves.setdefault((source, byte), target) == target
+    for state, where in targets.items():
+        for word, text in enumerate(texts):
+            at: int | None = state
+            for byte in text:
+                at = None if at is None else moves.get((at, byte))
+            assert at == where.get(word)
+
+
+def test_what_is_left_of_one_word_is_shared() -> None:
+    texts = [b'"name"', b'"nothing"']
+    words = Words(texts, 10, DEFAULT_LIMITS)
+    words.add(2, {0: 5, 1: 6})
+    alone = words.states
+    words.add(3, {1: 6})
+    assert words.states == alone
+    words.add(4, {1: 7})
+    assert words.states == alone + len(texts[1]) - 1

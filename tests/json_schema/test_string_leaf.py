@@ -1,0 +1,68 @@
+"""Leaves hold the strings that `json.dumps` writes, for sets that Python's `re` tells."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from logitkit.compiler import TextLanguage
+from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.json_schema.string_leaf import string_leaf
+from logitkit.limits import DEFAULT_LIMITS
+from tests.examples import examples
+
+PATTERNS = [
+    r"[\s\S]*",
+    r"[\s\S]{0,3}",
+    r"[a-z\n\t\"\\]+",
+    r"[^\n\x1f]*",
+    r"(é|\x00|\x1e|\U0001F600)*",
+    r"a?[\x10-\x1f]b?",
+    r"\\n",
+]
+LEAVES = {p: string_leaf(TextLanguage.of_pattern(p, DEFAULT_LIMITS)) for p in PATTERNS}
+
+
+def ends(leaf: Leaf, text: bytes) -> bool:
+    """Whether a text leads to the end, and not before."""
+    state = 2
+    for byte in text:
+        if not 2 <= state < leaf.states:
+            return False
+        state = int(leaf.step[state, leaf.byte_class[byte]])
+    return state == leaf.states
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@settings(max_examples=examples(120), deadline=None)
+@given(st.text(st.sampled_from('ab\n\t\x00\x10\x1e\x1f"\\é\U0001f600/n'), max_size=4))
+@example("")
+@example("\\n")
+def test_it_holds_what_is_written(pattern: str, text: str) -> None:
+    written = json.dumps(text, ensure_ascii=False)[1:].encode()
+    assert ends(LEAVES[pattern], written) == (re.fullmatch(pattern, text) is not None)
+    # Nothing that is spelled otherwise.
+    escaped = "".join(f"\\u{ord(c):04x}" if ord(c) < 2**16 else c for c in text).encode() + b'"'
+    assert ends(LEAVES[pattern], escaped) == (escaped == written and ends(LEAVES[pattern], written))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_state_is_of_use(pattern: str) -> None:
+    leaf = LEAVES[pattern]
+    alive, reached = {leaf.states}, {2}
+    for _ in range(leaf.states):
+        alive |= {s for s in range(2, leaf.states) if alive & set(leaf.step[s].tolist())}
+        reached |= {t for s in reached if s < leaf.states for t in leaf.step[s].tolist() if t}
+    assert alive == {*range(2, leaf.states + 1)}
+    assert reached == alive
+
+
+def test_equal_sets_share_one() -> None:
+    one, other = (TextLanguage.of_length(0, 40, DEFAULT_LIMITS) for _ in range(2))
+    assert one is not other
+    assert string_leaf(one) is string_leaf(other)
+    assert string_leaf(one).key != string_leaf(TextLanguage.of_length(0, 41, DEFAULT_LIMITS)).key

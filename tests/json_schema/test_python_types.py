@@ -295,7 +295,6 @@ def test_instances_can_be_written(given: Any, instances: list[Any]) -> None:
 
 
 def test_emails_validate() -> None:
-    pytest.importorskip("email_validator")
     adapter = TypeAdapter(EmailStr)
     for text in written(EmailStr, 200, seed=4):
         adapter.validate_json(text)

@@ -8,7 +8,8 @@ reader              from keywords to sets of values (applicators, assertions, ar
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
 plan, writer        how objects and arrays are written (object_plan, array_plan, parts, layout, constants)
 left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt)
-formats, ecma       languages of strings (addresses, dates, uris, search, string_text)
+formats, ecma       languages of strings (addresses, dates, uris, search), and how they are written (string_text,
+                    string_leaf)
 decimals            languages of numbers (multiples, comparison)
 compile             from a document to the network that the compiler takes
 """

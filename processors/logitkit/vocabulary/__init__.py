@@ -6,6 +6,7 @@ vocabulary       Vocabulary, with its EOS and padding ids
 special_tokens   the special tokens that a text names, and the warning about unknown names
 marker           a marker in the text: a string, or one token id
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
+remainders       what tokens say after quotes and closing brackets
 """
 
 from logitkit.vocabulary.marker import Marker as Marker

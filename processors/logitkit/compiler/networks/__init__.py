@@ -3,6 +3,6 @@
 network              what comes in: trees that call each other, and strings that are known as automata
 part, parts          one automaton over characters for everything that is called; known_parts keeps those of many networks
 endless_calls        definitions that have no text
-joint, live          one automaton over bytes, without what leads nowhere
+joint, live, words   one automaton over bytes, in which names are written out, without what leads nowhere
 dfa                  all of that
 """

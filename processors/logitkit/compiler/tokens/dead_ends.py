@@ -24,8 +24,8 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, single_bytes: NDArray[np.bool_]
         dfa: The automaton; an accepting state can be reached from each of its states.
         single_bytes: [256] which bytes are tokens by themselves.
     """
-    spelled = np.zeros(dfa.step.shape[1], bool)
-    spelled[0] = not dfa.step[:, 0].any()
+    # What no state reads need not be spelled.
+    spelled = ~dfa.step.any(axis=0)
     spelled[dfa.byte_class[single_bytes]] = True
     return not spelled.all()
 

@@ -25,7 +25,7 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, single_bytes: NDArray[np.bool_]
         single_bytes: [256] which bytes are tokens by themselves.
     """
     # What no state reads need not be spelled.
-    spelled = ~dfa.step.any(axis=0)
+    spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
     spelled[dfa.byte_class[single_bytes]] = True
     return not spelled.all()
 

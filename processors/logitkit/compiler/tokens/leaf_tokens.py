@@ -146,7 +146,9 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     limits.check_work(2 * work)
     store = _Store(Moves.of(dfa), states + 1, limits, work)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
-    return _by_remainder(classes, states, chain, remainders, store.work + len(classes.class_of) // IDS_A_STEP)
+    # Of long strings each state does one thing with a token, which is quick to find.
+    work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
+    return _by_remainder(classes, states, chain, remainders, work)
 
 
 def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Remainders, work: int) -> LeafTokens:
@@ -168,11 +170,17 @@ def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Re
     # Each sum is the difference of two of all up to a place, as numbers of 64 bits are cut off alike.
     total = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
     inner = total[table.start[1:]] - total[table.start[:-1]]
-    # What each group does at ends.
-    done, which = np.unique(owner[outside] * np.int64(width) + table.target[outside], return_inverse=True)
-    outer = np.zeros(len(done), np.uint64)
-    np.add.at(outer, which.ravel(), mixed(table.source[outside], np.full(len(outside), width)))
-    group, target = np.divmod(done, width)
+    # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
+    choices = max(width - states - 1, 1)
+    key = owner[outside] * choices + (table.target[outside] - states - 1)
+    seen = np.zeros(len(table) * choices, bool)
+    seen[key] = True
+    done = np.flatnonzero(seen)
+    outer = np.zeros(len(seen), np.uint64)
+    np.add.at(outer, key, mixed(table.source[outside], np.full(len(outside), width)))
+    outer = outer[done]
+    group, target = np.divmod(done, choices)
+    target += states + 1
     mark, unread = np.divmod(target - states - 1, chain)
     longest = np.zeros(len(table), np.int64)
     np.maximum.at(longest, group, unread)

@@ -43,7 +43,7 @@ MANY_PAIRS = 2**22
 LINKING_STEPS = 2000
 
 # So many entries of the table take as long as one other step.
-ENTRIES_A_STEP = 8
+ENTRIES_A_STEP = 4
 
 
 def linked_classes(
@@ -163,7 +163,9 @@ class _Link:
         count = known.table.start[group + 1] - known.table.start[group]
         count[0] = 0
         place, symbol = expand(known.table.start[group], count)
-        source, target = known.table.source[place].astype(np.int64), known.table.target[place].astype(np.int64)
+        # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
+        source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
+        symbol = symbol.astype(np.int32)
         outside = target > known.states
         if outside.any():
             key = example[symbol[outside]] * np.int64(known.width) + target[outside]
@@ -179,8 +181,8 @@ class _Link:
             )
         # Of numbers of 16 bits, a stable sort is linear.
         order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
-        does = np.empty((len(copies), len(target)), np.int64)
-        does[:] = target - FIRST_STATE + first[:, None]
+        does = np.empty((len(copies), len(target)), np.int32)
+        np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
         if outside.any():
             does[:, outside] = leads[:, ended]
         self.limits.spend(does.size // ENTRIES_A_STEP)
@@ -231,17 +233,20 @@ class _Link:
         # What is dead is listed where it would not be dead in the state that falls back.
         alive = mine & ((outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0)))
         columns.append((class_of[token[alive]], source[alive], outcome[alive]))
-        symbol, source, target = (np.concatenate(column) for column in zip(*columns, strict=True))
+        symbol, source, target = (
+            np.concatenate([part.astype(np.int32, copy=False) for part in column])
+            for column in zip(*columns, strict=True)
+        )
         self.limits.spend(len(symbol) // ENTRIES_A_STEP)
         order = np.argsort(symbol.astype(np.uint16) if len(examples) < 2**16 else symbol, kind="stable")
         count = np.bincount(symbol, minlength=len(examples))
         nothing = np.zeros(len(examples), np.int32)
-        return Behaviours(nothing, starts(count), source[order].astype(np.int32), target[order].astype(np.int32))
+        return Behaviours(nothing, starts(count), source[order], target[order])
 
-    def _of_leaves(self, examples: Ints) -> list[tuple[Ints, Ints, Ints]]:
+    def _of_leaves(self, examples: Ints) -> list[tuple[Ints, ...]]:
         """Return what leaves say, as columns of classes, states and outcomes."""
         copies = self.copies
-        columns: list[tuple[Ints, Ints, Ints]] = []
+        columns: list[tuple[Ints, ...]] = []
         source, token, _ = self.found
         overridden = _Overridden(self.dfa.states, len(examples), source, token, examples)
         beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
@@ -249,7 +254,7 @@ class _Link:
         for leaf in self.leaves:
             # Of each class of the leaf, the classes of all tokens that are among it.
             own = np.where(real, leaf.class_of[np.where(real, examples, 0)], 0)
-            order = np.argsort(own, kind="stable")
+            order = np.argsort(own, kind="stable").astype(np.int32)
             first = np.searchsorted(own[order], np.arange(int(leaf.class_of.max()) + 2))
             place, entry = expand(first[leaf.symbol], first[leaf.symbol + 1] - first[leaf.symbol])
             symbol = order[place]
@@ -260,9 +265,10 @@ class _Link:
             # The states of all copies.
             inner = slice(0, bounds[-2])
             target = leaf.target[:, entry[inner]]
-            states = leaf.source[entry[inner]] - FIRST_STATE + copies.first[leaf.copies][:, None]
+            states = leaf.source[entry[inner]] + (copies.first[leaf.copies] - FIRST_STATE).astype(np.int32)[:, None]
+            column = np.broadcast_to(symbol[inner], target.shape), states, target
             live = target != DEAD
-            columns.append((np.broadcast_to(symbol[inner], target.shape)[live], states[live], target[live]))
+            columns.append(tuple(part.ravel() if live.all() else part[live] for part in column))
             # The states beside copies, and those in which a quote enters one.
             near = beside[index_of[self.owner[copies.like[beside]]] >= 0]
             copy = self.owner[copies.like[near]]

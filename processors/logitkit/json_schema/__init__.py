@@ -6,7 +6,7 @@ python_types        from Python types and pydantic models to schemas (validated_
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers)
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
-plan, writer        how objects and arrays are written (object_plan, array_plan, parts, layout, constants)
+plan, writer        how objects and arrays are written (object_plan, array_plan, parts, trimmed, layout, constants)
 left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt)
 formats, ecma       languages of strings (addresses, dates, uris, search), and how they are written (string_text,
                     string_leaf)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
-from logitkit.json_schema.parts import Key, Part, parts_of
-from logitkit.json_schema.plan import Move, Names, Plan
+from logitkit.json_schema.parts import Key, parts_of
+from logitkit.json_schema.plan import Move, Names
 from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.trimmed import Trimmed
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Call, Characters, Empty, Graph, Node
+from logitkit.patterns.syntax import Call, Characters, Graph, Node
 
 # What is nested deeper is called, so that no tree is deeper than what builds automata can take.
 DEEPEST_INLINE = 12
@@ -43,7 +42,7 @@ def network_of(
         UnsupportedSchema: Some part has no exact form.
     """
     parts = parts_of(root, reader, layout, apart)
-    trimmed = _Trimmed(parts, reader)
+    trimmed = Trimmed(parts, reader)
     if not trimmed.has_value(root):
         return None
     keys = list(trimmed.live)
@@ -74,120 +73,10 @@ def network_of(
     return writer.network(bottom_up, root)
 
 
-class _Trimmed:
-    """The parts without moves that no text takes.
-
-    Args:
-        live: The moves of each part that has a value: of one graph for all its plans, with its accepting states.
-    """
-
-    def __init__(self, parts: dict[Key, Part], reader: Reader) -> None:
-        self.reader = reader
-        self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
-        self._scalars: dict[Conjunction, Node | None] = {}
-        alive: set[Key] = set()
-        left = [key for key in reversed(parts) if parts[key].plans]
-        self.alive = alive
-        grown = True
-        while grown:
-            grown = False
-            for key in left:
-                if key not in alive and any(self._ends(plan) for plan in parts[key].plans):
-                    alive.add(key)
-                    grown = True
-        for key, part in parts.items():
-            if key in alive:
-                self.live[key] = self._joined(part.plans)
-                moves = [move for row in self.live[key][0] for move in row]
-                part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
-
-    def has_value(self, value: Conjunction) -> bool:
-        """Whether some value satisfies a conjunction."""
-        return self.scalars(value) is not None or self.strings(value) is not None or bool(self.keys_of([value]))
-
-    def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
-        """Return the parts of some conjunctions that have a value."""
-        return [key for value in values for key in (Key(value, "{"), Key(value, "[")) if key in self.alive]
-
-    def uses(self, root: Conjunction) -> Counter[Key]:
-        """Return in how many places each part is written."""
-        values = Counter([root])
-        for rows, _ in self.live.values():
-            values.update([move.value for row in rows for move in row if move.value is not None])
-        uses: Counter[Key] = Counter()
-        for value, count in values.items():
-            for key in self.keys_of([value]):
-                uses[key] += count
-        return uses
-
-    def scalars(self, value: Conjunction) -> Node | None:
-        """Return the tree of the values that are no strings, objects or arrays, or None if there are none."""
-        if value not in self._scalars:
-            values = self.reader.values(value)
-            options = [literal("null")] if values.null else []
-            options += [literal(text) for flag, text in ((True, "true"), (False, "false")) if flag in values.booleans]
-            if not values.numbers.is_empty:
-                options.append(values.numbers.tree())
-            self._scalars[value] = alternate(options) if options else None
-        return self._scalars[value]
-
-    def strings(self, value: Conjunction) -> Names | None:
-        """Return the values that are strings, or None if there are none."""
-        strings = self.reader.values(value).strings
-        return None if strings.is_empty else Names(strings)
-
-    def _passes(self, move: Move) -> bool:
-        return move.value is None or self.has_value(move.value)
-
-    def _ends(self, plan: Plan) -> bool:
-        reached = {0}
-        todo = [0]
-        while todo:
-            for move in plan.moves[todo.pop()]:
-                if move.target not in reached and self._passes(move):
-                    reached.add(move.target)
-                    todo.append(move.target)
-        return plan.end in reached
-
-    def _joined(self, plans: list[Plan]) -> tuple[list[list[Move]], list[bool]]:
-        """Join the plans to one graph, without what leads to no end."""
-        moves: list[list[Move]] = [[]]
-        ends = [False]
-        for plan in plans:
-            rows = [[move for move in row if self._passes(move)] for row in plan.moves]
-            kept = _leading_to(rows, plan.end)
-            if 0 not in kept:
-                continue
-            number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
-            moves[0].append(Move(Empty(), None, number[0]))
-            for state in number:
-                moves.append([m._replace(target=number[m.target]) for m in rows[state] if m.target in kept])
-                ends.append(state == plan.end)
-        if len(moves[0]) == 1:
-            # One plan needs no state before its own start.
-            return [[m._replace(target=m.target - 1) for m in row] for row in moves[1:]], ends[1:]
-        return moves, ends
-
-
-def _leading_to(rows: list[list[Move]], end: int) -> set[int]:
-    sources: list[list[int]] = [[] for _ in rows]
-    for state, row in enumerate(rows):
-        for move in row:
-            sources[move.target].append(state)
-    kept = {end}
-    todo = [end]
-    while todo:
-        for state in sources[todo.pop()]:
-            if state not in kept:
-                kept.add(state)
-                todo.append(state)
-    return kept
-
-
 class _Writer:
     """Writes trees, those of inner parts first."""
 
-    def __init__(self, trimmed: _Trimmed, called: set[Key], layout: Layout, leaves: bool) -> None:
+    def __init__(self, trimmed: Trimmed, called: set[Key], layout: Layout, leaves: bool) -> None:
         self.trimmed = trimmed
         self.layout = layout
         self.called = called

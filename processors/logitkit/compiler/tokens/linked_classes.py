@@ -15,8 +15,6 @@ bits in all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,9 +23,10 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
+from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.rests import Rests
-from logitkit.compiler.tokens.signatures import mixed
+from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
 from logitkit.compiler.tokens.token_classes import TokenClasses
 from logitkit.compiler.tokens.trie_walk import Found, Starts, TrieWalk
 from logitkit.limits import Limits
@@ -36,14 +35,8 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["linked_classes"]
 
-# Pairs of two numbers up to here are told apart by a table, more of them by sorting.
-MANY_PAIRS = 2**22
-
 # What any automaton costs, however small, in steps.
 LINKING_STEPS = 2000
-
-# So many entries of the table take as long as one other step.
-ENTRIES_A_STEP = 4
 
 
 def linked_classes(
@@ -68,25 +61,6 @@ def linked_classes(
     return _Link(dfa, copies, vocabulary, outcomes, limits, falls_back).classes()
 
 
-@dataclass(eq=False, slots=True)
-class _LinkedLeaf:
-    """What is known of one leaf in all its copies.
-
-    Args:
-        copies: The copies.
-        class_of: [V] class of each token, of those that do alike in all copies; 0 is dead.
-        source: The state of each entry, ascending.
-        symbol: Its class.
-        target: [copies, N] its target in each copy.
-    """
-
-    copies: Ints
-    class_of: Ints
-    source: Ints
-    symbol: Ints
-    target: Ints
-
-
 class _Link:
     def __init__(
         self,
@@ -106,7 +80,10 @@ class _Link:
         exits = np.array(sorted({leads for row in copies.exits for leads in row}), np.int64)
         self.rests = Rests(dfa, exits, vocabulary.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
-        self.leaves = [self._linked(leaf) for leaf in np.unique(copies.leaf).tolist()]
+        self.leaves = [
+            linked_leaf(number, copies, leaf_tokens(copies.leaves[number], vocabulary, limits), self.rests, limits)
+            for number in np.unique(copies.leaf).tolist()
+        ]
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
         """Follow tokens from all states that are in no copy."""
@@ -135,66 +112,12 @@ class _Link:
         columns = [found, Found(source[alive], token[alive], outcome[alive])]
         return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
-    def _linked(self, number: int) -> _LinkedLeaf:
-        """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all."""
-        known = leaf_tokens(self.copies.leaves[number], self.vocabulary, self.limits)
-        copies = np.flatnonzero(self.copies.leaf == number)
-        first = self.copies.first[copies]
-        exits = np.array([self.copies.exits[copy] for copy in copies.tolist()], np.int64)
-        size = np.int64(len(self.vocabulary.remainders))
-        ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
-        mark, rest = np.divmod(ends, size)
-        self.limits.spend(1 + len(copies) * len(ends) // ENTRIES_A_STEP)
-        state = exits[:, mark]
-        leads = self.rests.of(state.ravel(), np.tile(rest, len(copies))).reshape(state.shape)
-        # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
-        column = mixed(leads, np.arange(len(copies))[:, None]).sum(axis=0, dtype=np.uint64)
-        column[~leads.any(axis=0)] = 0
-        signature = known.inner[known.group]
-        does = column[which.ravel()]
-        alive = np.flatnonzero(does)
-        np.add.at(signature, known.ended[alive] // known.width, mixed(known.outer[alive], does[alive]))
-        signatures, example, merged = np.unique(signature, return_index=True, return_inverse=True)
-        merged = merged.ravel()
-        if signatures[0] != 0:
-            example, merged = np.append(0, example), merged + 1
-        # The entries of one class of each kind; that of the first kind, the dead one, has none.
-        group = known.group[example]
-        count = known.table.start[group + 1] - known.table.start[group]
-        count[0] = 0
-        place, symbol = expand(known.table.start[group], count)
-        # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
-        source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
-        symbol = symbol.astype(np.int32)
-        outside = target > known.states
-        if outside.any():
-            key = example[symbol[outside]] * np.int64(known.width) + target[outside]
-            ended = which.ravel()[np.searchsorted(known.ended, key)]
-            live = ~outside
-            live[outside] = column[ended] != 0
-            source, symbol, target, outside, ended = (
-                source[live],
-                symbol[live],
-                target[live],
-                outside[live],
-                ended[column[ended] != 0],
-            )
-        # Of numbers of 16 bits, a stable sort is linear.
-        order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
-        does = np.empty((len(copies), len(target)), np.int32)
-        np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
-        if outside.any():
-            does[:, outside] = leads[:, ended]
-        self.limits.spend(does.size // ENTRIES_A_STEP)
-        class_of = merged.astype(np.int32).take(known.class_of)
-        return _LinkedLeaf(copies, class_of, source[order], symbol[order], does[:, order])
-
     def classes(self) -> TokenClasses:
         """Return the classes of all tokens together."""
         size = self.vocabulary.size
         class_of = np.zeros(size, np.int32)
         for leaf in self.leaves:
-            class_of = _joint(class_of, leaf.class_of)
+            class_of = joint_numbers(class_of, leaf.class_of)
         source, token, outcome = self.found
         order = np.argsort(token.astype(np.int32), kind="stable")
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
@@ -204,7 +127,7 @@ class _Link:
             np.add.reduceat(mixed(*pair), first) if len(first) else mixed(*pair)
             for pair in ((source, outcome), (outcome, source))
         ]
-        example, which = _distinct(class_of[met], *found)
+        example, which = distinct_triples(class_of[met], *found)
         # Of the other tokens, those of one class do alike.
         rest = class_of.copy()
         rest[met] = 0
@@ -259,7 +182,7 @@ class _Link:
             place, entry = expand(first[leaf.symbol], first[leaf.symbol + 1] - first[leaf.symbol])
             symbol = order[place]
             self.limits.spend(len(leaf.copies) * len(symbol) // ENTRIES_A_STEP)
-            bounds = np.searchsorted(leaf.source[entry], np.arange(self._states(leaf) + 2))
+            bounds = np.searchsorted(leaf.source[entry], np.arange(leaf.states + 2))
             index_of = np.full(len(copies.leaf), -1)
             index_of[leaf.copies] = np.arange(len(leaf.copies))
             # The states of all copies.
@@ -276,7 +199,7 @@ class _Link:
             opens = np.flatnonzero(index_of[copies.opened] >= 0)
             state = np.concatenate([near, copies.opening[opens]])
             copy = np.concatenate([copy, copies.opened[opens]])
-            local = np.concatenate([local, np.full(len(opens), self._states(leaf))])
+            local = np.concatenate([local, np.full(len(opens), leaf.states)])
             at, owner = expand(bounds[local], bounds[local + 1] - bounds[local])
             target = leaf.target[index_of[copy[owner]], entry[at]]
             frame = np.concatenate([np.full(len(near), -1), copies.frame[opens]])[owner]
@@ -293,9 +216,6 @@ class _Link:
         made = [self.outcomes.called(*pair) for pair in pairs.T.tolist()]
         found: Ints = np.array(made, np.int64)[inverse.ravel()]
         return found
-
-    def _states(self, leaf: _LinkedLeaf) -> int:
-        return self.copies.leaves[int(self.copies.leaf[leaf.copies[0]])].states
 
 
 class _Overridden:
@@ -318,36 +238,3 @@ class _Overridden:
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         found: NDArray[np.bool_] = self._keys[place] == keys
         return found
-
-
-def _joint(first: Ints, second: Ints) -> Ints:
-    """Number the pairs of two columns of numbers from 0 on, that of zeros as 0."""
-    if not first.any():
-        return second.astype(np.int32)
-    width = int(second.max()) + 1
-    many = (int(first.max()) + 1) * width
-    pairs = first.astype(np.int32 if many < 2**31 else np.int64) * width + second
-    if many > MANY_PAIRS:
-        distinct, inverse = np.unique(pairs, return_inverse=True)
-        joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(distinct[0] != 0)
-        return joint
-    seen = np.zeros(many, bool)
-    seen[pairs] = True
-    seen[0] = True
-    number: NDArray[np.int32] = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-    found: Ints = number[pairs]
-    return found
-
-
-def _distinct(class_of: Ints, first: NDArray[np.uint64], second: NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Tell tokens apart by their classes and two signatures.
-
-    Returns:
-        One example of each group, and the group of each.
-    """
-    _, example, which = np.unique(first + mixed(class_of, class_of), return_index=True, return_inverse=True)
-    columns = class_of.astype(np.uint64), first, second
-    if any((column[example[which]] != column).any() for column in columns):
-        # The first numbers were equal by chance.
-        _, example, which = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
-    return example, which.ravel()

@@ -1,0 +1,111 @@
+"""A leaf in all its copies in one automaton: where its ends lead there, and which classes of tokens do alike in all copies.
+
+A vocabulary has hundreds of tokens that end a string and say more. Behind the copy in `{"a": <string>, "b": 1}` only few of them
+lead anywhere, as `","` and `",`; all others are of one class with the tokens that are dead in the whole leaf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.tokens.leaf_tokens import LeafTokens
+from logitkit.compiler.tokens.rests import Rests
+from logitkit.compiler.tokens.signatures import mixed
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["ENTRIES_A_STEP", "LinkedLeaf", "linked_leaf"]
+
+# So many entries of a table take as long as one other step.
+ENTRIES_A_STEP = 4
+
+
+@dataclass(eq=False, slots=True)
+class LinkedLeaf:
+    """What is known of one leaf in all its copies.
+
+    Args:
+        copies: The copies.
+        states: The number of states of the leaf.
+        class_of: [V] class of each token, of those that do alike in all copies; 0 is dead.
+        source: The state of each entry, ascending.
+        symbol: Its class.
+        target: [copies, N] its target in each copy.
+    """
+
+    copies: Ints
+    states: int
+    class_of: Ints
+    source: Ints
+    symbol: Ints
+    target: Ints
+
+
+def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, limits: Limits) -> LinkedLeaf:
+    """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all.
+
+    Args:
+        number: The number of the leaf.
+        copies: The copies of all leaves.
+        known: What tokens do in the leaf.
+        rests: What remainders do behind it.
+        limits: Bounds on the work.
+
+    Raises:
+        PatternTooLarge: There is too much to do.
+    """
+    mine = np.flatnonzero(copies.leaf == number)
+    first = copies.first[mine]
+    exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
+    size = np.int64(len(rests.remainders))
+    ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
+    mark, rest = np.divmod(ends, size)
+    limits.spend(1 + len(mine) * len(ends) // ENTRIES_A_STEP)
+    state = exits[:, mark]
+    leads = rests.of(state.ravel(), np.tile(rest, len(mine))).reshape(state.shape)
+    # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
+    column = mixed(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
+    column[~leads.any(axis=0)] = 0
+    signature = known.inner[known.group]
+    does = column[which.ravel()]
+    alive = np.flatnonzero(does)
+    np.add.at(signature, known.ended[alive] // known.width, mixed(known.outer[alive], does[alive]))
+    signatures, example, merged = np.unique(signature, return_index=True, return_inverse=True)
+    merged = merged.ravel()
+    if signatures[0] != 0:
+        example, merged = np.append(0, example), merged + 1
+    # The entries of one class of each kind; that of the first kind, the dead one, has none.
+    group = known.group[example]
+    count = known.table.start[group + 1] - known.table.start[group]
+    count[0] = 0
+    place, symbol = expand(known.table.start[group], count)
+    # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
+    source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
+    symbol = symbol.astype(np.int32)
+    outside = target > known.states
+    if outside.any():
+        key = example[symbol[outside]] * np.int64(known.width) + target[outside]
+        ended = which.ravel()[np.searchsorted(known.ended, key)]
+        live = ~outside
+        live[outside] = column[ended] != 0
+        source, symbol, target, outside, ended = (
+            source[live],
+            symbol[live],
+            target[live],
+            outside[live],
+            ended[column[ended] != 0],
+        )
+    # Of numbers of 16 bits, a stable sort is linear.
+    order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
+    does = np.empty((len(mine), len(target)), np.int32)
+    np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
+    if outside.any():
+        does[:, outside] = leads[:, ended]
+    limits.spend(does.size // ENTRIES_A_STEP)
+    class_of = merged.astype(np.int32).take(known.class_of)
+    return LinkedLeaf(mine, known.states, class_of, source[order], symbol[order], does[:, order])

@@ -17,7 +17,7 @@ def forget(vocabulary: Vocabulary) -> None:
     """
     shared = shared_by(vocabulary)
     leaf_tokens._known.pop(vocabulary, None)
-    string_leaf._leaf.cache_clear()
+    string_leaf._known.clear()
     JsonSchema({}, vocabulary)
     shared._automata.clear()
     shared._bytes = 0

@@ -13,7 +13,8 @@ The result is minimal if the automaton over characters is, and is made without a
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Hashable
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
 from logitkit.compiler.text_language import TextLanguage
+from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.json_schema.string_text import SHORT
 
 __all__ = ["string_leaf"]
@@ -60,8 +62,14 @@ def string_leaf(language: TextLanguage) -> Leaf:
     if language.dfa is None:
         raise ValueError("there is no string to write")
     language.limits.spend(STEPS_ANY + STEPS_A_MOVE * sum(map(len, language.dfa.moves)))
-    leaf = _leaf(_Compared(language))
+    leaf = _known.get(language.key)
+    if leaf is None:
+        with outside_budget():
+            leaf = _leaf(language)
+        with _lock:
+            _known.keep(language.key, leaf, 2 * leaf.step.nbytes)
     # What is known already costs as much as what is made now.
+    language.limits.check_states(leaf.states)
     language.limits.spend(leaf.step.size // CELLS_A_STEP)
     return leaf
 
@@ -69,24 +77,12 @@ def string_leaf(language: TextLanguage) -> Leaf:
 # What it costs to write a set, in steps.
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
 
-
-class _Compared:
-    """A language that equals others with equal automata."""
-
-    def __init__(self, language: TextLanguage) -> None:
-        self.language = language
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Compared) and self.language.key == other.language.key
-
-    def __hash__(self) -> int:
-        return hash(self.language.key)
+# What is kept for all vocabularies.
+_known: Remembered[Hashable, Leaf] = Remembered(32 * 2**20)
+_lock = Lock()
 
 
-@lru_cache(maxsize=256)
-@outside_budget()
-def _leaf(compared: _Compared) -> Leaf:
-    language = compared.language
+def _leaf(language: TextLanguage) -> Leaf:
     dfa = to_bytes(language.dfa, language.alphabet, language.limits)
     accepting = np.flatnonzero(dfa.accepting)
     # What escaped characters do, of states that are inside of no character.
@@ -97,7 +93,6 @@ def _leaf(compared: _Compared) -> Leaf:
     first, escapes = _escapes(rows, byte_class, len(step), step.shape[1])
     step = np.concatenate([step, escapes])
     step[: len(group), byte_class[BACKSLASH]] = first[group]
-    language.limits.check_states(len(step))
     step[accepting, byte_class[QUOTE]] = len(step)
     return Leaf(step, byte_class, (1,))
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 import logitkit as lk
 from logitkit.budget import one_budget
 from logitkit.compiler import NestedDfa, PushdownAutomaton, network_dfa, pushdown_automaton
+from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import schema_network
@@ -146,6 +147,25 @@ def test_strings_that_are_called_say_what_copies_say(closed: bool) -> None:
             {"name 2": text, "x": [text]},
         ):
             assert written(document, constraint, seed) == valid(document)
+
+
+def test_any_number_of_sets_of_names_is_told_apart() -> None:
+    kinds = ("boolean", "null", "integer", "string", "array", "object")
+    schema = {
+        "type": "object",
+        "patternProperties": {f"^{letter}": {"type": kind} for letter, kind in zip("abcdef", kinds, strict=True)},
+    }
+    dfa = compiled(schema, share=False)
+    assert dfa.copies is not None
+    for letter in "abcdefg":
+        for value in (True, None, 1, "s", [], {}):
+            text = json.dumps({letter + "x": value}, separators=(",", ":")).encode()
+            assert dfa.accepts(text) == judge(schema).is_valid({letter + "x": value})
+
+
+def test_leaves_that_differ_in_their_marks_are_two() -> None:
+    step, byte_class = np.zeros((3, 1), np.int32), np.zeros(256, np.int64)
+    assert Leaf(step, byte_class, (1, 2)).key != Leaf(step, byte_class, (2, 1)).key
 
 
 def test_they_do_not_count_as_nesting() -> None:

@@ -66,7 +66,7 @@ class Leaf:
     @cached_property
     def key(self) -> bytes:
         """A digest of the content, by which what is known of a leaf is found."""
-        digest = hashlib.sha256(repr((self.step.shape, len(self.marks))).encode())
+        digest = hashlib.sha256(repr((self.step.shape, self.marks)).encode())
         digest.update(self.step.tobytes())
         digest.update(self.byte_class.tobytes())
         return digest.digest()

@@ -219,7 +219,7 @@ class _Resolver:
         for opening in sorted({self.network.definitions[d].opening for d in calls}):
             possible = sorted(d for d in calls if self.network.definitions[d].opening == opening)
             places = list(dict.fromkeys(frozenset(calls[d]) for d in possible))
-            if len(places) > MOST_MARKS:
+            if len(places) > MOST_MARKS and opening != '"':
                 raise PatternTooLarge(
                     f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
                     f"{MOST_MARKS} can be told apart only when they end"

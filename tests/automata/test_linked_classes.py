@@ -158,7 +158,8 @@ def test_any_number_of_sets_of_names_is_told_apart() -> None:
     dfa = compiled(schema, share=False)
     assert dfa.copies is not None
     for letter in "abcdefg":
-        for value in (True, None, 1, "s", [], {}):
+        values: list[Any] = [True, None, 1, "s", [], {}]
+        for value in values:
             text = json.dumps({letter + "x": value}, separators=(",", ":")).encode()
             assert dfa.accepts(text) == judge(schema).is_valid({letter + "x": value})
 

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.texts_beside import CallsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
@@ -153,16 +154,22 @@ class JsonSchema(PushdownConstraint):
 
     def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, Compiled]:
         with self._one_budget():
-            # Where a string that is called and other text may begin, the string is written in place. If an inline object and a
-            # called one may begin at the same place, the inline one must be called as well.
-            for apart, leaves in ((False, True), (False, False), (True, False)):
+            ways = [(False, True)]
+            while ways:
+                apart, leaves = ways.pop()
                 compiled = schema_network(
                     self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats
                 )
                 try:
                     return network_dfa(compiled.network, self.limits, share), compiled
-                except ConfigurationError as error:
+                except CallsOverlap as error:
+                    # Where a string that is called and other text begin alike, strings are written in place.
                     reason = str(error)
+                    ways = [(apart, False)]
+                except ConfigurationError as error:
+                    # If an inline object and a called one may begin at the same place, the inline one must be called as well.
+                    reason = str(error)
+                    ways = [] if apart else [(True, leaves)]
             raise UnsupportedSchema(reason, "#")
 
     @property

@@ -129,7 +129,7 @@ class Joint:
         source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
         symbol = self.byte_class[symbol]
         if (step[source, symbol] != DEAD).any():
-            raise CallsOverlap("where a bracket begins a call it must begin nothing else")
+            raise ConfigurationError("where a bracket begins a call it must begin nothing else")
         if (
             (goes_on[end_at >= 0]).any()
             or (end_at[source] >= 0).any()

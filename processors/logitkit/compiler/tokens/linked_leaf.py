@@ -22,7 +22,7 @@ from logitkit.vocabulary.ranges import expand
 __all__ = ["ENTRIES_A_STEP", "LinkedLeaf", "linked_leaf"]
 
 # So many entries of a table take as long as one other step.
-ENTRIES_A_STEP = 4
+ENTRIES_A_STEP = 3
 
 
 @dataclass(eq=False, slots=True)

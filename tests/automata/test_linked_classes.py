@@ -149,6 +149,74 @@ def test_strings_that_are_called_say_what_copies_say(closed: bool) -> None:
             assert written(document, constraint, seed) == valid(document)
 
 
+def of_one(pattern: str, value: Any) -> Any:
+    names = {"patternProperties": {pattern: value}, "additionalProperties": False}
+    return {"type": "object", **names, "maxProperties": 1}
+
+
+def test_sets_with_one_automaton_may_end_differently() -> None:
+    integer, null, boolean = ({"type": kind} for kind in ("integer", "null", "boolean"))
+
+    def four(*values: Any) -> Any:
+        return {"anyOf": [of_one(p, v) for p, v in zip(("^[ps]", "^s", "^q", "^r"), values, strict=True)]}
+
+    members = {"one": four(integer, null, boolean, null), "two": four(integer, null, null, boolean)}
+    schema = {"type": "object", "properties": members, "additionalProperties": False}
+    constraint = lk.JsonSchema(schema, SMALL)
+    for member in ("one", "two"):
+        for letter in "pqrs":
+            for value in (1, None, True):
+                document = {member: {letter + "x": value}}
+                assert written(document, constraint, 1) == judge(schema).is_valid(document)
+
+
+def test_a_token_that_ends_a_name_and_a_call_is_legal_where_its_bytes_are() -> None:
+    def objects(inner: Any, name: str) -> Any:
+        others = {"additionalProperties": {"$ref": name}}
+        return {"type": ["object", "array"], "maxItems": 0, "properties": {"a": inner}, **others}
+
+    def pair(name: str, last: Any) -> Any:
+        return {"type": "array", "prefixItems": [{"$ref": name}, {"const": last}], "items": False, "minItems": 2}
+
+    schema = {
+        "anyOf": [pair("#/$defs/o1", None), pair("#/$defs/o2", True)],
+        "$defs": {
+            "o1": objects({"type": "array", "maxItems": 0}, "#/$defs/o1"),
+            "o2": objects({"type": "integer"}, "#/$defs/o2"),
+        },
+    }
+    long = (b'":[]},true', b'a":[]},true', b'"a":[]},true', b'":[]},null')
+    vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], *long, None], eos_ids=[256 + len(long)])
+    constraint = lk.JsonSchema(schema, vocabulary)
+    dfa = constraint.nested_dfa()
+    for said, piece in ((b'[{"a', 0), (b'[{"', 1), (b"[{", 2), (b'[{"a', 3), (b'[{"b', 0)):
+        context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+        state = constraint.advance(constraint.init_state(context), torch.tensor([list(said)]))
+        masked = constraint.process_logits(state, torch.zeros(1, vocabulary.size), context)[1]
+        assert (masked[0, 256 + piece] == 0).item() == dfa.accepts(said + long[piece] + b"]")
+
+
+def test_a_token_may_open_and_close_any_number_of_brackets() -> None:
+    deep = b"[" * 65 + b"]" * 65
+    vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], deep, None], eos_ids=[257])
+    for depth in (64, 65):
+        constraint = lk.JsonSchema({}, vocabulary, max_depth=depth)
+        context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+        masked = constraint.process_logits(constraint.init_state(context), torch.zeros(1, vocabulary.size), context)[1]
+        assert (masked[0, 256] == 0).item() == (depth == 65)
+
+
+def test_a_state_does_the_same_without_falling_back() -> None:
+    automaton = lk.JsonSchema(SCHEMAS["names beside others"], tekken()).automaton
+    assert automaton.fallback is not None
+    whole = automaton.without_fallback()
+    assert whole.fallback is None
+    assert len(whole.row_class) > len(automaton.row_class)
+    classes = range(automaton.classes)
+    for state in range(2, automaton.first_frame):
+        assert [whole.target(state, c) for c in classes] == [automaton.target(state, c) for c in classes]
+
+
 def test_any_number_of_sets_of_names_is_told_apart() -> None:
     kinds = ("boolean", "null", "integer", "string", "array", "object")
     schema = {

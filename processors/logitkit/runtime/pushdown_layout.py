@@ -21,7 +21,19 @@ NO_OUTCOMES = 2**30
 
 
 class PushdownLayout(BankLayout):
-    """The tables of finite automata, and those for the effects of tokens on stacks."""
+    """The tables of finite automata, and those for the effects of tokens on stacks.
+
+    Here each state lists all that it does: all rows of a batch would wait for those that fall back.
+    """
+
+    def __init__(
+        self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
+    ) -> None:
+        super().__init__([_whole(automaton) for automaton in automata], generations, device)
+
+    def put(self, slot: int, automaton: TokenAutomaton | None, generation: int) -> bool:
+        """Write one slot; see `BankLayout`."""
+        return super().put(slot, _whole(automaton), generation)
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
@@ -74,3 +86,7 @@ class PushdownLayout(BankLayout):
         set_part(stacks.outcome_cost[begin:end], automaton.outcome_cost)
         self._outcomes = end
         super()._write(slot, automaton, generation)
+
+
+def _whole(automaton: TokenAutomaton | None) -> TokenAutomaton | None:
+    return None if automaton is None else cast(PushdownAutomaton, automaton).without_fallback()

@@ -123,28 +123,24 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
     nothing = torch.nn.functional.pad(torch.full_like(default, ILLEGAL), (0, 1), value=ILLEGAL)
     costs = nothing
     for level in range(len(places) - 1, -1, -1):
-        behind, costs = costs, nothing
-        chain = [places[level]]
+        classes, targets, real = base.rows(slot, places[level])
+        # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
+        targets = torch.where(real, targets, DEAD)
+        outside = targets >= states[:, None]
+        which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
+        rest = tables.rest[which].to(torch.int64)
+        outside_cost = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
+        fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+        outside_cost = torch.where(fits, outside_cost, ILLEGAL)
+        inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)] + below[level][:, None]
+        cost = torch.where(outside, outside_cost, inside)
+        cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
+        dummy = torch.full_like(classes, nothing.shape[1] - 1)
+        unlisted = nothing
         if level == 0:
             leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
-            costs = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL)
-            chain = base.chain(slot, state)
-        for at in reversed(chain):
-            classes, targets, real = base.rows(slot, at)
-            # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
-            targets = torch.where(real, targets, DEAD)
-            outside = targets >= states[:, None]
-            which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
-            rest = tables.rest[which].to(torch.int64)
-            pushed = tables.outcome_cost[which] + below[level][:, None]
-            outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushed)
-            fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
-            outside_cost = torch.where(fits, outside_cost, ILLEGAL)
-            inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)]
-            cost = torch.where(outside, outside_cost, inside + below[level][:, None])
-            cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
-            dummy = torch.full_like(classes, nothing.shape[1] - 1)
-            listed = torch.where(real, classes, dummy).to(torch.int64)
-            costs = costs.to(nothing.dtype).scatter(1, listed, cost.to(nothing.dtype))
+            unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL)
+        listed = torch.where(real, classes, dummy).to(torch.int64)
+        costs = unlisted.to(nothing.dtype).scatter(1, listed, cost.to(nothing.dtype))
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL - 1, torch.maximum(rows.left, needed) - 1)
     return keep_allowed(base, slot, state, costs <= limit[:, None], logits)

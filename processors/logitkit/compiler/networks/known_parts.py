@@ -24,14 +24,18 @@ class KnownParts:
     def part(self, definition: Definition, make: Callable[[], Part], limits: Limits) -> Part:
         """Return the part of a definition with a name; what is known costs as much as what is made now."""
         key = definition.known_as, definition.opening, limits
-        if key not in self._parts:
+        # Other threads may drop it meanwhile.
+        known = self._parts.get(key)
+        if known is None:
             with outside_budget(), one_budget(limits.work):
                 made = make()
                 made.over_bytes(limits)
                 work = spent()
             if len(self._parts) >= MOST_KNOWN:
                 self._parts.clear()
-            self._parts[key] = made.renamed({d: i for i, d in enumerate(definition.calls)}), work
-        found, work = self._parts[key]
+            found = made.renamed({d: i for i, d in enumerate(definition.calls)})
+            self._parts[key] = found, work
+        else:
+            found, work = known
         limits.spend(work)
         return found.renamed(dict(enumerate(definition.calls)))

@@ -108,7 +108,8 @@ class _Link:
         heights, distinct = np.divmod(distinct, (len(self.dfa.behind) + 1) * size)
         rows = zip(*(column.tolist() for column in (*np.divmod(distinct, size), heights)), strict=True)
         outcome = np.array([self.rests.pop(*row) for row in rows], np.int64)[inverse]
-        alive = outcome != DEAD
+        # A copy may lead on where this is dead.
+        alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]
         columns = [found, Found(source[alive], token[alive], outcome[alive])]
         return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
 from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Nesting", "PushdownAutomaton"]
 
@@ -109,6 +110,25 @@ class PushdownAutomaton(TokenAutomaton):
             digest.update(f"{table.dtype.name}{table.shape}".encode())
             digest.update(np.ascontiguousarray(table).tobytes())
         return digest.hexdigest()
+
+    def without_fallback(self) -> PushdownAutomaton:
+        """Return the same automaton, in which each state lists all that it does."""
+        if self.fallback is None:
+            return self
+        states = np.flatnonzero(self.fallback != np.arange(self.states))
+        below = self.fallback[states]
+        place, owner = expand(self.row_start[below], self.row_start[below + 1] - self.row_start[below])
+        classes = np.int64(self.classes)
+        own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
+        taken = states[owner] * classes + self.row_class[place]
+        left = ~np.isin(taken, own)
+        keys = np.concatenate([own, taken[left]])
+        order = np.argsort(keys)
+        source, symbol = np.divmod(keys[order], classes)
+        target = np.concatenate([self.row_target, self.row_target[place[left]]])[order]
+        start = np.searchsorted(source, np.arange(self.states + 1))
+        narrow = symbol.astype(self.row_class.dtype)
+        return replace(self, row_start=start, row_class=narrow, row_target=target, fallback=None)
 
     @property
     def first_frame(self) -> int:

@@ -214,7 +214,7 @@ class TrieWalk:
         front.stack[at] = self._pushed(front.stack[at], dfa.frame[call])
         height = np.array([self.heights[s] for s in front.stack[at].tolist()], np.int64)
         front.height[at] = np.maximum(front.height[at], height)
-        front.state[at] = np.where(height <= MOST_PUSHED, dfa.entry[call], DEAD)
+        front.state[at] = dfa.entry[call]
         at, end = which[~calls], does[~calls] - dfa.calls
         own = front.stack[at] != 0
         out = at[~own]
@@ -249,7 +249,10 @@ class TrieWalk:
         if len(changed):
             rows = np.stack([state[changed], stack[changed], height[changed]], axis=1)
             distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
-            numbers = [self.outcomes.number(Outcome(s, self.stacks[k], 0, h)) for s, k, h in distinct.tolist()]
+            numbers = [
+                self.outcomes.number(Outcome(s, self.stacks[k], 0, h)) if len(self.stacks[k]) <= MOST_PUSHED else DEAD
+                for s, k, h in distinct.tolist()
+            ]
             outcome[changed] = np.array(numbers, np.int64)[inverse.ravel()]
         place, owner = expand(trie.first[node], trie.own[node])
         columns = [(source[owner], trie.tokens[place], outcome[owner])]

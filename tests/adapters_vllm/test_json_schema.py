@@ -58,7 +58,10 @@ def test_beams_are_whole(llm: Any) -> None:
     ("schema", "message"),
     [
         ({"properties": {"a/b": {"type": "strin"}}}, "'type' at #/properties/a~1b is 'strin'"),
-        ({"items": {"format": "nobody"}}, "'format' at #/items: the format 'nobody' is not known"),
+        (
+            {"schema": {"items": {"format": "nobody"}}, "strict_formats": True},
+            "'format' at #/items: the format 'nobody' is not known",
+        ),
         ({"schema": schemas.PERSON, "closing": 3}, "closing is 3, but the shortest text of this schema takes"),
         ({"schema": schemas.PERSON, "closing": True}, "closing is 5, but the shortest text of this schema takes"),
     ],

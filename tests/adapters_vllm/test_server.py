@@ -100,7 +100,10 @@ def test_many_requests_at_once(client: Any) -> None:
         (5, "logitkit is a int"),
         (["a"], "logitkit is a list"),
         ('{"json_schema": {"properties": {"a/b": {"type": "strin"}}}}', "'type' at #/properties/a~1b is 'strin'"),
-        ('{"json_schema": {"items": {"format": "nobody"}}}', "'format' at #/items: the format 'nobody' is not known"),
+        (
+            '{"json_schema": {"schema": {"items": {"format": "nobody"}}, "strict_formats": true}}',
+            "'format' at #/items: the format 'nobody' is not known",
+        ),
         (
             '{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}',
             "closing is 2, but the shortest text",

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from types import FrameType
 from typing import Any
 
 import pytest
 
 import logitkit as lk
+from tests.counted_calls import calls
 
 # As long as a server takes.
 LONGEST = 2**20 - 200
@@ -87,23 +86,6 @@ def test_its_processors_share_one_limit_whatever_was_compiled_before() -> None:
             lk.from_config(link, vocabulary, limits=limits)
     # The same again costs nothing again.
     lk.from_config({"chain": links[:1] * 64}, vocabulary, limits=limits)
-
-
-def calls(function: Callable[[], object]) -> int:
-    """Count the calls that something makes."""
-    count = 0
-
-    def called(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        function()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def test_what_stands_in_a_schema_many_times_is_looked_at_once(tekken: lk.Vocabulary) -> None:

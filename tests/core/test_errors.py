@@ -68,7 +68,7 @@ NAMES: list[Any] = [SURROGATE, "x" * 50_000, f"{SURROGATE}/~" * 20_000]
 SCHEMAS: dict[str, Any] = {
     "dependentSchemas": lambda name: {"dependentSchemas": {name: 1}},
     "properties": lambda name: {"properties": {name: 3}},
-    "a format": lambda name: {"type": "string", "format": name},
+    "a format": lambda name: {"schema": {"type": "string", "format": name}, "strict_formats": True},
     "a pattern": lambda name: {"type": "string", "pattern": f"({name}"},
     "a reference": lambda name: {"$ref": f"#/{name}"},
     "a type": lambda name: {"type": name},

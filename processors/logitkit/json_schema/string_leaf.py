@@ -42,6 +42,13 @@ LETTERS = sorted({QUOTE, BACKSLASH, *b"u01", *(letter for _, letter in (*SHORTS,
 # The states of an escape: behind the backslash; behind `u`, `u0` and `u00`; and behind `u000` and `u001`.
 STATES = 6
 
+# What it costs to write a set, in steps.
+STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
+
+# What is kept for all vocabularies.
+_known: Remembered[Hashable, Leaf] = Remembered(32 * 2**20)
+_lock = Lock()
+
 
 def string_leaf(language: TextLanguage) -> Leaf:
     r"""Return the leaf of the JSON texts of some strings; equal sets have the same one.
@@ -72,14 +79,6 @@ def string_leaf(language: TextLanguage) -> Leaf:
     language.limits.check_states(leaf.states)
     language.limits.spend(leaf.step.size // CELLS_A_STEP)
     return leaf
-
-
-# What it costs to write a set, in steps.
-STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
-
-# What is kept for all vocabularies.
-_known: Remembered[Hashable, Leaf] = Remembered(32 * 2**20)
-_lock = Lock()
 
 
 def _leaf(language: TextLanguage) -> Leaf:

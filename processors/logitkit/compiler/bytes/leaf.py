@@ -44,7 +44,8 @@ class Leaf:
 
         Args:
             dfa: The automaton.
-            marks: The marks of its first states, 0 for those that are no ends; the states behind them are none.
+            marks: The marks of the first states, from the start state on. 0 means that a state is not an end, and so it does for
+                all states after them.
         """
         ends = [FIRST_STATE + state for state, found in enumerate(marks) if found]
         kept = np.setdiff1d(np.arange(len(dfa.step)), ends)

@@ -1,13 +1,12 @@
 """Texts that begin like a leaf and stand beside it, as the listed names of an object stand beside all other names.
 
-In `{"id": 1, "x": 2}` the quote before a name begins either the listed `"id"` or any other name, and `"id"` itself is no
-other name. A state beside the leaf knows how far both have come: `"i` is the beginning of `"id"` and of other names. For each
-byte:
+In `{"id": 1, "x": 2}`, the quote before a name begins either the listed name `"id"` or any other name. A state beside the leaf
+follows both at once: `"i` is the beginning of `"id"` and of other names. The next byte decides:
 
-- the listed text goes on, and so does the leaf: another state beside it, behind `"id`;
-- only the leaf goes on, as with the `x` of `"ix`: from here on it is just the leaf;
-- only the listed text goes on: from here on it is just that;
-- both end: the leaf must not have this text, which is excluded from it. If it has, what follows would be two things at once.
+- If both continue, as after the `d` of `"id`, it leads to another state beside the leaf.
+- If only the leaf continues, as after the `x` of `"ix`, it leads to a state of the leaf.
+- If only the listed text continues, it leads to a state of that text.
+- If both end, the text must be excluded from the leaf. Otherwise, two continuations would be possible at once.
 
 So a state beside a leaf does what a state of the leaf does, but for a few texts, and what tokens do there is found from that.
 """
@@ -34,7 +33,7 @@ class CallsOverlap(ConfigurationError):
 
 
 class Excluded:
-    """The texts that are excluded from leaves, as one trie; node 0 is none.
+    """The texts that are excluded from leaves, in one trie. Node 0 stands for "no excluded text begins like this".
 
     Args:
         byte_class: [256] class of each byte, by which the bytes of all texts are told apart.
@@ -48,7 +47,7 @@ class Excluded:
         self._classes = classes
 
     def add(self, texts: Sequence[bytes]) -> int:
-        """Return the root of a trie of some texts; 0 if there are none."""
+        """Add texts, and return the root of their trie, or 0 for an empty list."""
         if not texts:
             return 0
         root = self._node()
@@ -102,8 +101,8 @@ def texts_beside(
         step: [S, K] what each class of bytes does: numbers below `S` are states, all others something else.
         inside: [S] whether a state belongs to a copy of a leaf.
         excluded: The texts that leaves do not have.
-        places: Of each place where texts begin beside a leaf: the state of the texts behind their quote, 0 if there are none;
-            the root of the texts that are excluded; the first state of the copy.
+        places: Three columns, with an entry for each place where texts begin beside a leaf: the state of these texts after their
+            quote, or 0 without such texts; the root of the excluded texts; and the first state of the copy.
         limits: Bounds on the number of states.
 
     Raises:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,12 +14,11 @@ from hypothesis import given, settings
 
 import logitkit as lk
 from logitkit.budget import one_budget
-from logitkit.compiler import NestedDfa, PushdownAutomaton, network_dfa, pushdown_automaton
+from logitkit.compiler import NestedDfa, PushdownAutomaton, pushdown_automaton
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.compile import schema_network
-from logitkit.json_schema.document import load
+from tests.automata.linked import SMALL, compiled, written
 from tests.examples import examples
 from tests.json_schema.generated import schemas
 from tests.json_schema.judge import judge
@@ -46,10 +44,6 @@ SCHEMAS: dict[str, Any] = {
 
 # The meaning of a target: a state, or all that happens to the stack.
 Meaning = Any
-
-
-def compiled(schema: Any, share: bool) -> NestedDfa:
-    return network_dfa(schema_network(load(schema), SCHEMA_LIMITS).network, SCHEMA_LIMITS, share)
 
 
 def meanings(automaton: PushdownAutomaton) -> dict[int, tuple[tuple[int, Meaning], ...]]:
@@ -112,41 +106,6 @@ def test_generated_ones_too(schema: Any) -> None:
         return
     if dfa.copies is not None and dfa.states < 1500:
         check(dfa, SMALL)
-
-
-def written(values: Any, constraint: Any, seed: int) -> bool:
-    """Whether a document may be written under a constraint, cut into tokens at random."""
-    rng = random.Random(seed)
-    text = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
-    vocabulary, ids = constraint.vocabulary, list[int]()
-    while text:
-        nodes = [node for node in vocabulary.trie.path(text) if vocabulary.trie.own[node]]
-        ids.append(int(vocabulary.trie.tokens_below(rng.choice(nodes))[0]))
-        text = text[len(vocabulary.tokens[ids[-1]] or b"") :]
-    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
-    state = constraint.advance(constraint.init_state(context), torch.tensor([ids]))
-    masked = constraint.process_logits(state, torch.ones(1, vocabulary.size), context)[1]
-    # A dead row ends too, with another logit.
-    return bool(masked[0, vocabulary.eos_ids[0]] == 1)
-
-
-MEMBERS = {f"name {i}": {"type": "string", "maxLength": 60} for i in range(8)}
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_strings_that_are_called_say_what_copies_say(closed: bool) -> None:
-    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": not closed, "required": ["name 2"]}
-    constraint = lk.JsonSchema(schema, tekken())
-    assert constraint.automaton.nesting.strings
-    assert constraint.automaton.states < compiled(schema, share=False).states / 2
-    valid = judge(schema).is_valid
-    for seed, text in enumerate(("", "x" * 60, "x" * 61, '\n"\\\u0001é' * 10, "é" * 60, "é" * 61, '","' * 20)):
-        for document in (
-            {"name 2": text},
-            {"name 0": text, "name 2": "a", "name 7": text},
-            {"name 2": text, "x": [text]},
-        ):
-            assert written(document, constraint, seed) == valid(document)
 
 
 def of_one(pattern: str, value: Any) -> Any:
@@ -237,28 +196,6 @@ def test_leaves_that_differ_in_their_marks_are_two() -> None:
     assert Leaf(step, byte_class, (1, 2)).key != Leaf(step, byte_class, (2, 1)).key
 
 
-def test_they_do_not_count_as_nesting() -> None:
-    schema = {"properties": {**MEMBERS, "x": {"$ref": "#"}}, "type": "object", "additionalProperties": False}
-    constraint = lk.JsonSchema(schema, tekken(), max_depth=2)
-    assert constraint.automaton.nesting.strings
-    for inner in ({}, {"name 0": "a"}, {"name 0": "a", "name 1": "b"}):
-        assert written({"x": inner}, constraint, 0)
-        assert written({"x": {"x": {}}}, constraint, 0) == written({"x": {"x": inner}}, constraint, 0)
-    assert not written({"x": {"x": {"x": {"name 0": "a"}}}}, constraint, 0)
-
-
-def test_a_schema_with_called_strings_is_still_finite_in_a_chain() -> None:
-    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": False}
-    constraint = lk.JsonSchema(schema, tekken())
-    assert constraint.is_finite
-    assert constraint.automaton.nesting.strings
-    both = lk.chain(constraint, lk.Regex(r'\{"name [12]":"a*"(,"name 4":"b")?\}', tekken())).processors[0]
-    for document, legal in (({"name 1": "aa"}, True), ({"name 2": "", "name 4": "b"}, True), ({"name 3": "a"}, False)):
-        assert written(document, both, 0) == legal
-    # Had it been two masks one after another, a string could go on after which one of them allows nothing.
-    assert not written({"name 1": "a" * 61}, both, 0)
-
-
 def test_what_falls_back_is_intersected() -> None:
     schema = {"type": "object", "properties": {"ab": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
     constraint = lk.JsonSchema(schema, tekken())
@@ -269,46 +206,3 @@ def test_what_falls_back_is_intersected() -> None:
         expected = judge(schema).is_valid(document) and len(next(iter(document))) == 2
         assert written(document, constraint, 0) == judge(schema).is_valid(document)
         assert written(document, both, 0) == expected
-
-
-def test_the_state_inside_of_a_called_string_is_saved(tmp_path: Any) -> None:
-    schema = {"type": "object", "properties": MEMBERS, "additionalProperties": False}
-    constraint = lk.JsonSchema(schema, tekken())
-    context = lk.Context.of([[]], vocabulary_size=tekken().size)
-    ids = [tekken().trie.tokens_below(tekken().trie.path(bytes([b]))[0])[0] for b in b'{"name 3":"ab']
-    state = constraint.advance(constraint.init_state(context), torch.tensor([ids]))
-    assert (state.stack > 0).sum() == 1
-    lk.save_state(tmp_path / "state", state, constraint)
-    loaded = lk.load_state(tmp_path / "state", constraint)
-    for one in (state, loaded):
-        masked = constraint.process_logits(one, torch.zeros(1, tekken().size), context)[1]
-        assert masked[0, tekken().trie.tokens_below(tekken().trie.path(b'"')[0])[0]] == 0
-
-
-# Tokens that end strings and brackets, and go on.
-SMALL = lk.Vocabulary(
-    [
-        *[bytes([b]) for b in range(256)],
-        *(
-            b'":',
-            b'","',
-            b'"}',
-            b'"}]',
-            b'":{"',
-            b'{"',
-            b'["',
-            b'"]}',
-            b'a"',
-            b'ab":"a',
-            b'",',
-            b"null",
-            b"}}",
-            b'":[',
-            b"]]",
-            b'"b"',
-        ),
-        *("é".encode(), b"\\n", b"\xc3", b"12", b"12}", b'true,"', b'{"a":1}', b"{}}", b"[]", b"],"),
-        None,
-    ],
-    eos_ids=[256 + 26],
-)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
 from logitkit.compiler.characters.components import components
@@ -178,6 +179,34 @@ class TextLanguage:
                 return None
             length[state] = max((length[t] + 1 for t in self.dfa.moves[state]), default=0)
         return length[0]
+
+    @cached_property
+    def needed(self) -> NDArray[np.int64]:
+        """[S] the length of the shortest text from each state of the automaton."""
+        assert self.dfa is not None
+        before: list[list[int]] = [[] for _ in self.dfa.moves]
+        for state, row in enumerate(self.dfa.moves):
+            for target in row:
+                before[target].append(state)
+        found = np.full(len(before), -1)
+        length, reached = 0, [state for state, accepts in enumerate(self.dfa.accepting) if accepts]
+        while reached:
+            found[reached] = length
+            length += 1
+            reached = list({state for target in reached for state in before[target] if found[state] < 0})
+        return found
+
+    @cached_property
+    def countable(self) -> bool:
+        """Whether each state has texts of all lengths from that of its shortest one on.
+
+        So it is if each accepting state leads to another one. Then a text of any length can be lengthened by one character.
+        """
+        if self.dfa is None:
+            return False
+        accepting = self.dfa.accepting
+        rows = (row for row, accepts in zip(self.dfa.moves, accepting, strict=True) if accepts)
+        return all(any(accepting[target] for target in row) for row in rows)
 
     def texts(self, most: int) -> list[str] | None:
         """Return the texts of the set, sorted, or None if there are more than so many."""

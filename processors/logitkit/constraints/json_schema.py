@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CallsOverlap
+from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
@@ -154,28 +154,32 @@ class JsonSchema(PushdownConstraint):
 
     def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, Compiled]:
         with self._one_budget():
-            ways = [(False, True)]
+            # Where strings are shared, their characters are counted too.
+            ways = [(False, True, self.vocabulary.trie.depth - 1 if share else 0)]
             while ways:
-                apart, leaves = ways.pop()
+                apart, leaves, longest = ways.pop()
                 compiled = schema_network(
-                    self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats
+                    self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats, longest
                 )
                 try:
                     return network_dfa(compiled.network, self.limits, share), compiled
+                except CountsOverlap as error:
+                    reason = str(error)
+                    ways = [(apart, leaves, 0)]
                 except CallsOverlap as error:
                     # Where a string that is called and other text begin alike, strings are written in place.
                     reason = str(error)
-                    ways = [(apart, False)]
+                    ways = [(apart, False, 0)]
                 except ConfigurationError as error:
                     # If an inline object and a called one may begin at the same place, the inline one must be called as well.
                     reason = str(error)
-                    ways = [] if apart else [(True, leaves)]
+                    ways = [] if apart else [(True, leaves, longest)]
             raise UnsupportedSchema(reason, "#")
 
     @property
     def flat_automaton(self) -> TokenAutomaton:
         """The automaton without a stack, of a schema whose values nest to a limited depth."""
-        if not self.automaton.nesting.frames:
+        if not self.automaton.nesting.frames and self.automaton.counting is None:
             return self.automaton
         with self._one_budget():
             key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.strict_formats, self.limits)

@@ -39,6 +39,7 @@ def schema_network(
     apart: bool = False,
     leaves: bool = True,
     strict_formats: bool = False,
+    longest: int = 0,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -50,6 +51,7 @@ def schema_network(
         apart: Whether all objects and arrays are definitions.
         leaves: Whether strings are definitions, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
+        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -61,7 +63,7 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats)
         try:
-            network = _network(reader, whitespace, apart, leaves)
+            network = _network(reader, whitespace, apart, leaves, longest)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -69,9 +71,9 @@ def schema_network(
                 raise
 
 
-def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool) -> Network:
+def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool, longest: int) -> Network:
     root = reader.conjunction(reader.references.resources[""])
-    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves)
+    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves, longest)
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return network

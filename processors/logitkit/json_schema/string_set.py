@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.text_language import TextLanguage
+from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.json_schema.formats import format_language
 from logitkit.json_schema.search import search_language
 from logitkit.json_schema.string_leaf import string_leaf
@@ -22,13 +23,19 @@ WRITING_ANY = 1000
 WRITING_MASK = 300
 WRITING_MOVE = 10
 
+# Shorter strings have states for each length; so have strings of so many states that counting would not pay.
+COUNTED_FROM = 16
+MOST_COUNTED = 2**14
+
 
 @dataclass(frozen=True, eq=False)
 class StringSet:
     """A set of string values, in decoded characters; no string holds a lone surrogate.
 
     Args:
-        language: The strings.
+        texts: Strings.
+        lengths: The least and the greatest number of characters of those of them that are in the set; None for the latter: there
+            is no bound.
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
@@ -37,7 +44,26 @@ class StringSet:
         ['ab', 'b']
     """
 
-    language: TextLanguage
+    texts: TextLanguage
+    lengths: tuple[int, int | None] = (0, None)
+
+    @cached_property
+    def language(self) -> TextLanguage:
+        """The strings, as an automaton that has states for each length."""
+        least, most = self.lengths
+        if not least and most is None:
+            return self.texts
+        return self.texts & TextLanguage.of_length(least, most, self.limits)
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds on what is made from it."""
+        return self.texts.limits
+
+    @property
+    def key(self) -> Hashable:
+        """What equal sets have in common, and no others; a few equal ones have several."""
+        return self.texts.key, self.lengths
 
     @classmethod
     def everything(cls, limits: Limits) -> StringSet:
@@ -46,14 +72,8 @@ class StringSet:
 
     @classmethod
     def of_length(cls, minimum: int, maximum: int | None, limits: Limits) -> StringSet:
-        """Return the strings of some lengths, in code points; `maximum` None means without bound.
-
-        Raises:
-            PatternTooLarge: There are too many states.
-        """
-        if minimum == 0 and maximum is None:
-            return _everything(limits)
-        return cls(TextLanguage.of_length(minimum, maximum, limits))
+        """Return the strings of some lengths, in code points; `maximum` None means without bound."""
+        return cls(TextLanguage.everything(limits), (minimum, maximum))
 
     @classmethod
     def matching(cls, pattern: str, limits: Limits) -> StringSet:
@@ -80,7 +100,13 @@ class StringSet:
         return cls(TextLanguage.of_texts(texts, limits))
 
     def __and__(self, other: StringSet) -> StringSet:
-        return _same(self.language & other.language, self, other)
+        least = max(self.lengths[0], other.lengths[0])
+        most = min((most for most in (self.lengths[1], other.lengths[1]) if most is not None), default=None)
+        texts = self.texts & other.texts
+        for same in (self, other):
+            if texts is same.texts and (least, most) == same.lengths:
+                return same
+        return StringSet(texts, (least, most))
 
     def __or__(self, other: StringSet) -> StringSet:
         return _same(self.language | other.language, self, other)
@@ -94,24 +120,32 @@ class StringSet:
     @property
     def is_empty(self) -> bool:
         """Whether no string is in the set."""
+        least, most = self.lengths
+        if most is not None and self.texts.countable:
+            return max(least, int(self.texts.needed[0])) > most
         return self.language.is_empty
 
     @property
     def is_everything(self) -> bool:
         """Whether every string is in the set."""
-        return self.language.is_everything
+        return self.lengths == (0, None) and self.texts.is_everything
 
     @property
     def longest(self) -> int | None:
         """The length of the longest string in code points, None if there is no bound, 0 for the empty set."""
-        return self.language.longest
+        return self.lengths[1] if self.texts.countable and not self.is_empty else self.language.longest
 
     def contains(self, text: str) -> bool:
         """Whether a string is in the set."""
-        return self.language.contains(text)
+        least, most = self.lengths
+        return least <= len(text) and (most is None or len(text) <= most) and self.texts.contains(text)
 
     def values(self, most: int = 1000) -> list[str] | None:
         """Return the strings of the set, sorted, or None if there are more than so many."""
+        least, longest = self.lengths
+        if self.texts.countable and (longest is None or longest - max(least, int(self.texts.needed[0])) >= most):
+            # There is one of each length.
+            return None
         return self.language.texts(most)
 
     def tree(self) -> Node:
@@ -131,9 +165,23 @@ class StringSet:
         self.language.limits.spend(steps)
         return self._body
 
-    def leaf(self) -> Leaf:
-        """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree`."""
-        return string_leaf(self.language)
+    def counts(self, longest: int) -> bool:
+        """Whether the characters of strings are counted, instead of having states for each length.
+
+        Args:
+            longest: The most characters of a token; 0 if counting is not allowed.
+        """
+        least, most = self.lengths
+        if not longest or (least if most is None else most) < COUNTED_FROM:
+            return False
+        return self.texts.countable and len(self.texts.needed) * longest <= MOST_COUNTED
+
+    def leaf(self, counted: bool = False) -> Leaf:
+        """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""
+        if not counted:
+            return string_leaf(self.language)
+        least, most = self.lengths
+        return string_leaf(self.texts, (least, MOST if most is None else min(most, MOST)))
 
     @cached_property
     def _body(self) -> Node:
@@ -159,4 +207,4 @@ def _of_format(name: str, limits: Limits, old: bool) -> StringSet:
 def without(strings: StringSet, listed: Iterable[str]) -> StringSet:
     """Return a set without those of its strings that are listed."""
     few = [text for text in listed if strings.contains(text)]
-    return strings - StringSet.of_values(few, strings.language.limits) if few else strings
+    return strings - StringSet.of_values(few, strings.limits) if few else strings

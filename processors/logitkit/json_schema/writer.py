@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
@@ -27,7 +28,7 @@ MOST_INLINE = 64
 
 
 def network_of(
-    root: Conjunction, reader: Reader, layout: Layout, apart: bool = False, leaves: bool = True
+    root: Conjunction, reader: Reader, layout: Layout, apart: bool = False, leaves: bool = True, longest: int = 0
 ) -> Network | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
@@ -37,6 +38,7 @@ def network_of(
         layout: What is written around members and items.
         apart: Whether every object and array is to be called, whatever it is.
         leaves: Whether strings are called, unless they are few.
+        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -63,7 +65,7 @@ def network_of(
             height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
-    writer = _Writer(trimmed, called, layout, leaves)
+    writer = _Writer(trimmed, called, layout, leaves, longest)
     if not apart and writer.total(bottom_up, root) > LARGE:
         uses = trimmed.uses(root)
         for key in bottom_up:
@@ -76,8 +78,9 @@ def network_of(
 class _Writer:
     """Writes trees, those of inner parts first."""
 
-    def __init__(self, trimmed: Trimmed, called: set[Key], layout: Layout, leaves: bool) -> None:
+    def __init__(self, trimmed: Trimmed, called: set[Key], layout: Layout, leaves: bool, longest: int) -> None:
         self.trimmed = trimmed
+        self.longest = longest
         self.layout = layout
         self.called = called
         self.leaves = leaves
@@ -86,9 +89,9 @@ class _Writer:
         self._bodies: dict[Key, Node] = {}
         self._values: dict[Conjunction, Node] = {}
         self._numbers: dict[Key, int] = {}
-        self._leaves: dict[tuple[object, tuple[str, ...]], Strings] = {}
+        self._leaves: dict[Hashable, Strings] = {}
         self._words: dict[str, int] = {}
-        self._leaf_numbers: dict[tuple[object, tuple[str, ...]], int] = {}
+        self._leaf_numbers: dict[Hashable, int] = {}
 
     def forget(self) -> None:
         """Forget the sizes: more is called now."""
@@ -154,16 +157,22 @@ class _Writer:
     def _names_size(self, names: Names | str | None) -> int:
         return self._strings_size(names) if isinstance(names, Names) else len(names or "")
 
-    def _strings(self, names: Names) -> Node:
-        """Return the tree of some strings: a call of what is the same in many places, or themselves if they are few."""
+    def _strings(self, names: Names, longest: int = 0) -> Node:
+        """Return the tree of some strings: a call of what is the same in many places, or themselves if they are few.
+
+        Args:
+            names: The strings.
+            longest: As for `network_of`.
+        """
         if not self._is_leaf(names):
             return names.exact().tree()
-        key = names.strings.language.key, names.excluded
+        counted = names.strings.counts(longest)
+        key = names.strings.key, names.excluded, counted
         if key not in self._leaves:
             excluded = [
                 json.dumps(name, ensure_ascii=False)[1:-1].encode() for name in names.excluded if is_unicode(name)
             ]
-            self._leaves[key] = Strings(names.strings.leaf(), tuple(excluded), lambda: names.exact().body())
+            self._leaves[key] = Strings(names.strings.leaf(counted), tuple(excluded), lambda: names.exact().body())
             self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
         return Call(self._leaf_numbers[key])
 
@@ -179,7 +188,8 @@ class _Writer:
             options = [] if scalars is None else [scalars]
             strings = self.trimmed.strings(value)
             if strings is not None:
-                options.append(self._strings(strings))
+                # Names are not counted: others are listed beside them.
+                options.append(self._strings(strings, 0 if strings.excluded else self.longest))
             for key in self.trimmed.keys_of([value]):
                 if key in self.called:
                     options.append(Call(self._numbers[key]))

@@ -23,7 +23,7 @@ class AutomatonState(NamedTuple):
     Args:
         slot: [B] int64, the slot of the row's automaton in the bank; slot 0 constrains nothing.
         generation: [B] int64, distinguishes a slot's automaton from earlier ones in the same slot.
-        state: [B] int64; 0 is dead, 1 is finished.
+        state: [B] int64; 0 is dead, 1 is finished. Its upper half is a count, where characters are counted.
     """
 
     slot: Tensor
@@ -80,7 +80,7 @@ class AutomatonState(NamedTuple):
         for row, (place, state) in enumerate(zip(self.slot.tolist(), self.state.tolist(), strict=True)):
             if not 0 <= place < len(slots):
                 raise StateFileError(f"row {row} has automaton {place} of {len(slots) - 1}")
-            if not 0 <= state < states[place]:
+            if not (leases[place - 1].automaton.has_state(state) if place else 0 <= state < states[0]):
                 raise StateFileError(f"row {row} is in state {state} of an automaton with {states[place]} states")
         return AutomatonState(torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.protocol.state import walk
@@ -57,6 +59,7 @@ class PushdownLayout(BankLayout):
             rest=self._full((outcomes,), 0, torch.int32),
             height=self._full((outcomes,), 0, torch.int32),
             outcome_cost=self._full((outcomes,), 0, torch.int32),
+            counting=self._full((4, outcomes if any(n.counting is not None for n in nestings) else 0), 0, torch.int32),
             round=torch.arange(max((n.pops for n in nestings), default=0), device=self.device),
         )
 
@@ -67,6 +70,7 @@ class PushdownLayout(BankLayout):
             and self._outcomes + len(nesting.state) <= len(self.stacks.state)
             and nesting.pushed.shape[1] <= self.stacks.pushed.shape[1]
             and nesting.pops <= len(self.stacks.round)
+            and (nesting.counting is None or self.stacks.counting.shape[1] > 0)
         )
 
     def _write(self, slot: int, automaton: TokenAutomaton, generation: int) -> None:
@@ -84,6 +88,9 @@ class PushdownLayout(BankLayout):
         set_part(stacks.rest[begin:end], nesting.rest)
         set_part(stacks.height[begin:end], nesting.height)
         set_part(stacks.outcome_cost[begin:end], automaton.outcome_cost)
+        if self.stacks.counting.shape[1]:
+            nothing = np.array([[0], [MOST], [0], [0]]).repeat(end - begin, axis=1)
+            set_part(stacks.counting[:, begin:end], nothing if nesting.counting is None else nesting.counting)
         self._outcomes = end
         super()._write(slot, automaton, generation)
 

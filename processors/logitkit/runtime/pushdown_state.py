@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
@@ -56,7 +57,7 @@ class PushdownState(NamedTuple):
             automaton = bank.automaton(slot, generation)
             frames = [f for f in stack if f]
             first = automaton.first_frame
-            if state >= first or not all(first <= f < automaton.states for f in frames):
+            if not all(first <= f < automaton.states for f in frames):
                 raise StateFileError(f"row {row} has a state and a stack that its automaton does not have")
             if stack[: len(frames)] != frames or len(frames) > automaton.nesting.max_depth:
                 raise StateFileError(f"row {row} has the stack {stack}, which is impossible")
@@ -89,10 +90,11 @@ def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> Pu
                 break
             if token == -1:
                 continue
-            current = automaton.next(current, token)
+            before = current
+            current = automaton.next(before & STATE, token)
             if current == DEAD or current >= automaton.first_outcome:
                 stacks = rows_of(state.stack) if stacks is None else stacks
-                current, stacks[row] = automaton.behind(current, stacks[row])
+                current, stacks[row] = automaton.behind(current, stacks[row], before >> COUNT)
             if left[row] > 0:
                 left[row] -= 1
                 counted = True

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import STAY
 from logitkit.runtime.bank_tables import BankTables, keep_allowed
@@ -33,6 +34,7 @@ class PushdownTables(NamedTuple):
         rest: int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
         height: int32, the free frames that the outcome needs.
         outcome_cost: int32, the number of tokens needed to finish after an outcome that pushes.
+        counting: [4, ..] int32, what each outcome does to the count of a state (`Counting`); [4, 0] if no automaton counts.
         round: [K] for the maximum number of frames that a token pops; only its length matters.
     """
 
@@ -46,7 +48,14 @@ class PushdownTables(NamedTuple):
     rest: Tensor
     height: Tensor
     outcome_cost: Tensor
+    counting: Tensor
     round: Tensor
+
+    def counted(self, which: Tensor, count: Tensor) -> Tensor:
+        """Return whether outcomes, [B] or [B, K], are legal with the counts of their rows, [B]."""
+        low, high = self.counting[0][which], self.counting[1][which]
+        count = count.reshape(-1, *[1] * (which.dim() - 1))
+        return (low <= count) & (count <= high)
 
 
 class StackRows(NamedTuple):
@@ -66,8 +75,14 @@ def advance_stacks(
     """
     base = tables.base
     state = base.live(slot, generation, rows.state)
-    target, stack = base.targets(slot, state, token), rows.stack
+    target, stack = base.targets(slot, state & STATE, token), rows.stack
     states, most = tables.states.index_select(0, slot), tables.max_depth.index_select(0, slot)
+    counts = tables.counting.shape[1] > 0
+    count = state >> COUNT
+    if counts:
+        outside = target >= states
+        which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
+        target = torch.where(outside & ~tables.counted(which, count), DEAD, target)
     if stack.shape[1]:
         lane = torch.arange(stack.shape[1], device=stack.device)
         depth = (stack > 0).sum(1)
@@ -84,6 +99,8 @@ def advance_stacks(
                 rest_target = base.listed(slot, torch.where(pops, top, DEAD), symbol, default)
                 stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
                 depth = depth - pops.to(torch.int64)
+                if counts:
+                    count = torch.where(pops, 0, count)
                 going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
                 target = torch.where(pops, rest_target, going_on)
             else:
@@ -93,6 +110,9 @@ def advance_stacks(
                     stack = torch.where(here, frame[:, None], stack)
                 after = tables.state.index_select(0, which).to(torch.int64)
                 target = torch.where(outside, torch.where(pushes, after, DEAD), target)
+                if counts:
+                    kept, added = tables.counting[2:, which].to(torch.int64)
+                    target = torch.where(pushes, target | (kept * count + added) << COUNT, target)
     moves = (state >= FIRST_STATE) & (token != -1)
     target = torch.where(moves, target, state)
     stack = torch.where(moves[:, None], stack, rows.stack)
@@ -105,6 +125,7 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
+    count, state = state >> COUNT, state & STATE
     first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
     most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
     depth = (rows.stack > 0).sum(1)
@@ -131,6 +152,8 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
         rest = tables.rest[which].to(torch.int64)
         outside_cost = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
         fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+        if level == 0 and tables.counting.shape[1]:
+            fits = fits & tables.counted(which, count)
         outside_cost = torch.where(fits, outside_cost, ILLEGAL)
         inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)] + below[level][:, None]
         cost = torch.where(outside, outside_cost, inside)

@@ -18,10 +18,27 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 
-__all__ = ["QUOTE", "Copies", "Leaf"]
+__all__ = ["QUOTE", "Copies", "Counted", "Leaf"]
 
 # The byte that begins a leaf.
 QUOTE = ord('"')
+
+
+class Counted(NamedTuple):
+    """The lengths of the texts of a leaf, in characters. A character counts from its first byte on.
+
+    Args:
+        least: The least number.
+        most: The greatest number.
+        between: The number of states, the first two included, in which a character may begin; they are the first states. In all
+            others one has begun.
+        needed: [S] the least number of characters that must follow in each state.
+    """
+
+    least: int
+    most: int
+    between: int
+    needed: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +49,13 @@ class Leaf:
         step: [S, K] int32, what each class of bytes does in each state: 0 is dead, 1 is unused, from `S` on it is an end.
         byte_class: [256] int64, class of each byte.
         marks: What is known at each end: a set of marks, as bits, of the definitions that the text belongs to.
+        counted: How many characters its texts have, if that is counted, in place of having states for each count.
     """
 
     step: NDArray[np.int32]
     byte_class: NDArray[np.int64]
     marks: tuple[int, ...]
+    counted: Counted | None = None
 
     @classmethod
     def of(cls, dfa: ByteDfa, marks: list[int]) -> Leaf:
@@ -67,7 +86,14 @@ class Leaf:
     @cached_property
     def key(self) -> bytes:
         """A digest of the content, by which what is known of a leaf is found."""
-        digest = hashlib.sha256(repr((self.step.shape, self.marks)).encode())
+        bounds = () if self.counted is None else self.counted[:2]
+        return hashlib.sha256(self.uncounted_key + repr(bounds).encode()).digest()
+
+    @cached_property
+    def uncounted_key(self) -> bytes:
+        """A digest of the content without the lengths of texts, but with what counts as a character."""
+        between = 0 if self.counted is None else self.counted.between
+        digest = hashlib.sha256(repr((self.step.shape, self.marks, between)).encode())
         digest.update(self.step.tobytes())
         digest.update(self.byte_class.tobytes())
         return digest.digest()

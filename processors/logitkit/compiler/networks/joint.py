@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CallsOverlap, Excluded, texts_beside
+from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.words import Words
@@ -34,6 +34,9 @@ CALL, END = 2**28, 2**29
 
 # Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
 LARGE_COPIES = 2_000
+
+# So many states take as long as a copy that counts characters: there is an outcome for each number of them in a token.
+LARGE_COUNTED = 250
 
 
 class _Quote(NamedTuple):
@@ -196,7 +199,7 @@ class Joint:
         exits = [self._exits(quote) for quote in quoted]
         size: Counter[int] = Counter()
         for leaf, _ in {(self.leaf_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)}:
-            size[leaf] += self.leaves[leaf].size
+            size[leaf] += self.leaves[leaf].size if self.leaves[leaf].counted is None else LARGE_COUNTED
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
             leaf, root, frame = self.leaf_of[quote.called], self.roots[quote.called], -1
@@ -238,6 +241,8 @@ class Joint:
         text = step[source, quote].astype(np.int64)
         entered = first[copy]
         beside = np.flatnonzero((text != DEAD) | (root != 0))
+        if any(self.leaves[leaf].counted is not None for leaf in leaf_of[copy[beside]].tolist()):
+            raise CountsOverlap("texts begin like strings whose characters are counted")
         found = texts_beside(step, inside, self.excluded, (text[beside], root[beside], entered[beside]), self.limits)
         entered[beside] = found.entered
         step = np.concatenate([step, found.step])

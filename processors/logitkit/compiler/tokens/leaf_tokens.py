@@ -6,6 +6,10 @@ its number.
 
 The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
 counts the bytes behind it: where a token leads to the third of them, its last three bytes are the remainder.
+
+If the leaf counts characters, its states and its ends are there once for each number of characters that a token may have: where
+a token leads to the state that is the third copy of `q`, it leads to `q`, and has three characters. Only the first copy matters
+as a place to begin in, so this costs little, and is the same for strings of up to 100 characters and of up to 10,000.
 """
 
 from __future__ import annotations
@@ -47,13 +51,15 @@ class LeafTokens:
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
-        table: What each group does: its targets are states; or, from `states + 1` on, an end and the number of bytes behind it.
+        table: What each group does: its targets are states; from `states + 1` on, copies of states; or, from `first_end` on, an
+            end and the number of bytes behind it.
         inner: [G] uint64, a signature of all entries of a group that stay in the leaf.
         ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
         outer: uint64, a signature of the states in which it does that.
-        mark: The number of that end in the leaf.
+        mark: The number of that end in the leaf; plus the number of characters before it, times that of all ends.
         rest: The number of the remainder.
         states: The number of states of the leaf; as a state, that before the quote.
+        first_end: The least target that is an end.
         width: More than any target.
         work: Steps that it took.
     """
@@ -67,8 +73,15 @@ class LeafTokens:
     mark: NDArray[np.int64]
     rest: NDArray[np.int64]
     states: int
+    first_end: int
     width: int
     work: int
+
+    def reached(self, target: Ints) -> tuple[Ints, Ints]:
+        """Return the states that targets before `first_end` stand for, and how many characters begin on the way there."""
+        copies, state = np.divmod(target - self.states - 1, self.states)
+        first = target <= self.states
+        return np.where(first, target, state), np.where(first, 0, copies + 1)
 
     @property
     def nbytes(self) -> int:
@@ -92,13 +105,13 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
     """
     with _lock:
         known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
-        found = known.get(leaf.key)
+        found = known.get(leaf.uncounted_key)
     if found is None:
         with outside_budget(), one_budget(limits.work):
             found = _made(leaf, vocabulary, limits)
         with _lock:
-            known.keep(leaf.key, found, found.nbytes)
-    spend_once((LeafTokens, leaf.key), found.work)
+            known.keep(leaf.uncounted_key, found, found.nbytes)
+    spend_once((LeafTokens, leaf.uncounted_key), found.work)
     return found
 
 
@@ -126,20 +139,27 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     remainders = vocabulary.remainders
     states, chain = leaf.states, remainders.longest + 1
     # One class of bytes for the quote alone, if it has none yet.
-    byte_class, width = leaf.byte_class, leaf.step.shape[1]
+    byte_class, own = leaf.byte_class, leaf.step
     if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
-        byte_class, width = byte_class.copy(), width + 1
-        byte_class[QUOTE] = width - 1
-    step = np.zeros((states + 1 + len(leaf.marks) * chain, width), np.int32)
-    step[:states, : leaf.step.shape[1]] = leaf.step
-    if width > leaf.step.shape[1]:
-        step[:states, -1] = leaf.step[:, leaf.byte_class[QUOTE]]
-    # An end is the first state of its chain.
-    ends = step >= states
-    step[ends] = states + 1 + (step[ends] - states) * chain
+        own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
+        byte_class = byte_class.copy()
+        byte_class[QUOTE] = own.shape[1] - 1
+    copies = 1 if leaf.counted is None else vocabulary.trie.depth
+    # The state before the quote is behind the first copy.
+    first_end = 1 + states * copies
+    step = np.zeros((first_end + copies * len(leaf.marks) * chain, own.shape[1]), np.int32)
     step[states, byte_class[QUOTE]] = FIRST_STATE
-    for mark in range(len(leaf.marks)):
-        first = states + 1 + mark * chain
+    for copy in range(copies):
+        here = step[copy * states + (copy > 0) :][:states]
+        # An end is the first state of its chain.
+        ends = first_end + (copy * len(leaf.marks) + own - states) * chain
+        here[:] = np.where(own >= states, ends, own + np.where(own == DEAD, 0, copy * states + (copy > 0)))
+        if leaf.counted is not None:
+            between = leaf.counted.between
+            shift = states + (copy == 0) if copy + 1 < copies else 0
+            begun = (own[:between] != DEAD) & (own[:between] < states)
+            here[:between] = np.where(begun, (here[:between] + shift) * (shift > 0), here[:between])
+    for first in range(first_end, len(step), chain):
         step[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
     dfa = ByteDfa(step, byte_class, np.zeros(len(step), bool), FIRST_STATE)
     work = step.size // 4
@@ -148,40 +168,42 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # Of long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
-    return _by_remainder(classes, states, chain, remainders, work)
+    return _by_remainder(classes, states, first_end, remainders, work)
 
 
-def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Remainders, work: int) -> LeafTokens:
+def _by_remainder(classes: TokenClasses, states: int, first_end: int, remainders: Remainders, work: int) -> LeafTokens:
     """Cut the classes of tokens so that all tokens of each leave the same bytes.
 
     Args:
         classes: The classes, which become groups.
-        states: The number of states of the leaf; the chains of its ends begin behind that before the quote.
-        chain: The length of a chain.
+        states: The number of states of the leaf.
+        first_end: Where the chains of its ends begin.
         remainders: The remainders of the vocabulary.
         work: What was done so far.
     """
-    table = classes.behaviours
+    table, chain = classes.behaviours, remainders.longest + 1
     width = 1 + max(int(table.target.max(initial=0)), states)
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
-    outside = np.flatnonzero(table.target > states)
+    outside = np.flatnonzero(table.target >= first_end)
     terms = mixed(table.source, table.target)
     terms[outside] = 0
     # Each sum is the difference of two of all up to a place, as numbers of 64 bits are cut off alike.
     total = np.append(np.zeros(1, np.uint64), np.cumsum(terms))
     inner = total[table.start[1:]] - total[table.start[:-1]]
     # What each group does at ends: few things, in thousands of states perhaps, so that sorting would be slow.
-    choices = max(width - states - 1, 1)
-    key = owner[outside] * choices + (table.target[outside] - states - 1)
+    ended = table.target[outside].astype(np.int64) - first_end
+    met = np.bincount(ended) > 0
+    present, choices = np.flatnonzero(met), max(int(np.count_nonzero(met)), 1)
+    key = owner[outside] * choices + (np.cumsum(met) - 1)[ended]
     seen = np.zeros(len(table) * choices, bool)
     seen[key] = True
     done = np.flatnonzero(seen)
     outer = np.zeros(len(seen), np.uint64)
     np.add.at(outer, key, mixed(table.source[outside], np.full(len(outside), width)))
     outer = outer[done]
-    group, target = np.divmod(done, choices)
-    target += states + 1
-    mark, unread = np.divmod(target - states - 1, chain)
+    group, choice = np.divmod(done, choices)
+    target = first_end + present[choice]
+    mark, unread = np.divmod(target - first_end, chain)
     longest = np.zeros(len(table), np.int64)
     np.maximum.at(longest, group, unread)
     tokens = np.flatnonzero((longest > 0).take(classes.class_of))
@@ -210,6 +232,7 @@ def _by_remainder(classes: TokenClasses, states: int, chain: int, remainders: Re
         mark[item],
         rest,
         states,
+        first_end,
         width,
         work,
     )

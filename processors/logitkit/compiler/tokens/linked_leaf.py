@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from logitkit.compiler.bytes.behaviours import Ints
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.tokens.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens
 from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import mixed
@@ -60,14 +61,19 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, li
         PatternTooLarge: There is too much to do.
     """
     mine = np.flatnonzero(copies.leaf == number)
-    first = copies.first[mine]
+    leaf, first = copies.leaves[number], copies.first[mine]
     exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
     size = np.int64(len(rests.remainders))
     ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
     mark, rest = np.divmod(ends, size)
+    length, mark = np.divmod(mark, len(leaf.marks))
     limits.spend(1 + len(mine) * len(ends) // ENTRIES_A_STEP)
     state = exits[:, mark]
-    leads = rests.of(state.ravel(), np.tile(rest, len(mine))).reshape(state.shape)
+    leads = from_quote = rests.of(state.ravel(), np.tile(rest, len(mine))).reshape(state.shape)
+    if leaf.counted is not None:
+        within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
+        from_quote = np.where(within, leads, DEAD)
+        leads = counted_ends(leads, length, leaf.counted, rests.outcomes)
     # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
     column = mixed(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
     column[~leads.any(axis=0)] = 0
@@ -88,7 +94,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, li
     # Strings of thousands of characters have millions of entries: in 32 bits, from here on.
     source, target = known.table.source[place].astype(np.int32), known.table.target[place].astype(np.int32)
     symbol = symbol.astype(np.int32)
-    outside = target > known.states
+    outside = target >= known.first_end
     if outside.any():
         key = example[symbol[outside]] * np.int64(known.width) + target[outside]
         ended = which.ravel()[np.searchsorted(known.ended, key)]
@@ -104,9 +110,14 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, li
     # Of numbers of 16 bits, a stable sort is linear.
     order = np.argsort(source.astype(np.uint16) if known.states < 2**16 else source, kind="stable")
     does = np.empty((len(mine), len(target)), np.int32)
-    np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
+    if leaf.counted is None:
+        np.add(target, (first - FIRST_STATE)[:, None], out=does, casting="unsafe")
+    else:
+        inside = np.flatnonzero(~outside)
+        moves = source[inside], *known.reached(target[inside].astype(np.int64))
+        does[:, inside] = counted_moves(moves, first, leaf, rests.outcomes)
     if outside.any():
-        does[:, outside] = leads[:, ended]
+        does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
     limits.spend(does.size // ENTRIES_A_STEP)
     class_of = merged.astype(np.int32).take(known.class_of)
     return LinkedLeaf(mine, known.states, class_of, source[order], symbol[order], does[:, order])

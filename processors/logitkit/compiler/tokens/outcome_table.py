@@ -27,6 +27,7 @@ class OutcomeTable:
         height: [N] int32, how many more frames there must be room for.
         closes: [N] bool, whether it closes the bracket in which it begins, and nothing else.
         pops: The most frames that a token pops.
+        counting: [4, N] int32, what it does to the count of characters (`Counting`); None: nothing.
     """
 
     behaviours: Behaviours
@@ -36,6 +37,7 @@ class OutcomeTable:
     height: NDArray[np.int32]
     closes: NDArray[np.bool_]
     pops: int
+    counting: NDArray[np.int32] | None = None
 
     @classmethod
     def of(cls, dfa: NestedDfa, outcomes: Outcomes, tokens: Behaviours) -> OutcomeTable:
@@ -93,7 +95,7 @@ class _Numbering:
             needs = [i + self.frame_need[f] for i, f in enumerate(outcome.pushed)]
             brackets = sum(f not in strings for f in outcome.pushed)
             height = max(outcome.height, brackets + self.need[outcome.state], *needs)
-            if not height and not outcome.pushed:
+            if not (height or outcome.pushed or outcome.counts):
                 return outcome.state
         if strings and (height or outcome.pushed):
             # There is always room for a string, behind as many brackets as may be.
@@ -132,6 +134,7 @@ class _Numbering:
             np.array([o.height for o in self.found], np.int32),
             np.array([o.rest in plain and not o.height for o in self.found], bool),
             self._pops(),
+            np.array([o[4:] for o in self.found], np.int32).T.copy() if any(o.counts for o in self.found) else None,
         )
 
     def _pops(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.limits import Limits
 
 __all__ = ["Outcome", "Outcomes"]
@@ -26,12 +27,25 @@ class Outcome(NamedTuple):
         pushed: Frames that are left open, the outermost first.
         rest: If a frame is popped, the number of what goes on behind it; else 0.
         height: The most frames of brackets that are on the stack meanwhile, more than were there.
+        low: The least count of characters, before the token, for which it is legal.
+        high: The greatest one.
+        kept: Whether counting goes on; if not, it starts again.
+        added: How many characters of the text that is counted behind the token belong to the token.
     """
 
     state: int
     pushed: tuple[int, ...]
     rest: int
     height: int
+    low: int = 0
+    high: int = MOST
+    kept: bool = False
+    added: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether it depends on the count, or does something to it."""
+        return self[4:] != (0, MOST, False, 0)
 
 
 class Outcomes:
@@ -56,7 +70,7 @@ class Outcomes:
 
     def number(self, outcome: Outcome) -> int:
         """Return the number of an outcome: a state if nothing else happens, `DEAD` if nothing can go on."""
-        if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height)):
+        if not outcome.rest and (outcome.state == DEAD or not (outcome.pushed or outcome.height or outcome.counts)):
             return outcome.state
         found = self._number.setdefault(outcome, self.base + len(self.known))
         if found == self.base + len(self.known):
@@ -87,12 +101,12 @@ class Outcomes:
         return found
 
     def _called(self, frame: int, inside: int) -> Outcome:
-        state, pushed, rest, height = self.outcome(inside)
-        height += frame not in self.strings
-        if not rest:
-            alive = state != DEAD and len(pushed) < MOST_PUSHED
-            return Outcome(state, (frame, *pushed), 0, height) if alive else Outcome(DEAD, (), 0, 0)
-        after = self.outcome(self.rests[rest].get(frame, DEAD))
+        does = self.outcome(inside)
+        height = does.height + (frame not in self.strings)
+        if not does.rest:
+            alive = does.state != DEAD and len(does.pushed) < MOST_PUSHED
+            return does._replace(pushed=(frame, *does.pushed), height=height) if alive else Outcome(DEAD, (), 0, 0)
+        after = self.outcome(self.rests[does.rest].get(frame, DEAD))
         if not after.rest and after.state == DEAD:
             return after
         return after._replace(height=max(height, after.height))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_automaton import STAY
 
@@ -31,7 +32,7 @@ class Place(NamedTuple):
     """All that the mask of a row depends on.
 
     Args:
-        state: Its state.
+        state: Its state, with a count between which and its own no token becomes legal or illegal.
         frames: The frames on the stack that a token may pop, the innermost last.
         room: How many frames more it may have, as far as that matters.
         slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.
@@ -50,7 +51,7 @@ class LegalClasses:
         # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost
-        self.fallback = automaton.fallback
+        self.fallback, self.counting = automaton.fallback, automaton.counting
         self.row_start, self.row_class, self.row_target = (
             automaton.row_start,
             automaton.row_class,
@@ -61,22 +62,31 @@ class LegalClasses:
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""
         if self.nesting.cost is None:
-            return self._legal(place.state, place.frames, place.room, self.default != DEAD)
+            state, count = place.state & STATE, place.state >> COUNT
+            legal = self._legal(state, place.frames, place.room, self.default != DEAD)
+            return legal if self.counting is None else self._within(state, count, legal)
         needed = int(self.cost[place.state] + self.cost[[*place.frames]].sum())
         otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
         costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
         self._costs(place.state, place.frames, place.room, costs)
         limit = ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1
-        legal: NDArray[np.bool_] = costs <= limit
+        return costs <= limit
+
+    def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Forbid the classes whose outcomes are illegal with a count, in place. States that count fall back to nothing."""
+        assert self.counting is not None
+        begin, symbol, which = self._outcomes
+        row = slice(int(begin[state]), int(begin[state + 1]))
+        low, high = self.counting.low[which[row]], self.counting.high[which[row]]
+        legal[symbol[row]] &= (low <= count) & (count <= high)
         return legal
 
     @cached_property
-    def _outcomes(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
-        """Where the outcomes of each row begin; the class, the height and the rest of each."""
+    def _outcomes(self) -> tuple[NDArray[np.int64], NDArray[np.integer], NDArray[np.int64]]:
+        """Where the outcomes of each row begin; the class and the number of each."""
         outside = np.flatnonzero(self.row_target >= self.states)
         which = self.row_target[outside].astype(np.int64) - self.states
-        begin = np.searchsorted(outside, self.row_start)
-        return begin, self.row_class[outside], self.nesting.height[which], self.nesting.rest[which]
+        return np.searchsorted(outside, self.row_start), self.row_class[outside], which
 
     def _legal(self, state: int, frames: tuple[int, ...], room: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Write to `legal` what a row says of the classes that it lists, and return it.
@@ -91,10 +101,11 @@ class LegalClasses:
             self._legal(below, frames, room, legal)
         row = slice(int(self.row_start[state]), int(self.row_start[state + 1]))
         legal[self.row_class[row]] = self.row_target[row] != DEAD
-        begin, symbol, height, rest = self._outcomes
+        begin, symbol, which = self._outcomes
         row = slice(int(begin[state]), int(begin[state + 1]))
         if row.start < row.stop:
-            legal[symbol[row]] = (height[row] <= room) & self._behind(frames, room + 1)[rest[row]]
+            height, rest = self.nesting.height[which[row]], self.nesting.rest[which[row]]
+            legal[symbol[row]] = (height <= room) & self._behind(frames, room + 1)[rest]
         return legal
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.tokens.counted_state import COUNT, MOST, STATE, Counting, Thresholds
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
 from logitkit.compiler.tokens.remembered import Remembered
@@ -42,6 +43,7 @@ class Nesting:
         cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; of a frame from
             what is behind it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
+        counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
     """
 
     frames: int
@@ -53,6 +55,7 @@ class Nesting:
     pops: int
     cost: NDArray[np.int32] | None = None
     strings: int = 0
+    counting: NDArray[np.int32] | None = None
 
     @classmethod
     def none(cls, cost: NDArray[np.int32] | None = None) -> Nesting:
@@ -73,7 +76,8 @@ class Nesting:
     @property
     def tables(self) -> tuple[Ints, ...]:
         """All arrays."""
-        return (self.state, self.pushed, self.rest, self.height, *(() if self.cost is None else (self.cost,)))
+        optional = tuple([table for table in (self.cost, self.counting) if table is not None])
+        return (self.state, self.pushed, self.rest, self.height, *optional)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,43 +166,72 @@ class PushdownAutomaton(TokenAutomaton):
         """The least target that is an outcome."""
         return self.states
 
+    @cached_property
+    def counting(self) -> Counting | None:
+        """What outcomes do to the count of a state; None: nothing."""
+        return None if self.nesting.counting is None else Counting.of(self.nesting.counting)
+
     def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
         """Return the state and the stack after one token; the stack is empty when the row is dead."""
-        target = self.next(state, token)
+        target = self.next(state & STATE, token)
         # Few tokens do anything to the stack.
-        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack)
+        return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack, state >> COUNT)
 
-    def behind(self, target: int, stack: Packed) -> tuple[int, Packed]:
-        """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome."""
+    def behind(self, target: int, stack: Packed, count: int) -> tuple[int, Packed]:
+        """Return the state and the stack behind a target, be it a state, `DEAD` or an outcome.
+
+        Args:
+            target: The target.
+            stack: The stack before the token.
+            count: The count of the state before it.
+        """
+        if self.counting is not None and target >= self.first_outcome:
+            which = target - self.first_outcome
+            low, high, kept, added = self._counts[which]
+            if not low <= count <= high:
+                target = DEAD
+            elif kept:
+                # It keeps the stack as it is.
+                return self._outcomes[which][0] | (count + added) << COUNT, stack
         found = self._behind.get((target, stack))
         if found is None:
             found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
         return found
 
     @cached_property
+    def _counts(self) -> list[tuple[int, ...]]:
+        return list(zip(*(column.tolist() for column in self.counting or ()), strict=True))
+
+    @cached_property
     def _behind(self) -> Remembered[tuple[int, Packed], tuple[int, Packed]]:
         return Remembered(REMEMBERED_BYTES)
 
     def _followed(self, target: int, stack: Packed) -> tuple[int, Packed]:
+        """Follow what happens when no characters have been counted, or when counting starts again."""
         frames = frames_of(stack)
         while target >= self.first_outcome:
-            target, pushed, rest, height = self._outcomes[target - self.first_outcome]
+            which = target - self.first_outcome
+            target, pushed, rest, height = self._outcomes[which]
             if len(frames) + height > self.nesting.max_depth:
                 target = DEAD
             elif rest:
                 target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
             else:
                 frames += pushed
+                target |= self._counts[which][-1] << COUNT if self.counting is not None else 0
+                break
         return target, packed(() if target == DEAD else frames, len(stack))
 
     def place(self, state: int, stack: Packed, left: int) -> Place:
-        """Return what the mask of a row depends on.
+        """Return what the mask of a row depends on; of counts, those are one between which no other token becomes legal.
 
         Args:
             state: Its state.
             stack: Its frames.
             left: How many tokens are left to it, or `NO_LIMIT`.
         """
+        if self.counting is not None:
+            state = self._thresholds.canonical(state)
         found = self._places.get((state, stack))
         if found is None:
             found = self._places.keep((state, stack), self._place(state, frames_of(stack)), len(stack))
@@ -212,9 +245,34 @@ class PushdownAutomaton(TokenAutomaton):
         if state < FIRST_STATE:
             return Place(state, (), 0, NO_LIMIT), 0
         room = min(self.nesting.max_depth - len(frames), self._highest)
-        popped = frames[max(len(frames) - self._pops[state], 0) :]
+        popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
         needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed
+
+    @cached_property
+    def _thresholds(self) -> Thresholds:
+        assert self.counting is not None
+        return Thresholds(self.row_start, self.row_target, self.states, self.counting)
+
+    def has_state(self, state: int) -> bool:
+        """Whether a row may be in a state, with its count."""
+        if not 0 <= state & STATE < self.first_frame:
+            return False
+        if not state >> COUNT:
+            return state >= 0
+        most = -1
+        if self.counting is not None:
+            most = int(self._most_counts[state & STATE])
+        return 0 < state >> COUNT <= most
+
+    @cached_property
+    def _most_counts(self) -> NDArray[np.int64]:
+        """[S] the greatest count with which each state can be entered, 0 where nothing is counted."""
+        assert self.counting is not None
+        _, high, kept, added = (column.astype(np.int64) for column in self.counting)
+        most = np.zeros(self.states, np.int64)
+        np.maximum.at(most, self.nesting.state, np.where(kept > 0, np.minimum(high, MOST - added), 0) + added)
+        return most
 
     @cached_property
     def _places(self) -> Remembered[tuple[int, Packed], tuple[Place, int]]:

@@ -134,9 +134,11 @@ def pushdown_automaton(
         banned_ends=dfa.letters.keys(),
     )
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
+    depth = (max_depth if strings < dfa.frames or leap is not None else 0) + (strings > 0)
     nesting = Nesting(
         dfa.frames,
-        (max_depth if strings < dfa.frames or leap is not None else 0) + (strings > 0),
+        # Where characters are counted, a stack is expected, of one frame at least.
+        max(depth, table.counting is not None),
         table.state,
         table.pushed,
         table.rest,
@@ -144,6 +146,7 @@ def pushdown_automaton(
         table.pops,
         cost if closing else None,
         strings,
+        table.counting,
     )
     return _with(made, nesting)
 

@@ -137,6 +137,10 @@ class TokenAutomaton:
         """Number of token classes."""
         return len(self.default)
 
+    def has_state(self, state: int) -> bool:
+        """Whether a row may be in a state."""
+        return 0 <= state < self.states
+
     @property
     def banned_ends(self) -> set[int]:
         """The EOS ids that no state lets end the sequence."""

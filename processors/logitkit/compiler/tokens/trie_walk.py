@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -104,13 +105,14 @@ class _Front:
     stack: Ints
     height: Ints
     like: Ints
+    count: Ints
 
     def take(self, which: Ints) -> _Front:
         return _Front(*(column[which] for column in self.columns))
 
     @property
     def columns(self) -> tuple[Ints, ...]:
-        return self.source, self.node, self.state, self.stack, self.height, self.like
+        return self.source, self.node, self.state, self.stack, self.height, self.like, self.count
 
 
 class TrieWalk:
@@ -126,6 +128,7 @@ class TrieWalk:
     def __init__(self, dfa: NestedDfa, copies: Copies, outcomes: Outcomes, limits: Limits) -> None:
         self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
         self.inside = copies.of_states() >= 0
+        self.counted = CountedStates.of(copies)
         self._string: list[bool] = copies.strings.tolist()
         # Stack 0 is empty. Only brackets count as height.
         self.stacks: list[tuple[int, ...]] = [()]
@@ -143,7 +146,7 @@ class TrieWalk:
             PatternTooLarge: There are too many steps.
         """
         nothing = np.zeros(len(starts.source), np.int64)
-        front = _Front(starts.source, starts.node, starts.state, nothing, nothing, starts.like)
+        front = _Front(starts.source, starts.node, starts.state, nothing, nothing, starts.like, nothing)
         met = [front.take(nothing[:0])]
         popped = [Popped(*(nothing[:0] for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
@@ -199,7 +202,11 @@ class TrieWalk:
                 kept = np.ones(len(child), bool)
                 kept[at[same]] = False
                 child, owner, does, like = child[kept], owner[kept], does[kept], like[kept]
-        front = _Front(front.source[owner], child, does, front.stack[owner], front.height[owner], like)
+        count = front.count[owner]
+        if self.counted is not None:
+            count, within = self.counted.stepped(front.state[owner], does, count)
+            does = np.where(within, does, DEAD)
+        front = _Front(front.source[owner], child, does, front.stack[owner], front.height[owner], like, count)
         nests = np.flatnonzero(does >= dfa.states)
         if len(nests):
             self._nest(front, nests, popped)
@@ -243,15 +250,19 @@ class TrieWalk:
         return found
 
     def _found(self, trie: Trie, met: list[_Front], lost: list[tuple[Ints, Ints]]) -> Found:
-        source, node, state, stack, height, _ = (np.concatenate(c) for c in zip(*(f.columns for f in met), strict=True))
+        source, node, state, stack, height, _, count = (
+            np.concatenate(c) for c in zip(*(f.columns for f in met), strict=True)
+        )
         outcome = state.copy()
-        changed = np.flatnonzero((stack != 0) | (height != 0))
+        changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
-            rows = np.stack([state[changed], stack[changed], height[changed]], axis=1)
+            rows = np.stack([state[changed], stack[changed], height[changed], count[changed]], axis=1)
             distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
             numbers = [
-                self.outcomes.number(Outcome(s, self.stacks[k], 0, h)) if len(self.stacks[k]) <= MOST_PUSHED else DEAD
-                for s, k, h in distinct.tolist()
+                self.outcomes.number(Outcome(s, self.stacks[k], 0, h, added=c))
+                if len(self.stacks[k]) <= MOST_PUSHED
+                else DEAD
+                for s, k, h, c in distinct.tolist()
             ]
             outcome[changed] = np.array(numbers, np.int64)[inverse.ravel()]
         place, owner = expand(trie.first[node], trie.own[node])

@@ -1,0 +1,112 @@
+"""What tokens do in the copies of a leaf that counts characters: how many they add, and with which counts they are legal.
+
+Of strings of 2 to 5 characters, a token of two characters that stays in the string is legal up to a count of 3; one of two
+characters and the closing quote from a count of 0 up to 3; the quote alone from 2 up to 5. Where a token begins with the opening
+quote, nothing has been counted before, so all is known here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
+from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.outcomes import Outcome, Outcomes
+
+__all__ = ["CountedStates", "counted_ends", "counted_moves"]
+
+
+class CountedStates:
+    """Which states of an automaton count characters, for walks that begin outside of them.
+
+    Args:
+        copies: The copies of leaves in the automaton.
+    """
+
+    def __init__(self, copies: Copies) -> None:
+        # Of each state: whether it counts, whether a character may begin there, how many must follow, and the bounds.
+        self.counts, self.between = (np.zeros(len(copies.like), bool) for _ in range(2))
+        self.needed, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(3))
+        for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
+            leaf = copies.leaves[number]
+            if leaf.counted is not None:
+                mine = slice(first, first + leaf.size)
+                self.counts[mine] = True
+                self.between[first : first + leaf.counted.between - FIRST_STATE] = True
+                self.needed[mine] = leaf.counted.needed[FIRST_STATE:]
+                self.least[mine], self.most[mine] = leaf.counted[:2]
+
+    @classmethod
+    def of(cls, copies: Copies) -> CountedStates | None:
+        """Return them, or None if there are none."""
+        return cls(copies) if any(leaf.counted is not None for leaf in copies.leaves) else None
+
+    def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return the counts behind one byte, and whether it is legal.
+
+        Args:
+            state: States.
+            does: What the byte does in each.
+            count: The counts before it.
+        """
+        own = self.counts[state]
+        inside = does < len(self.counts)
+        inside[inside] = self.counts[does[inside]]
+        # No byte leads from one string to another one.
+        stays, ends = own & inside, own & ~inside
+        fits = ~ends | ((self.least[state] <= count) & (count <= self.most[state]))
+        count = count + (stays & self.between[state])
+        fits &= ~stays | (count + self.needed[np.where(stays, does, DEAD)] <= self.most[state])
+        return np.where(ends, 0, count), fits
+
+
+def counted_ends(leads: Ints, length: Ints, counted: Counted, outcomes: Outcomes) -> Ints:
+    """Say with which counts tokens may end the leaf.
+
+    Args:
+        leads: [copies, N] the outcomes behind the ends.
+        length: [N] how many characters each token has before the end.
+        counted: The bounds.
+        outcomes: Numbers what is found.
+
+    Returns:
+        [copies, N] the outcomes with these counts.
+    """
+    rows, column = np.unique(
+        np.stack([leads.ravel(), np.broadcast_to(length, leads.shape).ravel()]), axis=1, return_inverse=True
+    )
+    found = np.zeros(rows.shape[1], np.int64)
+    for i, (lead, before) in enumerate(rows.T.tolist()):
+        if lead != DEAD and before <= counted.most:
+            low, high = max(counted.least - before, 0), counted.most - before
+            found[i] = outcomes.number(outcomes.outcome(lead)._replace(low=low, high=high))
+    return found[column.ravel()].reshape(leads.shape)
+
+
+def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
+    """Say what tokens do that stay in the leaf.
+
+    Args:
+        moves: Columns [N] of states of the leaf, of the states that tokens lead to, and of how many characters they add.
+        first: [copies] the first state of each copy.
+        leaf: The leaf.
+        outcomes: Numbers what is found.
+
+    Returns:
+        [copies, N] the outcomes.
+    """
+    source, target, added = moves
+    counted = leaf.counted
+    assert counted is not None
+    kinds, column = np.unique(np.stack([target, added, source != leaf.states]), axis=1, return_inverse=True)
+    found = np.zeros((len(first), kinds.shape[1]), np.int64)
+    for i, (state, count, kept) in enumerate(kinds.T.tolist()):
+        high = counted.most - int(counted.needed[state]) - count
+        if high >= 0:
+            for copy, begin in enumerate(first.tolist()):
+                outcome = Outcome(begin + state - FIRST_STATE, (), 0, 0, 0, high if kept else MOST, bool(kept), count)
+                found[copy, i] = outcomes.number(outcome)
+    return found[:, column.ravel()]

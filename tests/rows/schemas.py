@@ -16,6 +16,11 @@ RECORD = {
 LIST = {"type": "array", "items": {"type": "integer"}, "maxItems": 3}
 # A list of such lists.
 TREE = {"type": "array", "items": {"$ref": "#"}}
+# Strings whose characters are counted.
+COUNTED = {
+    "type": "array",
+    "items": {"type": "string", "pattern": "^[a-z]*$", "minLength": 17, "maxLength": 18},
+}
 
 
 def _row(name: str, schema: Any, *runs: tuple[int, ...], **options: Any) -> Row:
@@ -43,5 +48,11 @@ ROWS: tuple[Row, ...] = (
         ids(b"[", b"[", b"[", b"]"),
         whitespace="bounded",
         max_depth=4,
+    ),
+    _row(
+        "counted",
+        COUNTED,
+        (*ids(b"[", b'"', *[b"abc"] * 5, b"a", b"b", b'"', b",", b'"', *[b"dog"] * 6, b'"', b"]"), EOS),
+        ids(b"[", b'"', b"ab", b"cat"),
     ),
 )

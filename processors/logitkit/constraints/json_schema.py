@@ -13,6 +13,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -186,11 +187,13 @@ class JsonSchema(PushdownConstraint):
             return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(share=False), self.limits)
 
     def _compile(self) -> PushdownAutomaton:
-        # With tokens for all bytes no text is a dead end, so that a string need not know who has called it.
-        return self._compile_with(share=not self.closing and bool(self.vocabulary.trie.single_bytes().all()))
+        return self._compile_with(share=not self.closing)
 
     def _compile_with(self, share: bool) -> PushdownAutomaton:
         dfa, compiled = self._nested_dfa(share)
+        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary.trie.single_bytes()):
+            # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
+            dfa, compiled = self._nested_dfa(share=False)
         made = pushdown_automaton(
             dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
         )

@@ -98,7 +98,9 @@ def _counting(leaf: Leaf, language: TextLanguage, lengths: tuple[int, int]) -> L
     inside = leaf.step[between:]
     needed[between:] = NEVER
     for _ in range(STATES):
-        reached = np.where((inside == DEAD) | (inside >= leaf.states), NEVER, needed[np.minimum(inside, leaf.states - 1)])
+        reached = np.where(
+            (inside == DEAD) | (inside >= leaf.states), NEVER, needed[np.minimum(inside, leaf.states - 1)]
+        )
         needed[between:] = reached.min(axis=1, initial=NEVER)
     return replace(leaf, counted=Counted(*lengths, between, needed))
 

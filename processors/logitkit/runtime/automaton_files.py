@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from logitkit.compiler.tokens.pushdown_automaton import Nesting, PushdownAutomaton
+from logitkit.compiler.tokens.nesting import Nesting
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 

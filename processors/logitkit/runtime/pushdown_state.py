@@ -47,7 +47,7 @@ class PushdownState(NamedTuple):
             StateFileError: The state or stack of a row is impossible for its automaton.
         """
         bank = processor.bank
-        for row, (slot, generation, state, stack, left) in enumerate(_rows(self)):
+        for row, (slot, generation, _, stack, left) in enumerate(_rows(self)):
             if left < NO_LIMIT:
                 raise StateFileError(f"row {row} has {left} tokens left")
             if slot == NEUTRAL:

@@ -78,9 +78,10 @@ class NestedDfa:
         return found
 
     @property
-    def calls_strings(self) -> bool:
-        """Whether some frames stand for strings, which may be open besides as many brackets as are allowed."""
-        return self.copies is not None and bool(self.copies.strings.any())
+    def shares(self) -> bool:
+        """Whether strings are called, or their characters are counted: both need tokens for all bytes."""
+        copies = self.copies
+        return copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
 
     def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
         """Whether the whole text is in the language, and nests no deeper than allowed."""

@@ -45,7 +45,7 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
     height = np.concatenate([np.zeros(states, np.int64), table.height])
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
     # Where strings are called, room for one of them is kept behind all brackets.
-    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + dfa.calls_strings
+    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)])
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     source, target = source[kept], target[kept]
     cost = np.full(count, UNREACHABLE)

@@ -41,6 +41,18 @@ class Counting(NamedTuple):
         """Take the rows of a table [4, N] apart."""
         return cls(*table)
 
+    def most(self, state: NDArray[np.int32], states: int) -> NDArray[np.int64]:
+        """Return [S] the greatest count with which each state may be entered.
+
+        Args:
+            state: [N] the state in which each outcome ends.
+            states: The number of states.
+        """
+        added = self.added.astype(np.int64)
+        found = np.zeros(states, np.int64)
+        np.maximum.at(found, state, np.where(self.kept > 0, np.minimum(self.high, MOST - added), 0) + added)
+        return found
+
 
 class Thresholds:
     """The counts at which the legal tokens of a state change.

@@ -9,75 +9,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.counted_state import COUNT, MOST, STATE, Counting, Thresholds
+from logitkit.compiler.tokens.counted_state import COUNT, STATE, Counting, Thresholds
+from logitkit.compiler.tokens.nesting import Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
 from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["Nesting", "PushdownAutomaton"]
+__all__ = ["PushdownAutomaton"]
 
 # What is worked out of the stacks of rows, which come back to the same ones: some thousand of the usual depth.
 REMEMBERED_BYTES = 2**21
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Nesting:
-    """What tokens do to the stack, besides leading to a state.
-
-    An outcome is numbered from the automaton's number of states on. It pops a frame, and then does what its rest does in the
-    frame's row; or it pushes frames and leads to a state.
-
-    Args:
-        frames: Number of frames, which are the last of the automaton's states. No row is ever in one.
-        max_depth: Most frames on a stack.
-        state: [N] int32, the state in the end.
-        pushed: [N, P] int32, the frames that are pushed, the outermost first, then 0.
-        rest: [N] int32, the class of what goes on behind a popped frame; 0 where none is popped.
-        height: [N] int32, the most frames that are on the stack meanwhile, or must be later before a bracket is closed, more than
-            there were before.
-        pops: The most frames that a token pops.
-        cost: [S] int32, tokens that are needed, at least, from each state to its closing bracket, or to the end; of a frame from
-            what is behind it. None: nothing is counted.
-        strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
-        counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
-    """
-
-    frames: int
-    max_depth: int
-    state: NDArray[np.int32]
-    pushed: NDArray[np.int32]
-    rest: NDArray[np.int32]
-    height: NDArray[np.int32]
-    pops: int
-    cost: NDArray[np.int32] | None = None
-    strings: int = 0
-    counting: NDArray[np.int32] | None = None
-
-    @classmethod
-    def none(cls, cost: NDArray[np.int32] | None = None) -> Nesting:
-        """Return what a finite automaton does to a stack."""
-        nothing = np.zeros(0, np.int32)
-        return cls(0, 0, nothing, np.zeros((0, 0), np.int32), nothing, nothing, 0, cost)
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether no bracket needs a frame, so that a finite automaton has the same texts."""
-        return self.frames == self.strings
-
-    @property
-    def brackets(self) -> int:
-        """The most brackets with frames that may be open."""
-        return self.max_depth - (self.strings > 0)
-
-    @property
-    def tables(self) -> tuple[Ints, ...]:
-        """All arrays."""
-        optional = tuple([table for table in (self.cost, self.counting) if table is not None])
-        return (self.state, self.pushed, self.rest, self.height, *optional)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,23 +200,15 @@ class PushdownAutomaton(TokenAutomaton):
 
     def has_state(self, state: int) -> bool:
         """Whether a row may be in a state, with its count."""
-        if not 0 <= state & STATE < self.first_frame:
-            return False
-        if not state >> COUNT:
-            return state >= 0
-        most = -1
-        if self.counting is not None:
-            most = int(self._most_counts[state & STATE])
-        return 0 < state >> COUNT <= most
+        alone, count = state & STATE, state >> COUNT
+        most = 0 if self.counting is None or alone >= self.states else self._most_counts[alone]
+        return alone < self.first_frame and 0 <= count <= most
 
     @cached_property
-    def _most_counts(self) -> NDArray[np.int64]:
-        """[S] the greatest count with which each state can be entered, 0 where nothing is counted."""
+    def _most_counts(self) -> list[int]:
         assert self.counting is not None
-        _, high, kept, added = (column.astype(np.int64) for column in self.counting)
-        most = np.zeros(self.states, np.int64)
-        np.maximum.at(most, self.nesting.state, np.where(kept > 0, np.minimum(high, MOST - added), 0) + added)
-        return most
+        found: list[int] = self.counting.most(self.nesting.state, self.states).tolist()
+        return found
 
     @cached_property
     def _places(self) -> Remembered[tuple[int, Packed], tuple[Place, int]]:

@@ -16,9 +16,10 @@ from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.linked_classes import linked_classes
+from logitkit.compiler.tokens.nesting import Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.pushdown_automaton import Nesting, PushdownAutomaton
+from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level

@@ -1,0 +1,151 @@
+"""Strings whose characters are counted have the masks of strings that have states for each length."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.compiler import PushdownAutomaton
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.errors import ConfigurationError, StateFileError, UnsupportedSchema
+from logitkit.json_schema import string_set
+from tests.automata.linked import written
+from tests.examples import examples
+from tests.json_schema.generated import schemas
+from tests.json_schema.judge import judge
+from tests.vocabularies import tekken
+
+# Tokens that end strings, begin others and have many characters.
+TOKENS = [
+    *[bytes([b]) for b in range(256)],
+    *(b"ab", b'abc"', b'"a', b'a","', b'"}', b'{"', b'"]', b"aaaa", "éé".encode(), b"\xa9a", b'a"', b'","aa', b'":"'),
+    *(
+        b"\\n\\n",
+        b"a\\u00",
+        b"1fb",
+        b'"":"',
+        b"a" * 18,
+        b'"' + b"a" * 18,
+        b'"aaa","aaa',
+        b'aaa":"' + b"a" * 17,
+        b'aa",",a',
+    ),
+]
+VOCABULARY = lk.Vocabulary([*TOKENS, None], eos_ids=[len(TOKENS)])
+
+
+def string(**keywords: Any) -> dict[str, Any]:
+    return {"type": "string", **keywords}
+
+
+SCHEMAS: dict[str, Any] = {
+    "at most": string(maxLength=20),
+    "at least": string(minLength=17),
+    "both, and a pattern": string(minLength=3, maxLength=20, pattern="^a(b|é\\n)*$"),
+    "a pattern that needs many": string(maxLength=20, pattern="^aaaa.*aaaa$"),
+    "exactly": string(minLength=17, maxLength=17),
+    "items": {"type": "array", "items": string(maxLength=18)},
+    "members": {
+        "properties": {"a": string(maxLength=30), "": string(minLength=16, maxLength=19)},
+        "required": ["a", ""],
+        "additionalProperties": False,
+    },
+    "beside objects": {
+        "items": {"anyOf": [string(maxLength=17), {"type": "object", "additionalProperties": string(minLength=17)}]}
+    },
+    "one after another": {
+        "type": "array",
+        "prefixItems": [string(maxLength=17), string(minLength=18, maxLength=18), string(maxLength=19, pattern="^a")],
+        "items": string(minLength=20),
+    },
+    "called": {"properties": {c: string(maxLength=16 + i % 2) for i, c in enumerate("abcdefghijklmnopqrst")}},
+    "in a recursion": {"properties": {"v": string(maxLength=17), "next": {"$ref": "#"}}, "additionalProperties": False},
+}
+
+
+def automata(schema: Any, vocabulary: lk.Vocabulary, counted_from: int) -> tuple[PushdownAutomaton, PushdownAutomaton]:
+    """Return the automaton that counts, and the one that has states for each length."""
+    found = []
+    for shortest, limits in ((counted_from, SCHEMA_LIMITS), (10**9, lk.Limits(SCHEMA_LIMITS.states + 1))):
+        with patch.object(string_set, "COUNTED_FROM", shortest):
+            found.append(lk.JsonSchema(schema, vocabulary, max_depth=6, limits=limits).automaton)
+    return found[0], found[1]
+
+
+def check_masks(counting: PushdownAutomaton, other: PushdownAutomaton, seed: int, walks: int) -> None:
+    """Follow the same random tokens with both; tokens with much text are chosen more often."""
+    rng = random.Random(seed)
+    for _ in range(walks):
+        rows = [(a.start, bytes(4 * a.nesting.max_depth)) for a in (counting, other)]
+        for _ in range(40):
+            legal = [a.per_token(a.legal(a.place(*row, -1))) for a, row in zip((counting, other), rows, strict=True)]
+            assert np.array_equal(*legal)
+            ids = np.flatnonzero(legal[0]).tolist()
+            token = rng.choices(ids, [1 + 3 * len(VOCABULARY.tokens[i] or b"") for i in ids])[0]
+            rows = [a.step(*row, token) for a, row in zip((counting, other), rows, strict=True)]
+            assert counting.has_state(rows[0][0])
+            assert (rows[0][0] < 2) == (rows[1][0] < 2)
+            if rows[0][0] < 2:
+                break
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_masks_are_those_of_states_for_each_length(name: str) -> None:
+    counting, other = automata(SCHEMAS[name], VOCABULARY, string_set.COUNTED_FROM)
+    assert counting.counting is not None
+    assert other.counting is None
+    check_masks(counting, other, seed=1, walks=examples(40))
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(schemas, st.integers(0, 1000))
+def test_those_of_generated_schemas_too(schema: Any, seed: int) -> None:
+    try:
+        counting, other = automata(schema, VOCABULARY, 1)
+    except (ConfigurationError, UnsupportedSchema):
+        return
+    check_masks(counting, other, seed, walks=4)
+
+
+@pytest.mark.parametrize(("least", "most"), [(0, 32767), (1000, 1000), (31, 10**12)])
+def test_long_strings_cost_no_states(least: int, most: int) -> None:
+    schema = string(minLength=least, maxLength=most)
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.automaton.states < 100
+    valid = judge(schema).is_valid
+    for seed, length in enumerate((0, least - 1, least, least + 1, min(most, 40_000), min(most, 40_000) + 1)):
+        text = "aé\n" * (length // 3) + "x" * (length % 3)
+        assert written(text, constraint, seed) == valid(text)
+
+
+def test_a_count_is_saved_and_an_impossible_one_refused(tmp_path: Path) -> None:
+    constraint = lk.JsonSchema(string(maxLength=1000), VOCABULARY)
+    context = lk.Context.of([[]], vocabulary_size=VOCABULARY.size)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([list(b'"' + b"a" * 999)]))
+    lk.save_state(tmp_path / "state", state, constraint)
+    loaded = lk.load_state(tmp_path / "state", constraint)
+    masked = constraint.process_logits(loaded, torch.zeros(1, VOCABULARY.size), context)[1][0]
+    assert (masked[[ord("a"), ord('"')]] == 0).all()
+    assert masked[TOKENS.index(b"ab")] == -torch.inf
+    broken = state._replace(at=state.at._replace(state=state.at.state + (2 << 32)))
+    lk.save_state(tmp_path / "broken", broken, constraint)
+    with pytest.raises(StateFileError, match="is in state"):
+        lk.load_state(tmp_path / "broken", constraint)
+
+
+def test_masks_are_computed_once_for_counts_between_which_nothing_changes() -> None:
+    automaton = lk.JsonSchema(string(maxLength=1000), VOCABULARY).automaton
+    row, places = (automaton.start, bytes(4 * automaton.nesting.max_depth)), set()
+    for token in b'"' + b"a" * 1000:
+        row = automaton.step(*row, token)
+        places.add(automaton.place(*row, -1))
+    assert len(places) < 2 * max(map(len, TOKENS))

@@ -208,21 +208,30 @@ class TextLanguage:
         rows = (row for row, accepts in zip(self.dfa.moves, accepting, strict=True) if accepts)
         return all(any(accepting[target] for target in row) for row in rows)
 
-    def texts(self, most: int) -> list[str] | None:
-        """Return the texts of the set, sorted, or None if there are more than so many."""
+    def texts(self, most: int, shortest: int = 0, longest: int | None = None) -> list[str] | None:
+        """Return the texts of the set, sorted, or None if there are more than so many.
+
+        Args:
+            most: So many.
+            shortest: The least length of a text. If it is not 0, the language must be `countable`.
+            longest: The greatest length; None: there is no bound.
+        """
         if self.dfa is None:
             return []
-        if self.longest is None:
+        if longest is None and self.longest is None:
             return None
+        bound = NO_BOUND if longest is None else longest
         found = []
-        stack = [(0, "")]
+        stack = [(0, "")] if max(shortest, int(self.needed[0])) <= bound else []
         while stack:
             state, text = stack.pop()
-            if self.dfa.accepting[state]:
+            if self.dfa.accepting[state] and len(text) >= shortest:
                 found.append(text)
                 if len(found) > most:
                     return None
             for target, mask in self.dfa.moves[state].items():
+                if len(text) + 1 + self.needed[target] > bound:
+                    continue
                 # Every way on leads to at least one text.
                 if len(self.charset(mask)) > most:
                     return None
@@ -273,6 +282,8 @@ class TextLanguage:
         return TextLanguage(in_symbols(self.dfa, parts), self.alphabet.merged(number), self.limits)
 
 
+# Longer than any text.
+NO_BOUND = 2**62
 ENCODABLE = ANY - CharSet((SURROGATES,))
 # The one symbol of the alphabet whose only set is `ANY`.
 _ANY = 0b10

@@ -25,7 +25,7 @@ WRITING_MOVE = 10
 
 # Shorter strings have states for each length; so have strings of so many states that counting would not pay.
 COUNTED_FROM = 16
-MOST_COUNTED = 2**14
+MOST_COUNTED = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +121,14 @@ class StringSet:
     def is_empty(self) -> bool:
         """Whether no string is in the set."""
         least, most = self.lengths
-        if most is not None and self.texts.countable:
+        if self._completes and most is not None:
             return max(least, int(self.texts.needed[0])) > most
         return self.language.is_empty
+
+    @cached_property
+    def _completes(self) -> bool:
+        """Whether any beginning of a text that can be completed within the greatest length can be, within both lengths."""
+        return self.texts.dfa is not None and (self.lengths[0] <= self.texts.needed[0] or self.texts.countable)
 
     @property
     def is_everything(self) -> bool:
@@ -142,11 +147,7 @@ class StringSet:
 
     def values(self, most: int = 1000) -> list[str] | None:
         """Return the strings of the set, sorted, or None if there are more than so many."""
-        least, longest = self.lengths
-        if self.texts.countable and (longest is None or longest - max(least, int(self.texts.needed[0])) >= most):
-            # There is one of each length.
-            return None
-        return self.language.texts(most)
+        return self.texts.texts(most, *self.lengths) if self._completes else self.language.texts(most)
 
     def tree(self) -> Node:
         """Return the syntax tree of their JSON texts, quotes included.
@@ -174,7 +175,7 @@ class StringSet:
         least, most = self.lengths
         if not longest or (least if most is None else most) < COUNTED_FROM:
             return False
-        return self.texts.countable and len(self.texts.needed) * longest <= MOST_COUNTED
+        return self._completes and len(self.texts.needed) * longest <= MOST_COUNTED
 
     def leaf(self, counted: bool = False) -> Leaf:
         """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""

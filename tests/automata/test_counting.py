@@ -88,7 +88,7 @@ def check_masks(counting: PushdownAutomaton, other: PushdownAutomaton, seed: int
         rows = [(a.start, bytes(4 * a.nesting.max_depth)) for a in (counting, other)]
         for _ in range(40):
             legal = [a.per_token(a.legal(a.place(*row, -1))) for a, row in zip((counting, other), rows, strict=True)]
-            assert np.array_equal(*legal)
+            assert np.array_equal(legal[0], legal[1])
             ids = np.flatnonzero(legal[0]).tolist()
             token = rng.choices(ids, [1 + 3 * len(VOCABULARY.tokens[i] or b"") for i in ids])[0]
             rows = [a.step(*row, token) for a, row in zip((counting, other), rows, strict=True)]

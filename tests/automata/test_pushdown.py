@@ -247,7 +247,7 @@ def test_what_needs_more_depth_than_there_is_is_not_begun() -> None:
         (lambda s: s._replace(left=s.left - 5), "tokens left"),
         (lambda s: s._replace(stack=s.stack.roll(1, 1)), "which is impossible"),
         (lambda s: s._replace(stack=s.stack + 99), "does not have"),
-        (lambda s: s._replace(at=s.at._replace(state=s.stack.amax(1).long())), "does not have"),
+        (lambda s: s._replace(at=s.at._replace(state=s.stack.amax(1).long())), "is in state"),
         (lambda s: s._replace(at=s.at._replace(slot=s.at.slot * 0, state=s.at.slot * 0 + 2)), "no automaton"),
     ],
 )

@@ -42,7 +42,7 @@ def behaviours(schema: Any) -> list[dict[int, Any]]:
 
     def outcome(number: int) -> Any:
         if number not in known:
-            state, pushed, rest, height = store.outcomes.outcome(number)
+            state, pushed, rest, height, *_ = store.outcomes.outcome(number)
             behind = tuple((frame, outcome(n)) for frame, n in store.outcomes.rests[rest].items())
             known[number] = state, pushed, behind, height
         return known[number]

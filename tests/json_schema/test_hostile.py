@@ -126,7 +126,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "'allOf' at #: the branches of the schema multiply",
     ),
     "items without number": ({"type": "array", "maxItems": 10**9, "items": {"type": "null"}}, "'maxItems' at #"),
-    "a long string": ({"properties": {"a": {"type": "string", "minLength": 10**9}}}, "'minLength' at #/properties/a"),
+    "long names": ({"properties": {"a": {"propertyNames": {"minLength": 10**9}}}}, "'propertyNames' at #/properties/a"),
+    "no long names": ({"not": {"type": "string", "maxLength": 10**9}}, "'not' at #"),
     "a bound whose digits are never written": ('{"minLength": 1e999999999}', "'minLength' at #"),
     "a number of many digits": ('{"minimum": 1e999999999}', "'minimum' at #: a number has more than 5000 digits"),
     "an exponent of many digits": ('{"minimum": 1e99999999999999999999}', "the exponent of the number"),
@@ -153,7 +154,7 @@ def test_it_is_refused_by_name(name: str) -> None:
 # Schemas that are slow in different stages, in many copies that are each cheap.
 MANY: dict[str, Any] = {
     "patterns": {"anyOf": [{"type": "string", "pattern": f"a{i}.*b{i}"} for i in range(30)]},
-    "lengths": {"allOf": [{"minLength": i} for i in range(400)]},
+    "lengths": {"propertyNames": {"anyOf": [{"maxLength": 2 * i, "minLength": i} for i in range(400)]}},
     "counted strings": {"prefixItems": [{"type": "string", "maxLength": i} for i in range(300)], "items": False},
     "objects": {"properties": {f"p{i}": {"type": "object", "properties": {f"b{i}": True}} for i in range(300)}},
     "negated members": {"not": {"properties": {f"a{i}": {"type": "string"} for i in range(60)}}},

@@ -14,11 +14,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "json-schema.md"
 
 
 SIZES: dict[str, Any] = {
-    "`maxLength: 7000`": {"type": "string", "maxLength": 7000},
-    "4,000 in an object that allows other members": {"properties": {"a": {"type": "string", "maxLength": 4000}}},
-    "an e-mail address of 254": {"type": "string", "format": "email", "maxLength": 254},
-    "a host name of 253": {"type": "string", "format": "hostname", "maxLength": 253},
-    "a URI of 150": {"type": "string", "format": "uri", "maxLength": 150},
+    "a string of any length": {"type": "string", "maxLength": 2**31},
+    "a URI of any length": {"type": "string", "format": "uri", "maxLength": 10**6},
+    "names of up to 4,000 characters": {"type": "object", "propertyNames": {"maxLength": 4000}},
     "`maxItems: 1000`": {"type": "array", "maxItems": 1000},
 }
 
@@ -26,7 +24,7 @@ SIZES: dict[str, Any] = {
 @pytest.mark.parametrize("said", SIZES)
 def test_what_it_says_fits(said: str, tekken: lk.Vocabulary) -> None:
     assert said in re.sub(r"\s+", " ", PAGE.read_text("utf-8"))
-    assert lk.JsonSchema(SIZES[said], tekken).automaton.states > 100
+    assert lk.JsonSchema(SIZES[said], tekken).automaton.states > 10
 
 
 def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,12 +101,12 @@ REFUSALS = {
         '"b"',
         "1",
     ),
-    "long strings": Refusal(
-        {"type": "string", "maxLength": 10**7},
+    "long names": Refusal(
+        {"type": "object", "propertyNames": {"maxLength": 10**7}},
         "#",
-        "maxLength",
+        "propertyNames",
         "simplify the schema, or pass limits=Limits(",
-        '"b"',
+        '{"b":1}',
         "1",
     ),
     "long arrays": Refusal(

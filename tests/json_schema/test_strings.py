@@ -200,7 +200,7 @@ def test_lone_surrogates_are_in_no_set() -> None:
 
 def test_limits_hold() -> None:
     with pytest.raises(PatternTooLarge):
-        StringSet.of_length(0, 100_000, DEFAULT_LIMITS)
+        StringSet.of_length(0, 100_000, DEFAULT_LIMITS).expand()
     few = Limits(states=50)
     with pytest.raises(PatternTooLarge):
         StringSet.of_length(0, 40, few).tree()

@@ -84,7 +84,11 @@ def length(reader: Reader, here: Here) -> Values:
     """Return the strings of a length, and whatever is no string."""
     bound = checked.count(here.place, here.keyword)
     least, most = (bound, None) if here.keyword == "minLength" else (0, bound)
-    return replace(reader.everything, strings=StringSet.of_length(least, most, reader.limits))
+    strings = StringSet.of_length(least, most, reader.limits)
+    if not reader.counts:
+        # Here it is known which keyword takes too many states.
+        strings.expand()
+    return replace(reader.everything, strings=strings)
 
 
 def pattern(reader: Reader, here: Here) -> Values:

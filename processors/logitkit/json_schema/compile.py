@@ -61,7 +61,7 @@ def schema_network(
     references = References.of(schema)
     while True:
         before = spent()
-        reader = Reader(references, limits, left_out, strict_formats)
+        reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
             network = _network(reader, whitespace, apart, leaves, longest)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))

@@ -80,6 +80,7 @@ def property_names(reader: Reader, here: Here) -> Values:
     """Return the objects whose names satisfy a schema."""
     place = reader.followed(reader.inside(here.place, here.keyword))
     names = reader.read(place).strings
+    names.expand()
     given = place.value.get("enum") if isinstance(place.value, dict) else None
     order = tuple([name for name in given if isinstance(name, str)]) if isinstance(given, list) else ()
     return _those(reader, Objects(pieces=pieces_of(names, ANYTHING, NOTHING), possible_names=order))

@@ -34,6 +34,7 @@ class Reader:
         limits: Bounds on automata.
         left_out: The keywords to leave out, to which the reader adds those that it cannot honour.
         strict_formats: Whether to refuse what `ignore` is given.
+        counts: Whether the characters of strings may be counted. If not, there are states for each length, which may be too many.
     """
 
     def __init__(
@@ -42,7 +43,9 @@ class Reader:
         limits: Limits,
         left_out: LeftOut | None = None,
         strict_formats: bool = False,
+        counts: bool = False,
     ) -> None:
+        self.counts = counts
         self.references = references
         self.limits = limits
         self.work = Work()

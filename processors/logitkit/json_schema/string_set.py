@@ -10,6 +10,7 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.errors import PatternTooLarge
 from logitkit.json_schema.formats import format_language
 from logitkit.json_schema.search import search_language
 from logitkit.json_schema.string_leaf import string_leaf
@@ -55,6 +56,14 @@ class StringSet:
             return self.texts
         return self.texts & TextLanguage.of_length(least, most, self.limits)
 
+    def expand(self) -> None:
+        """Make states for each length, as all but the strings of values have.
+
+        Raises:
+            PatternTooLarge: There are too many states.
+        """
+        self.language.limits.check_work(0)
+
     @property
     def limits(self) -> Limits:
         """Bounds on what is made from it."""
@@ -72,7 +81,13 @@ class StringSet:
 
     @classmethod
     def of_length(cls, minimum: int, maximum: int | None, limits: Limits) -> StringSet:
-        """Return the strings of some lengths, in code points; `maximum` None means without bound."""
+        """Return the strings of some lengths, in code points; `maximum` None means without bound.
+
+        Raises:
+            PatternTooLarge: The minimum is more than can be counted.
+        """
+        if minimum > MOST:
+            raise PatternTooLarge(f"strings of more than {MOST} characters cannot be counted")
         return cls(TextLanguage.everything(limits), (minimum, maximum))
 
     @classmethod
@@ -121,8 +136,8 @@ class StringSet:
     def is_empty(self) -> bool:
         """Whether no string is in the set."""
         least, most = self.lengths
-        if self._completes and most is not None:
-            return max(least, int(self.texts.needed[0])) > most
+        if self._completes:
+            return most is not None and max(least, int(self.texts.needed[0])) > most
         return self.language.is_empty
 
     @cached_property

@@ -4,6 +4,7 @@ compile, pushdown_compile                  from an automaton over bytes to one o
 token_automaton, pushdown_automaton        the results: a table by state and token class, and a stack where languages nest
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
+counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 intersection, token_concatenation, joint_classes    of two token automata

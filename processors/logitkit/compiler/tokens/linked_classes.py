@@ -23,7 +23,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
-from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
+from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, LinkedLeaf, linked_leaf
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
@@ -117,8 +117,13 @@ class _Link:
         """Return the classes of all tokens together."""
         size = self.vocabulary.size
         class_of = np.zeros(size, np.int32)
+        # Leaves that differ in the number of characters alone have the same tokens: their classes are put together first.
+        alike: dict[int, list[LinkedLeaf]] = {}
         for leaf in self.leaves:
-            class_of = joint_numbers(class_of, leaf.class_of)
+            alike.setdefault(id(leaf.known), []).append(leaf)
+        for leaves in alike.values():
+            _, merged = np.unique(np.stack([leaf.merged for leaf in leaves]), axis=1, return_inverse=True)
+            class_of = joint_numbers(class_of, merged.ravel().astype(np.int32).take(leaves[0].known.class_of))
         source, token, outcome = self.found
         order = np.argsort(token.astype(np.int32), kind="stable")
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
@@ -177,13 +182,13 @@ class _Link:
         real = examples >= 0
         for leaf in self.leaves:
             # Of each class of the leaf, the classes of all tokens that are among it.
-            own = np.where(real, leaf.class_of[np.where(real, examples, 0)], 0)
+            own = np.where(real, leaf.classes_of(np.where(real, examples, 0)), 0)
             order = np.argsort(own, kind="stable").astype(np.int32)
-            first = np.searchsorted(own[order], np.arange(int(leaf.class_of.max()) + 2))
+            first = np.searchsorted(own[order], np.arange(int(leaf.merged.max()) + 2))
             place, entry = expand(first[leaf.symbol], first[leaf.symbol + 1] - first[leaf.symbol])
             symbol = order[place]
             self.limits.spend(len(leaf.copies) * len(symbol) // ENTRIES_A_STEP)
-            bounds = np.searchsorted(leaf.source[entry], np.arange(leaf.states + 2))
+            bounds = np.searchsorted(leaf.source[entry], np.arange(leaf.known.states + 2))
             index_of = np.full(len(copies.leaf), -1)
             index_of[leaf.copies] = np.arange(len(leaf.copies))
             # The states of all copies.
@@ -200,7 +205,7 @@ class _Link:
             opens = np.flatnonzero(index_of[copies.opened] >= 0)
             state = np.concatenate([near, copies.opening[opens]])
             copy = np.concatenate([copy, copies.opened[opens]])
-            local = np.concatenate([local, np.full(len(opens), leaf.states)])
+            local = np.concatenate([local, np.full(len(opens), leaf.known.states)])
             at, owner = expand(bounds[local], bounds[local + 1] - bounds[local])
             target = leaf.target[index_of[copy[owner]], entry[at]]
             frame = np.concatenate([np.full(len(near), -1), copies.frame[opens]])[owner]

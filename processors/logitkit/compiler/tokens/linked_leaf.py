@@ -32,19 +32,23 @@ class LinkedLeaf:
 
     Args:
         copies: The copies.
-        states: The number of states of the leaf.
-        class_of: [V] class of each token, of those that do alike in all copies; 0 is dead.
+        known: What tokens do in the leaf.
+        merged: Of each class of tokens there, the class of those that do alike in all copies; 0 is dead.
         source: The state of each entry, ascending.
         symbol: Its class.
         target: [copies, N] its target in each copy.
     """
 
     copies: Ints
-    states: int
-    class_of: Ints
+    known: LeafTokens
+    merged: Ints
     source: Ints
     symbol: Ints
     target: Ints
+
+    def classes_of(self, tokens: Ints) -> Ints:
+        """Return the class of each of some tokens."""
+        return self.merged[self.known.class_of[tokens]]
 
 
 def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, limits: Limits) -> LinkedLeaf:
@@ -119,5 +123,4 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, li
     if outside.any():
         does[:, outside] = np.where(source[outside] == known.states, from_quote[:, ended], leads[:, ended])
     limits.spend(does.size // ENTRIES_A_STEP)
-    class_of = merged.astype(np.int32).take(known.class_of)
-    return LinkedLeaf(mine, known.states, class_of, source[order], symbol[order], does[:, order])
+    return LinkedLeaf(mine, known, merged.astype(np.int32), source[order], symbol[order], does[:, order])

@@ -85,16 +85,20 @@ def length(reader: Reader, here: Here) -> Values:
     bound = checked.count(here.place, here.keyword)
     least, most = (bound, None) if here.keyword == "minLength" else (0, bound)
     strings = StringSet.of_length(least, most, reader.limits)
-    if not reader.counts:
-        # Here it is known which keyword takes too many states.
-        strings.expand()
-    return replace(reader.everything, strings=strings)
+    return _strings(reader, strings)
 
 
 def pattern(reader: Reader, here: Here) -> Values:
     """Return the strings that a pattern occurs in, and whatever is no string."""
     found = StringSet.matching(checked.text(here.place, here.keyword), reader.limits)
-    return replace(reader.everything, strings=found)
+    return _strings(reader, found)
+
+
+def _strings(reader: Reader, strings: StringSet) -> Values:
+    if not reader.counts:
+        # Here it is known which keyword takes too many states.
+        strings.expand()
+    return replace(reader.everything, strings=strings)
 
 
 def format_(reader: Reader, place: Place, found: Values) -> Values:

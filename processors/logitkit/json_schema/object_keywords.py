@@ -31,7 +31,9 @@ def members(reader: Reader, here: Here) -> Values:
             declared = len(checked.named(here.place, "properties")) if "properties" in here.place.value else 0
             for pattern in checked.named(here.place, "patternProperties"):
                 inside = reader.conjunction(reader.inside(here.place, "patternProperties", pattern))
-                matched.append((StringSet.matching(pattern, limits), inside))
+                names = StringSet.matching(pattern, limits)
+                names.expand()
+                matched.append((names, inside))
                 reader.work.add(declared)
     properties: dict[str, Conjunction] = {}
     if reader.has(here.place, "properties"):

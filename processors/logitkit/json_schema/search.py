@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.ecma import ecma_tree
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Alternate, Anchor, Characters, Concat, Node, Repeat
+from logitkit.patterns.syntax import Alternate, Anchor, Characters, Concat, Empty, Node, Repeat
+
+# Shorter repetitions stay as they are.
+LONG = 16
 
 _ANYTHING = Repeat(Characters(ANY), 0, None)
 
 
-def search_language(pattern: str, limits: Limits) -> TextLanguage:
-    """Return the strings in which an ECMA-262 pattern is found anywhere.
+# How many characters texts have: at least, and at most; None: there is no bound.
+Lengths: TypeAlias = tuple[int, int | None]
+
+ANY_LENGTH: Lengths = (0, None)
+
+
+def search_language(pattern: str, limits: Limits) -> tuple[TextLanguage, Lengths]:
+    """Return the strings in which an ECMA-262 pattern is found anywhere: a set of texts, of which those of some lengths.
+
+    The strings of `^[a-z][a-z0-9]{0,62}$` are those of `^[a-z][a-z0-9]*$` that have 1 to 63 characters: a length can be counted,
+    where states for each number of repetitions would be many.
 
     Raises:
         PatternSyntaxError: The pattern is not valid, or not regular.
@@ -21,12 +35,47 @@ def search_language(pattern: str, limits: Limits) -> TextLanguage:
 
     Example:
         >>> from logitkit.limits import DEFAULT_LIMITS
-        >>> search_language("^a", DEFAULT_LIMITS).contains("ab")
-        True
+        >>> texts, lengths = search_language("^a{2,20}b$", DEFAULT_LIMITS)
+        >>> texts.contains("ab"), lengths
+        (True, (3, 21))
     """
     tree = ecma_tree(pattern)
     options = tree.options if isinstance(tree, Alternate) else (tree,)
-    return TextLanguage.of_tree(alternate([_found(option) for option in options]), limits, pattern)
+    found = alternate([_found(option) for option in options])
+    found, lengths = _with_lengths(found) if len(options) == 1 else (found, ANY_LENGTH)
+    return TextLanguage.of_tree(found, limits, pattern), lengths
+
+
+def _with_lengths(tree: Node) -> tuple[Node, Lengths]:
+    """Replace a long repetition of one character by one without bounds, if all else in a tree has one length."""
+    parts = tree.parts if isinstance(tree, Concat) else (tree,)
+    fixed = [_length(part) for part in parts]
+    others = [place for place, length in enumerate(fixed) if length is None]
+    if len(others) != 1:
+        return tree, ANY_LENGTH
+    match parts[others[0]]:
+        case Repeat(Characters() as inside, minimum, int(maximum)) if maximum >= LONG:
+            more = sum(length for length in fixed if length is not None)
+            endless = Repeat(inside, 0, None)
+            whole = concatenate([endless if place == others[0] else part for place, part in enumerate(parts)])
+            return whole, (minimum + more, maximum + more)
+    return tree, ANY_LENGTH
+
+
+def _length(node: Node) -> int | None:
+    """Return the length of all texts of a node, or None if they may differ, or are not known."""
+    match node:
+        case Empty():
+            return 0
+        case Characters():
+            return 1
+        case Concat(parts):
+            lengths = [_length(part) for part in parts]
+            return None if None in lengths else sum(length or 0 for length in lengths)
+        case Repeat(inside, minimum, maximum) if minimum == maximum:
+            length = _length(inside)
+            return None if length is None else minimum * length
+    return None
 
 
 def _found(option: Node) -> Node:

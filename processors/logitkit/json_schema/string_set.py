@@ -12,7 +12,7 @@ from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.errors import PatternTooLarge
 from logitkit.json_schema.formats import format_language
-from logitkit.json_schema.search import search_language
+from logitkit.json_schema.search import ANY_LENGTH, Lengths, search_language
 from logitkit.json_schema.string_leaf import string_leaf
 from logitkit.json_schema.string_text import QUOTE, string_body
 from logitkit.limits import Limits
@@ -46,7 +46,7 @@ class StringSet:
     """
 
     texts: TextLanguage
-    lengths: tuple[int, int | None] = (0, None)
+    lengths: Lengths = ANY_LENGTH
 
     @cached_property
     def language(self) -> TextLanguage:
@@ -98,7 +98,7 @@ class StringSet:
             PatternSyntaxError: The pattern is not valid, or not regular.
             PatternTooLarge: A limit is exceeded.
         """
-        return cls(search_language(pattern, limits))
+        return cls(*search_language(pattern, limits))
 
     @classmethod
     def of_format(cls, name: str, limits: Limits, old: bool = False) -> StringSet:
@@ -148,7 +148,7 @@ class StringSet:
     @property
     def is_everything(self) -> bool:
         """Whether every string is in the set."""
-        return self.lengths == (0, None) and self.texts.is_everything
+        return self.lengths == ANY_LENGTH and self.texts.is_everything
 
     @property
     def longest(self) -> int | None:

@@ -39,10 +39,15 @@ class Remainders:
     of_remainder: _Suffixes
 
     @classmethod
-    def of(cls, tokens: Sequence[bytes | None]) -> Remainders:
-        """Find the remainders of some tokens."""
-        length = np.array([len(token or b"") for token in tokens], np.int64)
-        flat = np.frombuffer(b"".join(token for token in tokens if token), np.uint8)
+    def of(cls, tokens: Sequence[bytes | None], trie: Trie) -> Remainders:
+        """Find the remainders of some tokens.
+
+        Args:
+            tokens: The tokens.
+            trie: All of them.
+        """
+        length = np.searchsorted(trie.levels, trie.node_of_id, side="right") - 1
+        flat = np.frombuffer(b"".join(filter(None, tokens)), np.uint8)
         at = np.flatnonzero(np.isin(flat, ENDS))
         end = np.cumsum(length)
         token = np.searchsorted(end, at, side="right")

@@ -122,7 +122,7 @@ class Vocabulary:
     @cached_property
     def remainders(self) -> Remainders:
         """The remainders of tokens after quotes and closing brackets; built on first use."""
-        return Remainders.of(self.tokens)
+        return Remainders.of(self.tokens, self.trie)
 
     @cached_property
     def spells_every_byte(self) -> bool:

@@ -41,6 +41,7 @@ from logitkit.compiler.tokens.compile import token_automaton as token_automaton
 from logitkit.compiler.tokens.intersection import intersect as intersect
 from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton as PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton as pushdown_automaton
+from logitkit.compiler.tokens.repeated_record import record_automaton as record_automaton
 from logitkit.compiler.tokens.token_automaton import STAY as STAY
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton as TokenAutomaton
 from logitkit.compiler.tokens.token_concatenation import until_token as until_token
@@ -72,6 +73,7 @@ __all__ = [
     "network_dfa",
     "pattern_dfa",
     "pushdown_automaton",
+    "record_automaton",
     "texts_of",
     "token_automaton",
     "trimmed",

@@ -9,7 +9,7 @@ from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.alternating import determinise_guarded
 from logitkit.compiler.characters.assertions import has_assertions, without_anchors
 from logitkit.compiler.characters.atomic import without_atomic_groups
-from logitkit.compiler.characters.counted import copies_of, is_counted
+from logitkit.compiler.characters.counted import copies_of, is_counted, is_record
 from logitkit.compiler.characters.guarded import guarded_positions
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import positions_of
@@ -60,6 +60,20 @@ def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[Symbol
     limits.spend(SETUP_STEPS)
     counted = _counted_dfa(tree, limits) if is_counted(tree) else None
     return counted or _dfa_of_positions(tree, limits, pattern)
+
+
+def repeated_record(tree: Repeat, limits: Limits) -> ByteDfa | None:
+    """Compile the record that a pattern repeats, or return None if a record may begin with another one.
+
+    Its one accepting state has no moves.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    if has_assertions(tree):
+        return None
+    record, alphabet = _dfa_of_positions(tree.node, limits)
+    return to_bytes(record, alphabet, limits) if record is not None and is_record(record) else None
 
 
 def _dfa_of_positions(tree: Node, limits: Limits, pattern: str = "") -> tuple[SymbolDfa | None, Alphabet]:

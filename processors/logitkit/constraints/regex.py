@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.language import pattern_dfa
+from logitkit.compiler.language import byte_dfa_of, pattern_dfa
 from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.repeated_record import record_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
+from logitkit.patterns.parser import parse
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -62,4 +64,9 @@ class Regex(AutomatonConstraint):
         return pattern_dfa(self.pattern, self.limits)
 
     def _compile(self) -> TokenAutomaton:
-        return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the pattern {self.pattern!r}")
+        tree, limits = parse(self.pattern), self.limits
+        repeated = record_automaton(tree, self.vocabulary, limits)
+        if repeated is not None:
+            return repeated
+        dfa = byte_dfa_of(tree, limits, self.pattern)
+        return token_automaton(dfa, self.vocabulary, limits, f"the pattern {self.pattern!r}")

@@ -7,7 +7,7 @@ from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Node, Repeat
 
-__all__ = ["copies_of", "is_counted"]
+__all__ = ["copies_of", "is_counted", "is_record"]
 
 # Fewer copies cost no more as positions.
 FEW = 4
@@ -16,6 +16,12 @@ FEW = 4
 def is_counted(tree: Node) -> bool:
     """Whether a tree is a repetition that may be worth the way of `copies_of`."""
     return isinstance(tree, Repeat) and tree.maximum is not None and tree.maximum >= FEW
+
+
+def is_record(dfa: SymbolDfa) -> bool:
+    """Whether no text begins with another one, and none comes back to its beginning: one that `copies_of` takes."""
+    (end, *others) = (state for state, accepts in enumerate(dfa.accepting) if accepts)
+    return not others and not dfa.moves[end] and end != 0 and not any(0 in row for row in dfa.moves)
 
 
 def copies_of(record: SymbolDfa, minimum: int, maximum: int, limits: Limits) -> SymbolDfa | None:
@@ -35,11 +41,10 @@ def copies_of(record: SymbolDfa, minimum: int, maximum: int, limits: Limits) -> 
     Raises:
         PatternTooLarge: There would be too many states.
     """
-    size = len(record.moves)
-    (end, *others) = (state for state, accepts in enumerate(record.accepting) if accepts)
     # A text may end where a record has, and not where one has come back to its beginning.
-    if others or record.moves[end] or end == 0 or any(0 in row for row in record.moves):
+    if not is_record(record):
         return None
+    size, end = len(record.moves), record.accepting.index(True)
     limits.check_states((size - 1) * maximum + 1)
     rows = [sorted(row.items(), key=lambda move: move[1] & -move[1]) for row in record.moves]
     work = maximum * sum(map(len, rows))

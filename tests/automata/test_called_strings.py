@@ -12,8 +12,8 @@ from tests.automata.linked import compiled, written
 from tests.json_schema.judge import judge
 from tests.vocabularies import tekken
 
-# Not a `maxLength`, which would be counted.
-MEMBERS = {f"name {i}": {"type": "string", "pattern": "^[^]{0,60}$"} for i in range(8)}
+# Not a `maxLength`, nor one repetition: these would be counted.
+MEMBERS = {f"name {i}": {"type": "string", "pattern": "^[^]{0,30}[^]{0,30}$"} for i in range(8)}
 
 
 @pytest.mark.parametrize("closed", [True, False])

@@ -71,6 +71,12 @@ SCHEMAS: dict[str, Any] = {
         "prefixItems": [string(maxLength=17), string(minLength=18, maxLength=18), string(maxLength=19, pattern="^a")],
         "items": string(minLength=20),
     },
+    "names": {"type": "object", "patternProperties": {"^[^]{1,17}$": {"type": "null"}}, "additionalProperties": False},
+    "names beside others": {
+        "properties": {"a": string(maxLength=17)},
+        "patternProperties": {"^[ab]{1,17}$": {"type": "null"}},
+        "additionalProperties": False,
+    },
     "called": {"properties": {c: string(maxLength=16 + i % 2) for i, c in enumerate("abcdefghijklmnopqrst")}},
     "in a recursion": {"properties": {"v": string(maxLength=17), "next": {"$ref": "#"}}, "additionalProperties": False},
 }

@@ -122,7 +122,9 @@ class _Writer:
         self._numbers = {key: i for i, key in enumerate(key for key in bottom_up if key in self.called)}
         for key in bottom_up:
             moves, ends = self.trimmed.live[key]
-            rows = tuple([tuple([(self._read(move), move.target) for move in row]) for row in moves])
+            # Characters are not counted of names beside which others may stand.
+            alone = len({move.names for row in moves for move in row} - {None}) == 1
+            rows = tuple([tuple([(self._read(move, alone), move.target) for move in row]) for row in moves])
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
         definitions = [self._definition(key) for key in self._numbers]
@@ -142,13 +144,13 @@ class _Writer:
             key.opening, self._bodies[key], ("anything", self.layout.whitespace), (*calls, own.definition)
         )
 
-    def _read(self, move: Move) -> Node:
+    def _read(self, move: Move, alone: bool) -> Node:
         value = () if move.value is None else (self._value(move.value),)
-        return concatenate([*self._names(move.names), move.text, *value])
+        return concatenate([*self._names(move.names, alone), move.text, *value])
 
-    def _names(self, names: Names | str | None) -> tuple[Node, ...]:
+    def _names(self, names: Names | str | None, alone: bool) -> tuple[Node, ...]:
         if isinstance(names, Names):
-            return (self._strings(names),)
+            return (self._strings(names, alone),)
         if names is None or not self.leaves:
             return () if names is None else (quoted(names),)
         number = self._words.setdefault(names, len(self._words))
@@ -157,16 +159,16 @@ class _Writer:
     def _names_size(self, names: Names | str | None) -> int:
         return self._strings_size(names) if isinstance(names, Names) else len(names or "")
 
-    def _strings(self, names: Names, longest: int = 0) -> Node:
+    def _strings(self, names: Names, alone: bool = True) -> Node:
         """Return the tree of some strings: a call of what is the same in many places, or themselves if they are few.
 
         Args:
             names: The strings.
-            longest: As for `network_of`.
+            alone: Whether no other texts begin with a quote there.
         """
         if not self._is_leaf(names):
             return names.exact().tree()
-        counted = names.strings.counts(longest)
+        counted = alone and not names.excluded and names.strings.counts(self.longest)
         key = names.strings.key, names.excluded, counted
         if key not in self._leaves:
             excluded = [
@@ -188,8 +190,7 @@ class _Writer:
             options = [] if scalars is None else [scalars]
             strings = self.trimmed.strings(value)
             if strings is not None:
-                # Names are not counted: others are listed beside them.
-                options.append(self._strings(strings, 0 if strings.excluded else self.longest))
+                options.append(self._strings(strings))
             for key in self.trimmed.keys_of([value]):
                 if key in self.called:
                     options.append(Call(self._numbers[key]))

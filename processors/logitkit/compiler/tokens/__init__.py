@@ -5,7 +5,8 @@ token_automaton, pushdown_automaton        the results: a table by state and tok
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
-leaf_tokens, trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
+leaf_tokens, leaf_stores                   what tokens do in a leaf
+trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 intersection, token_concatenation, joint_classes    of two token automata
 place, packed_stacks, remembered           the keys of masks with a stack; stacks on the host; a bounded cache

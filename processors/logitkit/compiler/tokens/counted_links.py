@@ -14,7 +14,7 @@ from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
 from logitkit.compiler.tokens.counted_state import MOST
-from logitkit.compiler.tokens.outcomes import Outcome, Outcomes
+from logitkit.compiler.tokens.outcomes import CountedMoves, Outcomes
 
 __all__ = ["CountedStates", "counted_ends", "counted_moves"]
 
@@ -102,11 +102,15 @@ def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outco
     counted = leaf.counted
     assert counted is not None
     kinds, column = np.unique(np.stack([target, added, source != leaf.states]), axis=1, return_inverse=True)
+    state, count, kept = kinds
+    high = counted.most - counted.needed[state] - count
+    legal = np.flatnonzero(high >= 0)
+    states = first[:, None] + state[legal] - FIRST_STATE
+    columns = (states, np.where(kept, high, MOST)[legal], kept[legal], count[legal])
+    made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
     found = np.zeros((len(first), kinds.shape[1]), np.int64)
-    for i, (state, count, kept) in enumerate(kinds.T.tolist()):
-        high = counted.most - int(counted.needed[state]) - count
-        if high >= 0:
-            for copy, begin in enumerate(first.tolist()):
-                outcome = Outcome(begin + state - FIRST_STATE, (), 0, 0, 0, high if kept else MOST, bool(kept), count)
-                found[copy, i] = outcomes.number(outcome)
+    found[:, legal] = outcomes.add_counted(made).reshape(states.shape)
+    # Behind the opening quote, a state without characters is just that.
+    plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
+    found[:, plain] = first[:, None] + state[plain] - FIRST_STATE
     return found[:, column.ravel()]

@@ -7,9 +7,8 @@ its number.
 The classes of tokens are found as those of any automaton (`token_classes`). For that, the end is a chain of states which
 counts the bytes behind it: where a token leads to the third of them, its last three bytes are the remainder.
 
-If the leaf counts characters, its states and its ends are there once for each number of characters that a token may have: where
-a token leads to the state that is the third copy of `q`, it leads to `q`, and has three characters. Only the first copy matters
-as a place to begin in, so this costs little, and is the same for strings of up to 100 characters and of up to 10,000.
+If the leaf counts characters, a target says how many as well: its states and its ends have a number for each number of
+characters that a token may have. What is found is the same for strings of up to 100 characters and of up to 10,000.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
-from logitkit.compiler.tokens.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
 from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
@@ -51,8 +50,8 @@ class LeafTokens:
     Args:
         class_of: [V] class of each token; class 0 is dead everywhere.
         group: [C] the group of each class.
-        table: What each group does: its targets are states; from `states + 1` on, copies of states; or, from `first_end` on, an
-            end and the number of bytes behind it.
+        table: What each group does: its targets are states; from `states + 1` on, states with characters before them; or, from
+            `first_end` on, an end and the number of bytes behind it.
         inner: [G] uint64, a signature of all entries of a group that stay in the leaf.
         ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
         outer: uint64, a signature of the states in which it does that.
@@ -79,9 +78,7 @@ class LeafTokens:
 
     def reached(self, target: Ints) -> tuple[Ints, Ints]:
         """Return the states that targets before `first_end` stand for, and how many characters begin on the way there."""
-        copies, state = np.divmod(target - self.states - 1, self.states)
-        first = target <= self.states
-        return np.where(first, target, state), np.where(first, 0, copies + 1)
+        return reached(target, self.states)
 
     @property
     def nbytes(self) -> int:
@@ -115,26 +112,6 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
     return found
 
 
-class _Store(BehaviourStore):
-    """Behaviours of which only some states matter, none of them by default.
-
-    Args:
-        sources: The number of these states.
-    """
-
-    def __init__(self, moves: Moves, sources: int, limits: Limits, work: int) -> None:
-        super().__init__(moves, limits, work)
-        self._sources = sources
-
-    def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every byte class."""
-        step = self.moves.step
-        symbol, source = np.nonzero(step[:, : self._sources])
-        count = np.bincount(symbol, minlength=len(step))
-        default = np.full(len(step), DEAD, step.dtype)
-        return self._add(Behaviours(default, starts(count), source.astype(step.dtype), step[symbol, source]))
-
-
 def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     remainders = vocabulary.remainders
     states, chain = leaf.states, remainders.longest + 1
@@ -144,27 +121,15 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
         own = np.append(own, own[:, byte_class[[QUOTE]]], axis=1)
         byte_class = byte_class.copy()
         byte_class[QUOTE] = own.shape[1] - 1
-    copies = 1 if leaf.counted is None else vocabulary.trie.depth
-    # The state before the quote is behind the first copy.
-    first_end = 1 + states * copies
-    step = np.zeros((first_end + copies * len(leaf.marks) * chain, own.shape[1]), np.int32)
-    step[states, byte_class[QUOTE]] = FIRST_STATE
-    for copy in range(copies):
-        here = step[copy * states + (copy > 0) :][:states]
-        # An end is the first state of its chain.
-        ends = first_end + (copy * len(leaf.marks) + own - states) * chain
-        here[:] = np.where(own >= states, ends, own + np.where(own == DEAD, 0, copy * states + (copy > 0)))
-        if leaf.counted is not None:
-            between = leaf.counted.between
-            shift = states + (copy == 0) if copy + 1 < copies else 0
-            begun = (own[:between] != DEAD) & (own[:between] < states)
-            here[:between] = np.where(begun, (here[:between] + shift) * (shift > 0), here[:between])
-    for first in range(first_end, len(step), chain):
-        step[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
-    dfa = ByteDfa(step, byte_class, np.zeros(len(step), bool), FIRST_STATE)
-    work = step.size // 4
-    limits.check_work(2 * work)
-    store = _Store(Moves.of(dfa), states + 1, limits, work)
+    before = np.zeros((1, own.shape[1]), np.int32)
+    before[0, byte_class[QUOTE]] = FIRST_STATE
+    if leaf.counted is None:
+        first_end = states + 1
+        store = leaf_store(np.concatenate([own, before]), byte_class, len(leaf.marks), chain, limits)
+    else:
+        copies = vocabulary.trie.depth
+        first_end = 1 + states * copies
+        store = CountingStore(leaf, np.concatenate([own, before]), chain, copies, limits)
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # Of long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.outcomes import Outcome, Outcomes
+from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Outcomes
 
 __all__ = ["OutcomeTable"]
 
@@ -105,8 +105,8 @@ class _Numbering:
 
     def all_of(self, numbers: Ints) -> Ints:
         """Return the numbers of some outcomes from now on."""
-        # Most are states in which nothing must be opened.
-        other = np.flatnonzero(self.changes[np.minimum(numbers, len(self.changes) - 1)])
+        # Most are states in which nothing must be opened. Moves that only count get their numbers at the end.
+        other = np.flatnonzero(self.changes[np.minimum(numbers, len(self.changes) - 1)] & (numbers < COUNTED))
         found = numbers.astype(np.int64)
         distinct, inverse = np.unique(numbers[other], return_inverse=True)
         found[other] = np.array([self.of(number) for number in distinct.tolist()], np.int64)[inverse]
@@ -123,19 +123,39 @@ class _Numbering:
             parts.append(Behaviours(np.zeros(1, np.int64), np.array([0, len(rest)]), frames, does))
         widest = max((len(o.pushed) for o in self.found), default=0)
         plain = {self.rests[number] for number in self.plain_ends if number in self.rests}
+        behaviours, moves = self._with_moves(Behaviours.joined(parts))
+        more = len(moves.state)
+        counts = [o[4:] for o in self.found]
+        counting = np.array(counts, np.int32).reshape(-1, 4).T
+        nothing = np.zeros(more, np.int32)
         return OutcomeTable(
-            Behaviours.joined(parts),
-            np.array([o.state for o in self.found], np.int32),
+            behaviours,
+            np.concatenate([np.array([o.state for o in self.found], np.int32), moves.state.astype(np.int32)]),
             np.array(
-                [[*(self.first_frame + f for f in o.pushed), *[0] * (widest - len(o.pushed))] for o in self.found],
+                [
+                    *([*(self.first_frame + f for f in o.pushed), *[0] * (widest - len(o.pushed))] for o in self.found),
+                    *[[0] * widest] * more,
+                ],
                 np.int32,
-            ).reshape(len(self.found), widest),
-            np.array([o.rest for o in self.found], np.int32),
-            np.array([o.height for o in self.found], np.int32),
-            np.array([o.rest in plain and not o.height for o in self.found], bool),
+            ).reshape(len(self.found) + more, widest),
+            np.append(np.array([o.rest for o in self.found], np.int32), nothing),
+            np.append(np.array([o.height for o in self.found], np.int32), nothing),
+            np.array([*(o.rest in plain and not o.height for o in self.found), *[False] * more], bool),
             self._pops(),
-            np.array([o[4:] for o in self.found], np.int32).T.copy() if any(o.counts for o in self.found) else None,
+            np.concatenate([counting, np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
+            if more or any(o.counts for o in self.found)
+            else None,
         )
+
+    def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
+        """Number the moves that only count behind all other outcomes, and return them."""
+        target = behaviours.target
+        places = np.flatnonzero(target >= COUNTED)
+        used, number = np.unique(target[places] - COUNTED, return_inverse=True)
+        target[places] = self.outcomes.base + len(self.found) + number
+        if not len(used):
+            return behaviours, CountedMoves(*(used for _ in CountedMoves._fields))
+        return behaviours, CountedMoves(*(column[used] for column in self.outcomes.counted))
 
     def _pops(self) -> int:
         # What a rest leads to was numbered before it.

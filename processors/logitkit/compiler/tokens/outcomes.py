@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.limits import Limits
 
-__all__ = ["Outcome", "Outcomes"]
+__all__ = ["COUNTED", "CountedMoves", "Outcome", "Outcomes"]
+
+# Moves that only count have numbers from here on.
+COUNTED = 2**29
 
 # Frames that one token may push: more than any token of a real vocabulary has brackets.
 MOST_PUSHED = 64
@@ -48,6 +54,15 @@ class Outcome(NamedTuple):
         return self[4:] != (0, MOST, False, 0)
 
 
+class CountedMoves(NamedTuple):
+    """Outcomes that lead to a state and count, and do nothing else: [N] each, as in `Outcome`."""
+
+    state: NDArray[np.int64]
+    high: NDArray[np.int64]
+    kept: NDArray[np.int64]
+    added: NDArray[np.int64]
+
+
 class Outcomes:
     """Numbers outcomes from `base` on, as states are numbered below it, and rests from 1 on.
 
@@ -64,6 +79,9 @@ class Outcomes:
         self.known: list[Outcome] = []
         # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
         self.rests: list[dict[int, int]] = [{}]
+        # Moves that only count, in blocks: there may be thousands, which are never looked at one by one.
+        self._counted = 0
+        self._blocks: list[CountedMoves] = []
         self._number: dict[Outcome, int] = {}
         self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
         self._behind: dict[tuple[int, int], int] = {}
@@ -78,8 +96,26 @@ class Outcomes:
             self.known.append(outcome)
         return found
 
+    def add_counted(self, moves: CountedMoves) -> NDArray[np.int64]:
+        """Return numbers for moves that only count, none of which is known yet."""
+        first = self._counted
+        self._counted += len(moves.state)
+        self.limits.check_states(self._counted)
+        self._blocks.append(moves)
+        return COUNTED + np.arange(first, self._counted)
+
+    @property
+    def counted(self) -> CountedMoves:
+        """All moves that only count, by their numbers from `COUNTED` on."""
+        if len(self._blocks) > 1:
+            self._blocks = [CountedMoves(*map(np.concatenate, zip(*self._blocks, strict=True)))]
+        return self._blocks[0]
+
     def outcome(self, number: int) -> Outcome:
         """Return what a number stands for."""
+        if number >= COUNTED:
+            state, high, kept, added = (int(column[number - COUNTED]) for column in self.counted)
+            return Outcome(state, (), 0, 0, 0, high, bool(kept), added)
         return Outcome(number, (), 0, 0) if number < self.base else self.known[number - self.base]
 
     def pop(self, behind: tuple[tuple[int, int], ...]) -> int:

@@ -1,0 +1,125 @@
+"""What prefixes of tokens do in a leaf: the stores with which the classes of its tokens are found.
+
+A target is a state of the leaf; or an end, with the number of bytes behind it; and, of a leaf that counts, how many characters
+were begun on the way. These are numbered in a row: first the states, then that before the quote, then the states behind one
+character, those behind two, and so on; and from `first_end` on the ends, each with a number for each number of bytes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.tokens.behaviour_store import BehaviourStore
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["CountingStore", "LeafStore", "leaf_store", "reached"]
+
+
+class LeafStore(BehaviourStore):
+    """Behaviours of which only some states matter, none of them by default.
+
+    Args:
+        moves: The automaton.
+        sources: The number of states in which tokens begin, which are the first ones.
+        limits: Bound on the work.
+        work: What was done before, in steps.
+    """
+
+    def __init__(self, moves: Moves, sources: int, limits: Limits, work: int) -> None:
+        super().__init__(moves, limits, work)
+        self._sources = sources
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every byte class."""
+        step = self.moves.step
+        symbol, source = np.nonzero(step[:, : self._sources])
+        count = np.bincount(symbol, minlength=len(step))
+        default = np.full(len(step), DEAD, step.dtype)
+        return self._add(Behaviours(default, starts(count), source.astype(step.dtype), step[symbol, source]))
+
+
+class CountingStore(LeafStore):
+    """The same for a leaf that counts, whose states are not listed once for each count: they are worked out.
+
+    Args:
+        leaf: The leaf.
+        step: [S + 1, K] its moves, and those of the state before the quote.
+        chain: The number of states behind each end.
+        copies: More characters than a token has.
+        limits: Bound on the work.
+    """
+
+    def __init__(self, leaf: Leaf, step: Ints, chain: int, copies: int, limits: Limits) -> None:
+        assert leaf.counted is not None
+        self._leaf, self._step, self._chain = leaf, step, chain
+        self._between = leaf.counted.between
+        self._states, self._first_end = leaf.states, 1 + leaf.states * copies
+        sources = np.arange(len(step))
+        moves = np.stack([self._after(sources, np.full(len(sources), symbol)) for symbol in range(step.shape[1])])
+        super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), len(sources), limits, moves.size)
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        table = self.table
+        place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
+        target = self._after(table.target[place].astype(np.int64), symbol[owner])
+        live = np.flatnonzero(target != DEAD)
+        count = np.bincount(owner[live], minlength=len(which))
+        default = np.full(len(which), DEAD, np.int32)
+        return self._add(Behaviours(default, starts(count), table.source[place[live]], target[live].astype(np.int32)))
+
+    def _after(self, target: Ints, symbol: Ints) -> Ints:
+        """Return where one byte leads from each target."""
+        ended = target >= self._first_end
+        state, count = reached(np.where(ended, DEAD, target), self._states)
+        # The state before the quote is behind the others.
+        does = self._step[state, symbol].astype(np.int64)
+        ends = does >= self._states
+        count = count + (~ends & (state < self._between))
+        inner = np.where(count == 0, does, 1 + count * self._states + does)
+        first = self._first_end + (count * len(self._leaf.marks) + does - self._states) * self._chain
+        found = np.where(does == DEAD, DEAD, np.where(ends, first, inner))
+        last = (target - self._first_end) % self._chain == self._chain - 1
+        return np.where(ended, np.where(last, DEAD, target + 1), found)
+
+
+def leaf_store(
+    step: NDArray[np.int32], byte_class: NDArray[np.int64], marks: int, chain: int, limits: Limits
+) -> LeafStore:
+    """Return the store of a leaf that does not count.
+
+    Args:
+        step: [S + 1, K] its moves, and those of the state before the quote.
+        byte_class: [256] the class of each byte.
+        marks: The number of its ends.
+        chain: The number of states behind each end.
+        limits: Bound on the work.
+    """
+    sources = len(step)
+    whole = np.zeros((sources + marks * chain, step.shape[1]), np.int32)
+    # An end is the first state of its chain.
+    whole[:sources] = np.where(step >= sources - 1, sources + (step - sources + 1) * chain, step)
+    for first in range(sources, len(whole), chain):
+        whole[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
+    work = whole.size // 4
+    limits.check_work(2 * work)
+    return LeafStore(
+        Moves.of(ByteDfa(whole, byte_class, np.zeros(len(whole), bool), FIRST_STATE)), sources, limits, work
+    )
+
+
+def reached(target: Ints, states: int) -> tuple[Ints, Ints]:
+    """Return the states that targets before the first end stand for, and how many characters begin on the way there.
+
+    Args:
+        target: The targets.
+        states: The number of states of the leaf.
+    """
+    count, state = np.divmod(target - 1, states)
+    first = target <= states
+    return np.where(first, target, state), np.where(first, 0, count)

@@ -73,7 +73,7 @@ SCHEMAS: dict[str, Any] = {
     },
     "names": {"type": "object", "patternProperties": {"^[^]{1,17}$": {"type": "null"}}, "additionalProperties": False},
     "names beside others": {
-        "properties": {"a": string(maxLength=17)},
+        "properties": {"c": string(maxLength=17)},
         "patternProperties": {"^[ab]{1,17}$": {"type": "null"}},
         "additionalProperties": False,
     },

@@ -16,8 +16,10 @@ import pytest
 
 import logitkit as lk
 from logitkit import Regex
+from logitkit.compiler.tokens import leaf_tokens
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles
+from logitkit_adapters.vllm.compile_process import warm_up
 from logitkit_adapters.vllm.compiler import COMMAND, CompileFailed, Compiler, Unavailable
 from logitkit_adapters.vllm.configurations import Verdict
 from logitkit_adapters.vllm.parameters import Asked
@@ -28,6 +30,18 @@ FAULTY = (
     COMMAND[2].replace("logitkit_adapters.vllm.compile_process", "tests.adapters_vllm.faulty_compile_process"),
 )
 VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"ab", None], eos_ids=[257])
+
+
+def test_what_most_schemas_share_is_compiled_before_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    warm_up(lk.Vocabulary([b"a"], eos_ids=[]))
+    warm_up(VOCABULARY)
+
+    def again(*_: Any) -> None:
+        raise AssertionError("the tokens of a leaf were looked at again")
+
+    monkeypatch.setattr(leaf_tokens, "_made", again)
+    for schema in ({}, {"properties": {"a": {"type": "string", "maxLength": 77}, "b": {"type": "array"}}}):
+        lk.JsonSchema(schema, VOCABULARY)
 
 
 class Setting:

@@ -15,6 +15,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from logitkit import JsonSchema
+from logitkit.errors import LogitkitError
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
@@ -28,6 +30,10 @@ NICENESS = 10
 
 # The maximum size of the files that this process keeps.
 FILE_BYTES = 256 * 2**20
+
+
+# What nearly all schemas share: any value, and strings of some length. It is compiled before the first request comes.
+COMMON = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 1000}}}
 
 
 class NotedFiles(AutomatonFiles):
@@ -78,13 +84,19 @@ class Judge:
 def serve(connection: Connection) -> None:
     """Answer configurations until the server closes the connection."""
     vocabulary, folder, device = connection.recv()
+    warm_up(vocabulary)
     judge = Judge(vocabulary, folder, device)
-    assert vocabulary.trie.depth
     connection.send("ready")
     with suppress(EOFError, ConnectionError):
         while True:
             text, tokens = connection.recv()
             connection.send(judge.answer(Asked(text, text, tokens)))
+
+
+def warm_up(vocabulary: Vocabulary) -> None:
+    """Compile what the schemas of requests share, for this process to keep."""
+    with suppress(LogitkitError):
+        JsonSchema(COMMON, vocabulary)
 
 
 def main() -> None:

@@ -191,6 +191,34 @@ def test_lengths_count_code_points() -> None:
     assert StringSet.of_length(0, None, DEFAULT_LIMITS).is_everything
 
 
+COUNTED = (
+    "^a*$",
+    "^(ab)*$",
+    "a",
+    "^[ab]{1,3}$",
+    "^(a|bb)*$",
+    "^a{3}b*$",
+    "^(aaa|b)?$",
+    "^(a[b]+|bb)$",
+    "^$",
+    "^(a{5}|b{2})*$",
+)
+
+
+@pytest.mark.parametrize("pattern", [*COUNTED, "^a{2,17}b$", "^a{0,20}", "^[ab]{3}a{1,16}$"])
+def test_a_set_with_lengths_is_that_with_states_for_each(pattern: str) -> None:
+    texts = ["", *("".join(letters) for n in range(1, 7) for letters in itertools.product("ab", repeat=n)), "a" * 17]
+    for minimum, maximum in itertools.product((0, 1, 2, 4), (None, 0, 1, 3, 5, 9)):
+        strings = StringSet.matching(pattern, DEFAULT_LIMITS) & StringSet.of_length(minimum, maximum, DEFAULT_LIMITS)
+        expanded = StringSet(strings.language)
+        assert strings.is_empty == expanded.is_empty
+        assert strings.longest == expanded.longest
+        assert all(strings.values(most) == expanded.values(most) for most in (0, 1, 5, 64))
+        for text in texts:
+            legal = re.search(pattern, text) and minimum <= len(text) <= (99 if maximum is None else maximum)
+            assert strings.contains(text) == expanded.contains(text) == bool(legal)
+
+
 def test_lone_surrogates_are_in_no_set() -> None:
     strings = StringSet.of_values(["a", "\ud800"], DEFAULT_LIMITS)
     assert strings.values() == ["a"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
-from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.lengths import has_all_lengths, longest, shortest
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
 from logitkit.compiler.characters.subset import SymbolDfa, split
@@ -169,63 +169,37 @@ class TextLanguage:
     @cached_property
     def longest(self) -> int | None:
         """The length of the longest text, None if there is no bound, 0 for the empty set."""
-        if self.dfa is None:
-            return 0
-        length: dict[int, int] = {}
-        # What is reached comes first. All states of a minimal automaton are alive, so that a cycle has no bound.
-        for component in components(self.dfa.moves):
-            state = component[0]
-            if len(component) > 1 or state in self.dfa.moves[state]:
-                return None
-            length[state] = max((length[t] + 1 for t in self.dfa.moves[state]), default=0)
-        return length[0]
+        return 0 if self.dfa is None else longest(self.dfa)
 
     @cached_property
     def needed(self) -> NDArray[np.int64]:
         """[S] the length of the shortest text from each state of the automaton."""
         assert self.dfa is not None
-        before: list[list[int]] = [[] for _ in self.dfa.moves]
-        for state, row in enumerate(self.dfa.moves):
-            for target in row:
-                before[target].append(state)
-        found = np.full(len(before), -1)
-        length, reached = 0, [state for state, accepts in enumerate(self.dfa.accepting) if accepts]
-        while reached:
-            found[reached] = length
-            length += 1
-            reached = list({state for target in reached for state in before[target] if found[state] < 0})
-        return found
+        return shortest(self.dfa)
 
     @cached_property
     def countable(self) -> bool:
-        """Whether each state has texts of all lengths from that of its shortest one on.
+        """Whether each state has texts of all lengths from that of its shortest one on."""
+        return self.dfa is not None and has_all_lengths(self.dfa)
 
-        So it is if each accepting state leads to another one. Then a text of any length can be lengthened by one character.
-        """
-        if self.dfa is None:
-            return False
-        accepting = self.dfa.accepting
-        rows = (row for row, accepts in zip(self.dfa.moves, accepting, strict=True) if accepts)
-        return all(any(accepting[target] for target in row) for row in rows)
-
-    def texts(self, most: int, shortest: int = 0, longest: int | None = None) -> list[str] | None:
+    def texts(self, most: int, minimum: int = 0, maximum: int | None = None) -> list[str] | None:
         """Return the texts of the set, sorted, or None if there are more than so many.
 
         Args:
             most: So many.
-            shortest: The least length of a text. If it is not 0, the language must be `countable`.
-            longest: The greatest length; None: there is no bound.
+            minimum: The least length of a text. If it is not 0, the language must be `countable`.
+            maximum: The greatest length; None: there is no bound.
         """
         if self.dfa is None:
             return []
-        if longest is None and self.longest is None:
+        if maximum is None and self.longest is None:
             return None
-        bound = NO_BOUND if longest is None else longest
+        bound = NO_BOUND if maximum is None else maximum
         found = []
-        stack = [(0, "")] if max(shortest, int(self.needed[0])) <= bound else []
+        stack = [(0, "")] if max(minimum, int(self.needed[0])) <= bound else []
         while stack:
             state, text = stack.pop()
-            if self.dfa.accepting[state] and len(text) >= shortest:
+            if self.dfa.accepting[state] and len(text) >= minimum:
                 found.append(text)
                 if len(found) > most:
                     return None

@@ -1,0 +1,48 @@
+"""How long the texts of an automaton over characters are. All of its states must be alive, as those of a minimal one are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.subset import SymbolDfa
+
+__all__ = ["has_all_lengths", "longest", "shortest"]
+
+
+def longest(dfa: SymbolDfa) -> int | None:
+    """Return the length of the longest text, None if there is no bound."""
+    length: dict[int, int] = {}
+    # What is reached comes first. As all states are alive, a cycle has no bound.
+    for component in components(dfa.moves):
+        state = component[0]
+        if len(component) > 1 or state in dfa.moves[state]:
+            return None
+        length[state] = max((length[t] + 1 for t in dfa.moves[state]), default=0)
+    return length[0]
+
+
+def shortest(dfa: SymbolDfa) -> NDArray[np.int64]:
+    """Return [S] the length of the shortest text from each state on."""
+    before: list[list[int]] = [[] for _ in dfa.moves]
+    for state, row in enumerate(dfa.moves):
+        for target in row:
+            before[target].append(state)
+    found = np.full(len(before), -1)
+    length, reached = 0, [state for state, accepts in enumerate(dfa.accepting) if accepts]
+    while reached:
+        found[reached] = length
+        length += 1
+        reached = list({state for target in reached for state in before[target] if found[state] < 0})
+    return found
+
+
+def has_all_lengths(dfa: SymbolDfa) -> bool:
+    """Whether each state has texts of all lengths from that of its shortest one on.
+
+    So it is if each accepting state leads to another one. Then there is a text of one character more than the shortest one, and
+    so on: follow a shortest text to an accepting state, and from there on only accepting states.
+    """
+    rows = (row for row, accepts in zip(dfa.moves, dfa.accepting, strict=True) if accepts)
+    return all(any(dfa.accepting[target] for target in row) for row in rows)

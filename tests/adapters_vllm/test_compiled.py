@@ -66,6 +66,15 @@ def test_the_folder_goes_with_the_process_that_knew_it(
     assert not folder.exists()
 
 
+def test_the_automata_of_64_requests_have_room(vocabulary: lk.Vocabulary) -> None:
+    from logitkit_adapters.vllm.compile_process import NotedFiles
+
+    found = share(vocabulary, "engine")
+    # A record that is repeated up to 200 times takes 3 MB.
+    assert found.limit >= 64 * 3 * 10**6
+    assert found.limit == NotedFiles(found.folder, vocabulary.content_key).limit
+
+
 def test_an_engine_without_a_name_shares_nothing(vocabulary: lk.Vocabulary) -> None:
     assert share(vocabulary, "") is None
 

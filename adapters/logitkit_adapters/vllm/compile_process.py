@@ -20,6 +20,7 @@ from logitkit.errors import LogitkitError
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
+from logitkit_adapters.vllm.compiled import FILE_BYTES
 from logitkit_adapters.vllm.configurations import Configurations, Verdict
 from logitkit_adapters.vllm.parameters import Asked
 
@@ -27,9 +28,6 @@ __all__ = ["main"]
 
 # If there are too few processors, the engine goes first.
 NICENESS = 10
-
-# The maximum size of the files that this process keeps.
-FILE_BYTES = 256 * 2**20
 
 
 # What nearly all schemas share: any value, and strings of some length. It is compiled before the first request comes.

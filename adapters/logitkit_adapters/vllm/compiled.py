@@ -13,7 +13,10 @@ from typing import Any
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.vocabulary import Vocabulary
 
-__all__ = ["files_of"]
+__all__ = ["FILE_BYTES", "files_of"]
+
+# The maximum size of the files that a process keeps.
+FILE_BYTES = 256 * 2**20
 
 # The folders that this process removes at its end, and its id: a forked process must not remove its parent's folders.
 _folders: dict[Path, int] = {}
@@ -36,7 +39,7 @@ def files_of(vocabulary: Vocabulary, vllm_config: Any) -> AutomatonFiles | None:
     if not _folders:
         atexit.register(_remove)
     _folders[folder] = os.getpid()
-    return AutomatonFiles(folder, vocabulary.content_key)
+    return AutomatonFiles(folder, vocabulary.content_key, FILE_BYTES)
 
 
 def _remove() -> None:

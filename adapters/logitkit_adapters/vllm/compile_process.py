@@ -29,8 +29,7 @@ __all__ = ["main"]
 # If there are too few processors, the engine goes first.
 NICENESS = 10
 
-
-# What nearly all schemas share: any value, and strings of some length. It is compiled before the first request comes.
+# Nearly all schemas share parts: any value, and strings of some length. They are compiled before the first request comes.
 COMMON = {"type": "object", "properties": {"text": {"type": "string", "maxLength": 1000}}}
 
 

@@ -82,12 +82,16 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def automata(schema: Any, vocabulary: lk.Vocabulary, counted_from: int) -> tuple[PushdownAutomaton, PushdownAutomaton]:
+# A string must be followed by another array, for which there may be no room.
+PAIRS = {"type": "array", "prefixItems": [string(maxLength=17), {"$ref": "#"}], "items": False, "minItems": 2}
+
+
+def automata(schema: Any, counted_from: int, max_depth: int = 6) -> tuple[PushdownAutomaton, PushdownAutomaton]:
     """Return the automaton that counts, and the one that has states for each length."""
     found = []
     for shortest, limits in ((counted_from, SCHEMA_LIMITS), (10**9, lk.Limits(SCHEMA_LIMITS.states + 1))):
         with patch.object(string_set, "COUNTED_FROM", shortest):
-            found.append(lk.JsonSchema(schema, vocabulary, max_depth=6, limits=limits).automaton)
+            found.append(lk.JsonSchema(schema, VOCABULARY, max_depth=max_depth, limits=limits).automaton)
     return found[0], found[1]
 
 
@@ -110,17 +114,25 @@ def check_masks(counting: PushdownAutomaton, other: PushdownAutomaton, seed: int
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_masks_are_those_of_states_for_each_length(name: str) -> None:
-    counting, other = automata(SCHEMAS[name], VOCABULARY, string_set.COUNTED_FROM)
+    counting, other = automata(SCHEMAS[name], string_set.COUNTED_FROM)
     assert counting.counting is not None or name == "a pattern with a count, searched"
     assert other.counting is None
     check_masks(counting, other, seed=1, walks=examples(40))
+
+
+@pytest.mark.parametrize("max_depth", [1, 2, 3])
+def test_a_string_begins_only_where_what_follows_has_room(max_depth: int) -> None:
+    schema = {"anyOf": [PAIRS, {"type": "array", "maxItems": 0}]}
+    counting, other = automata(schema, string_set.COUNTED_FROM, max_depth)
+    assert counting.counting is not None
+    check_masks(counting, other, seed=2, walks=40)
 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(schemas, st.integers(0, 1000))
 def test_those_of_generated_schemas_too(schema: Any, seed: int) -> None:
     try:
-        counting, other = automata(schema, VOCABULARY, 1)
+        counting, other = automata(schema, 1)
     except (ConfigurationError, UnsupportedSchema):
         return
     check_masks(counting, other, seed, walks=4)

@@ -124,7 +124,7 @@ class _Numbering:
         widest = max((len(o.pushed) for o in self.found), default=0)
         plain = {self.rests[number] for number in self.plain_ends if number in self.rests}
         behaviours, moves = self._with_moves(Behaviours.joined(parts))
-        more = len(moves.state)
+        more, height = len(moves.state), self.height_of(moves.state)
         counts = [o[4:] for o in self.found]
         counting = np.array(counts, np.int32).reshape(-1, 4).T
         nothing = np.zeros(more, np.int32)
@@ -139,13 +139,18 @@ class _Numbering:
                 np.int32,
             ).reshape(len(self.found) + more, widest),
             np.append(np.array([o.rest for o in self.found], np.int32), nothing),
-            np.append(np.array([o.height for o in self.found], np.int32), nothing),
+            np.append(np.array([o.height for o in self.found], np.int32), height),
             np.array([*(o.rest in plain and not o.height for o in self.found), *[False] * more], bool),
             self._pops(),
             np.concatenate([counting, np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
             if more or any(o.counts for o in self.found)
             else None,
         )
+
+    def height_of(self, states: Ints) -> NDArray[np.int32]:
+        """Return how many frames there must be room for in some states; see `of`."""
+        need = np.array(self.need, np.int32)[states]
+        return need + (need > 0) if self.outcomes.strings else need
 
     def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
         """Number the moves that only count behind all other outcomes, and return them."""

@@ -22,8 +22,9 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.leaf_partition import leaf_partition
 from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
-from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, LinkedLeaf, linked_leaf
+from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
@@ -80,9 +81,11 @@ class _Link:
         exits = np.array(sorted({leads for row in copies.exits for leads in row}), np.int64)
         self.rests = Rests(dfa, exits, vocabulary.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
+        numbers = np.unique(copies.leaf).tolist()
+        self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
         self.leaves = [
-            linked_leaf(number, copies, leaf_tokens(copies.leaves[number], vocabulary, limits), self.rests, limits)
-            for number in np.unique(copies.leaf).tolist()
+            linked_leaf(number, copies, tokens, self.rests, limits)
+            for number, (_, tokens) in zip(numbers, self.known, strict=True)
         ]
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
@@ -115,15 +118,11 @@ class _Link:
 
     def classes(self) -> TokenClasses:
         """Return the classes of all tokens together."""
-        size = self.vocabulary.size
-        class_of = np.zeros(size, np.int32)
-        # Leaves that differ in the number of characters alone have the same tokens: their classes are put together first.
-        alike: dict[int, list[LinkedLeaf]] = {}
-        for leaf in self.leaves:
-            alike.setdefault(id(leaf.known), []).append(leaf)
-        for leaves in alike.values():
-            _, merged = np.unique(np.stack([leaf.merged for leaf in leaves]), axis=1, return_inverse=True)
-            class_of = joint_numbers(class_of, merged.ravel().astype(np.int32).take(leaves[0].known.class_of))
+        partition = leaf_partition(self.known, self.vocabulary)
+        joint = np.zeros(len(partition.example), np.int32)
+        for leaf, (of, _) in zip(self.leaves, self.known, strict=True):
+            joint = joint_numbers(joint, leaf.merged[partition.of_leaf[of.uncounted_key]])
+        class_of = joint.take(partition.class_of)
         source, token, outcome = self.found
         order = np.argsort(token.astype(np.int32), kind="stable")
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
@@ -134,13 +133,12 @@ class _Link:
             for pair in ((source, outcome), (outcome, source))
         ]
         example, which = distinct_triples(class_of[met], *found)
-        # Of the other tokens, those of one class do alike.
-        rest = class_of.copy()
-        rest[met] = 0
-        count = int(class_of.max()) + 1
+        # Of the other tokens, those of one class do alike. Class 0 is dead everywhere.
+        count = int(joint.max()) + 1
+        left = np.bincount(joint, partition.size, count) - np.bincount(class_of[met], minlength=count)
         examples = np.full(count + len(example), -1)
-        examples[rest] = np.arange(size)
-        # Class 0 is dead everywhere.
+        examples[joint] = partition.example
+        examples[:count][left == 0] = -1
         examples[0] = -1
         examples[count:] = met[example]
         class_of[met] = count + which

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,17 @@ def test_the_empty_text() -> None:
     assert after(lk.ForcedPrefix("", SPECIAL), [], LOGITS) == LOGITS
     dfa = lk.Dfa({(0, 1): 1}, start=0, accepting={1}, vocabulary=AB)
     assert after(lk.ForcedPrefix("", AB, then=dfa), [], LOGITS) == [NEVER, -1.0, NEVER, NEVER]
+
+
+def test_the_empty_text_before_strings_whose_characters_are_counted() -> None:
+    vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_ids=[256])
+    schema = lk.JsonSchema({"type": "string", "maxLength": 20}, vocabulary)
+    prefix = lk.ForcedPrefix("", vocabulary, schema)
+    assert schema.automaton.counting is not None
+    context = lk.Context.of([[]], vocabulary_size=257)
+    state = prefix.advance(prefix.init_state(context), torch.tensor([list(b'"' + b"a" * 20)]))
+    masked = prefix.process_logits(state, torch.zeros(1, 257), context)[1]
+    assert masked[0].isfinite().nonzero().tolist() == [[ord('"')]]
 
 
 def test_half_a_character() -> None:

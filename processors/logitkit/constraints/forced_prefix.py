@@ -66,7 +66,7 @@ class ForcedPrefix(AutomatonConstraint):
             check_part("then", self.then, self.vocabulary)
         text, then = as_bytes(self.text), self.then
         if then is not None and not text:
-            object.__setattr__(self, "automaton", then.automaton)
+            object.__setattr__(self, "automaton", then.flat_automaton)
         else:
             self._compile_once(ForcedPrefix, text, then)
 

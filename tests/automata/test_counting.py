@@ -149,6 +149,13 @@ def test_long_strings_cost_no_states(least: int, most: int) -> None:
         assert written(text, constraint, seed) == valid(text)
 
 
+def test_few_strings_that_must_be_long_are_counted_too() -> None:
+    length = 20_000
+    constraint = lk.JsonSchema(string(pattern="^a*$", minLength=length, maxLength=length + 1), VOCABULARY)
+    assert constraint.automaton.states < 10
+    assert [written("a" * n, constraint, 0) for n in (length - 1, length + 1, length + 2)] == [False, True, False]
+
+
 def test_a_count_is_saved_and_an_impossible_one_refused(tmp_path: Path) -> None:
     constraint = lk.JsonSchema(string(maxLength=1000), VOCABULARY)
     context = lk.Context.of([[]], vocabulary_size=VOCABULARY.size)
@@ -162,6 +169,14 @@ def test_a_count_is_saved_and_an_impossible_one_refused(tmp_path: Path) -> None:
     lk.save_state(tmp_path / "broken", broken, constraint)
     with pytest.raises(StateFileError, match="is in state"):
         lk.load_state(tmp_path / "broken", constraint)
+
+
+def test_no_token_leaves_a_count_as_it_is() -> None:
+    automaton = lk.JsonSchema(string(maxLength=1000), VOCABULARY).automaton
+    row = automaton.start, bytes(4 * automaton.nesting.max_depth)
+    for token in b'"aaa':
+        row = automaton.step(*row, token)
+    assert automaton.step(*row, -1) == row
 
 
 def test_masks_are_computed_once_for_counts_between_which_nothing_changes() -> None:

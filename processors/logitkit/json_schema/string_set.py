@@ -28,6 +28,9 @@ WRITING_MOVE = 10
 COUNTED_FROM = 16
 MOST_COUNTED = 2**16
 
+# Strings that must be longer are not listed: a single one may have millions of characters.
+LONGEST_LISTED = 1000
+
 
 @dataclass(frozen=True, eq=False)
 class StringSet:
@@ -161,7 +164,9 @@ class StringSet:
         return least <= len(text) and (most is None or len(text) <= most) and self.texts.contains(text)
 
     def values(self, most: int = 1000) -> list[str] | None:
-        """Return the strings of the set, sorted, or None if there are more than so many."""
+        """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
+        if self.lengths[0] > LONGEST_LISTED:
+            return None
         return self.texts.texts(most, *self.lengths) if self._completes else self.language.texts(most)
 
     def tree(self) -> Node:

@@ -116,7 +116,9 @@ class PushdownAutomaton(TokenAutomaton):
         return None if self.nesting.counting is None else Counting.of(self.nesting.counting)
 
     def step(self, state: int, stack: Packed, token: int) -> tuple[int, Packed]:
-        """Return the state and the stack after one token; the stack is empty when the row is dead."""
+        """Return the state and the stack after one token, -1 for none; the stack is empty when the row is dead."""
+        if token == -1:
+            return state, stack
         target = self.next(state & STATE, token)
         # Few tokens do anything to the stack.
         return (target, stack) if DEAD < target < self.first_outcome else self.behind(target, stack, state >> COUNT)

@@ -139,7 +139,7 @@ def pushdown_automaton(
     nesting = Nesting(
         dfa.frames,
         # Where characters are counted, a stack is expected, of one frame at least.
-        max(depth, table.counting is not None),
+        depth if table.counting is None else max(depth, 1),
         table.state,
         table.pushed,
         table.rest,

@@ -109,6 +109,14 @@ REFUSALS = {
         '{"b":1}',
         "1",
     ),
+    "long strings that cannot be counted": Refusal(
+        {"type": "string", "pattern": "^(ab)*$", "minLength": 30, "maxLength": 10**7},
+        *("#", "maxLength", "simplify the schema, or pass limits=Limits(", f'"{"ab" * 15}"', '"ab"'),
+    ),
+    "long strings beside others": Refusal(
+        {"type": "array", "items": {"type": "string", "maxLength": 10**7}, "contains": {"maxLength": 3}},
+        *("#/items", "maxLength", "simplify the schema, or pass limits=Limits(", '["abcd","a"]', '["abcd"]'),
+    ),
     "long arrays": Refusal(
         {"type": "array", "items": {"type": "integer"}, "maxItems": 10**6},
         "#",

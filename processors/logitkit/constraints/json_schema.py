@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from logitkit.budget import one_budget
+from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
@@ -164,7 +164,10 @@ class JsonSchema(PushdownConstraint):
                 )
                 try:
                     return network_dfa(compiled.network, self.limits, share), compiled
-                except CountsOverlap as error:
+                except (CountsOverlap, PatternTooLarge) as error:
+                    # As in `schema_network`: without counts it is known which keyword asks for too many states.
+                    if not longest or spent() > self.limits.work:
+                        raise
                     reason = str(error)
                     ways = [(apart, leaves, 0)]
                 except CallsOverlap as error:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from logitkit.budget import spent
 from logitkit.compiler.networks.network import Network
-from logitkit.errors import ConfigurationError, UnsupportedSchema
+from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING
 from logitkit.json_schema.document import Json
 from logitkit.json_schema.layout import Layout, Whitespace
@@ -69,6 +69,11 @@ def schema_network(
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
             if not left_out.add(error, before):
                 raise
+        except PatternTooLarge:
+            # Which keyword asks for too many states is known where each length has states of its own.
+            if not longest or spent() > limits.work:
+                raise
+            longest = 0
 
 
 def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool, longest: int) -> Network:

@@ -138,6 +138,10 @@ class StopAutomaton:
         class_of[list(self._ids)] = FIRING_CLASS
         return replace(made, class_of=class_of)
 
+    def has_state(self, state: int) -> bool:
+        """Whether a row may be in a state."""
+        return 0 <= state < self.states
+
     @property
     def sizes(self) -> tuple[str]:
         """A key that equal automata share. This is already the content key, which costs almost nothing here."""

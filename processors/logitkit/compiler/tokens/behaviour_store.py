@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, contents, of_bytes, then_byte
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, contents, of_bytes, starts, then_byte
 from logitkit.compiler.bytes.byte_dfa import DEAD, NOT_LISTED
 from logitkit.limits import Limits
 
@@ -50,10 +50,12 @@ class BehaviourStore:
         moves: The automaton.
         limits: Bound on the work.
         work: What was done before, in steps.
+        sources: How many states matter, if not all do: only these are listed, with all their targets.
     """
 
-    def __init__(self, moves: Moves, limits: Limits, work: int) -> None:
+    def __init__(self, moves: Moves, limits: Limits, work: int, sources: int | None = None) -> None:
         self.moves = moves
+        self.sources = sources
         self.limits = limits
         self.work = work
         nothing = np.zeros(0, moves.step.dtype)
@@ -78,7 +80,13 @@ class BehaviourStore:
 
     def of_bytes(self) -> Ints:
         """Return the number of the behaviour of every byte class."""
-        return self._add(of_bytes(self.moves))
+        return self._add(of_bytes(self.moves) if self.sources is None else self._of_sources(self.sources))
+
+    def _of_sources(self, sources: int) -> Behaviours:
+        step = self.moves.step
+        symbol, source = np.nonzero(step[:, :sources])
+        start = starts(np.bincount(symbol, minlength=len(step)))
+        return Behaviours(np.zeros(len(step), step.dtype), start, source.astype(step.dtype), step[symbol, source])
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""

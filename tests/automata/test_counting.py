@@ -18,6 +18,7 @@ from logitkit.compiler import PushdownAutomaton
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, StateFileError, UnsupportedSchema
 from logitkit.json_schema import string_set
+from logitkit.json_schema.string_set import StringSet
 from tests.automata.linked import written
 from tests.examples import examples
 from tests.json_schema.generated import schemas
@@ -154,6 +155,8 @@ def test_few_strings_that_must_be_long_are_counted_too() -> None:
     constraint = lk.JsonSchema(string(pattern="^a*$", minLength=length, maxLength=length + 1), VOCABULARY)
     assert constraint.automaton.states < 10
     assert [written("a" * n, constraint, 0) for n in (length - 1, length + 1, length + 2)] == [False, True, False]
+    none = StringSet.of_values(["a"], SCHEMA_LIMITS) & StringSet.of_length(length, None, SCHEMA_LIMITS)
+    assert none.values() == []
 
 
 def test_a_count_is_saved_and_an_impossible_one_refused(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ class StringSet:
 
     def values(self, most: int = 1000) -> list[str] | None:
         """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
-        if self.lengths[0] > LONGEST_LISTED:
+        if self.lengths[0] > LONGEST_LISTED and not self.is_empty:
             return None
         return self.texts.texts(most, *self.lengths) if self._completes else self.language.texts(most)
 

@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 NAMES = ("a", "b", "ab", "é\n")
-TEXTS = ("", "a", "b", "ab", "aab", "ba", '"', "é\n", "2024-02-29", "x1")
+# From 16 characters on, lengths are counted.
+LONG = 16
+TEXTS = ("", "a", "b", "ab", "aab", "ba", '"', "é\n", "2024-02-29", "x1", "a" * LONG, "b\n" * (LONG // 2) + "é")
 PATTERNS = ("a", "^a", "b$", "^[ab]{1,3}$", "^(?:a|é\\n)*$", "[0-9]")
 NUMBERS = (0, 1, -1, 2, 3, 5, 10, 12, 1.5, -0.5, 0.25, 100)
 SCALARS = (None, True, False, *NUMBERS, *TEXTS)
@@ -34,6 +36,8 @@ def _bounds(draw: st.DrawFn, low: str, high: str) -> dict[str, Any]:
 @st.composite
 def _strings(draw: st.DrawFn) -> dict[str, Any]:
     found = {"type": "string"} | draw(_bounds("minLength", "maxLength"))
+    if draw(st.integers(0, 3)) == 0:
+        found |= {keyword: LONG + bound for keyword, bound in found.items() if keyword != "type"}
     if draw(st.booleans()):
         found["pattern"] = draw(st.sampled_from(PATTERNS))
     if draw(st.integers(0, 5)) == 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 
-__all__ = ["alive", "behind_is", "needs"]
+__all__ = ["Backwards", "Moves", "alive", "behind_is", "needs"]
 
 Ints = NDArray[np.int64]
 
@@ -17,13 +19,56 @@ Ints = NDArray[np.int64]
 PAIRS_A_STEP = 16
 
 
-def alive(dfa: NestedDfa) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+class Moves(NamedTuple):
+    """What the states of an automaton do, whatever byte makes them do it.
+
+    Args:
+        source: [M] The state of each move.
+        does: [M] What happens, numbered as in the table of the automaton.
+    """
+
+    source: Ints
+    does: Ints
+
+    @classmethod
+    def of(cls, step: NDArray[np.int32], states: Ints) -> Moves:
+        """Return the moves of some states."""
+        row, symbol = np.nonzero(step[states])
+        source = states[row]
+        does = step[source, symbol].astype(np.int64)
+        # Most bytes that do the same stand side by side.
+        fresh = np.append(True, (source[1:] != source[:-1]) | (does[1:] != does[:-1]))[: len(source)]
+        return cls(source[fresh], does[fresh])
+
+    def within(self, states: NDArray[np.bool_]) -> Moves:
+        """Return the moves of some of the states, [S] bool."""
+        kept = states[self.source]
+        return Moves(self.source[kept], self.does[kept])
+
+    def reached(self, dfa: NestedDfa) -> NDArray[np.bool_]:
+        """Return [S] the states that some text leads to."""
+        spend(len(self.source))
+        inside = self.does < dfa.states
+        call = np.flatnonzero(~inside & (self.does < dfa.states + dfa.calls))
+        caller, call = self.source[call], self.does[call] - dfa.states
+        behind = dfa.behind[:, dfa.frame[call]]
+        leads = np.concatenate([self.does[inside], dfa.entry[call], behind.ravel()])
+        source = np.concatenate([self.source[inside], caller, np.tile(caller, len(behind))])
+        alive = leads != DEAD
+        lists = _Lists(source[alive], leads[alive], dfa.states)
+        return lists.closure(np.zeros(dfa.states, bool), np.array([dfa.start]))
+
+
+def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Find out from which states some text leads to the end of their part, or of the whole.
+
+    Args:
+        dfa: The automaton.
+        moves: Its moves.
 
     Returns:
         That, [S], and for each end whether some text leads to it from where the calls begin that it may end: [E].
     """
-    moves = _Moves(dfa)
     # All calls of a part have one entry. The ends of one part are looked at one after another, of all parts at once.
     entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.behind], np.int64)
     rank = np.array([np.count_nonzero(entry[:end] == entry[end]) for end in range(len(entry))], np.int64)
@@ -44,13 +89,16 @@ def alive(dfa: NestedDfa) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
             return np.logical_or.reduce(found), met
 
 
-def needs(dfa: NestedDfa) -> Ints:
+def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
     """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none.
 
     What must do with so many frames, must do with them behind each call too, however that ends. So a state is taken to do until
     it turns out that it leads nowhere: what comes again behind a call may be where it was opened.
+
+    Args:
+        dfa: The automaton.
+        moves: Its moves.
     """
-    moves = _Moves(dfa)
     every_end = np.ones(len(dfa.behind), bool)
     nowhere = np.zeros(dfa.states, bool)
     ends = np.concatenate([np.flatnonzero(dfa.accepting), moves.caller_of_end])
@@ -92,36 +140,50 @@ def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) 
     return found
 
 
-class _Moves:
-    """What the states of an automaton do, by kind."""
+class Backwards:
+    """The moves of an automaton by where they lead."""
 
-    def __init__(self, dfa: NestedDfa) -> None:
+    def __init__(self, dfa: NestedDfa, moves: Moves) -> None:
         states, calls = dfa.states, dfa.calls
-        row, _ = np.nonzero(dfa.step)
-        does = dfa.step[dfa.step != DEAD].astype(np.int64)
+        source, does = moves
         inside = does < states
-        # Each move once, ordered as they are followed: backwards.
-        self.target, self.source = np.divmod(np.unique(does[inside] * states + row[inside]), states)
         calling = (does >= states) & (does < states + calls)
-        self.caller, self.call = row[calling], does[calling] - states
+        self.caller, self.call = source[calling], does[calling] - states
         ending = does >= states + calls
-        self.caller_of_end, self.end = row[ending], does[ending] - states - calls
-        self.states = states
-        self._first: list[int] = np.searchsorted(self.target, np.arange(states + 1)).tolist()
-        self._sources: list[int] = self.source.tolist()
+        self.caller_of_end, self.end = source[ending], does[ending] - states - calls
+        self._sources = _Lists(does[inside], source[inside], states)
+
+    def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
+        """Return [C] which calls are among them, and those of strings, whose moves lead behind them at once."""
+        found = np.zeros(dfa.calls, bool) if dfa.copies is None else dfa.copies.strings[dfa.frame]
+        found[self.call] = True
+        return found
 
     def before(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
         """Return which states moves lead from to some states, or are known already."""
+        return self._sources.closure(known, begin)
+
+
+class _Lists:
+    """Lists of states, one for each state: where it leads to, or what leads to it."""
+
+    def __init__(self, owner: Ints, listed: Ints, states: int) -> None:
+        order = np.argsort(owner, kind="stable")
+        self._first: list[int] = np.searchsorted(owner[order], np.arange(states + 1)).tolist()
+        self._listed: list[int] = listed[order].tolist()
+
+    def closure(self, known: NDArray[np.bool_], begin: Ints) -> NDArray[np.bool_]:
+        """Return the states that are known or among some, or listed for one of these, or listed for one of those, and so on."""
         # In Python: most paths are long and narrow, as names are, and arrays would be looked at byte by byte.
-        first, sources = self._first, self._sources
+        first, listed = self._first, self._listed
         found = bytearray(known.tobytes())
         todo = begin.tolist()
         for state in todo:
             found[state] = 1
         while todo:
             state = todo.pop()
-            for source in sources[first[state] : first[state + 1]]:
-                if not found[source]:
-                    found[source] = 1
-                    todo.append(source)
+            for other in listed[first[state] : first[state + 1]]:
+                if not found[other]:
+                    found[other] = 1
+                    todo.append(other)
         return np.frombuffer(found, bool)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.leaf import QUOTE, Copies
+from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
-from logitkit.compiler.bytes.nesting_needs import alive, behind_is, needs
+from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
 from logitkit.errors import ConfigurationError
 
 __all__ = ["live"]
@@ -20,15 +19,18 @@ __all__ = ["live"]
 
 def live(dfa: NestedDfa) -> NestedDfa:
     """Leave out the states from which no text can be ended, and find out how deep the others must go for that."""
+    moves = _moves(dfa)
+    met = moves.reached(dfa)
     if dfa.copies is not None:
-        dfa = _reached(dfa, _shortened(dfa, dfa.copies).step, dfa.copies)
-    # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket.
-    flat = dfa if dfa.copies is None else _without_strings(_shortened(dfa, dfa.copies), dfa.copies)
-    lives, met = alive(flat)
+        met = _with_whole_copies(met, dfa.copies)
+    # States that no text leads to are cut off, as those of a text that goes on beside a leaf.
+    backwards = Backwards(dfa, moves.within(met))
+    dfa = replace(dfa, accepting=dfa.accepting & met)
+    lives, ended = alive(dfa, backwards)
     if dfa.copies is not None:
-        met |= dfa.copies.string_ends(len(dfa.behind))
-    dfa = replace(dfa, behind=np.where(met[:, None], dfa.behind, DEAD))
-    need = needs(replace(flat, behind=dfa.behind))
+        ended |= dfa.copies.string_ends(len(dfa.behind))
+    dfa = replace(dfa, behind=np.where(ended[:, None], dfa.behind, DEAD))
+    need = needs(dfa, backwards)
     if dfa.copies is not None:
         need = _of_whole_copies(need, dfa.copies)
     if (lives & (need == NEVER)).any():
@@ -42,8 +44,10 @@ def live(dfa: NestedDfa) -> NestedDfa:
     known = np.concatenate([np.arange(FIRST_STATE), kept])
     number = np.zeros(dfa.states, np.int64)
     number[kept] = FIRST_STATE + np.arange(len(kept))
-    usable = (need[dfa.entry] < NEVER) & behind_is(dfa, need < NEVER)
-    if ((need[dfa.entry] < NEVER) & ~usable & ~behind_is(dfa, need == NEVER)).any():
+    # What is behind a call that no text leads to does not matter.
+    ends = backwards.calls(dfa) & (need[dfa.entry] < NEVER)
+    usable = ends & behind_is(dfa, need < NEVER)
+    if (ends & ~usable & ~behind_is(dfa, need == NEVER)).any():
         raise ConfigurationError("behind a call no text can be ended, but for some of its texts only")
     left = np.flatnonzero(usable)
     # What each number in the table stands for now.
@@ -73,52 +77,40 @@ def live(dfa: NestedDfa) -> NestedDfa:
     )
 
 
-def _reached(dfa: NestedDfa, step: NDArray[np.int32], copies: Copies) -> NestedDfa:
-    """Cut off the states that no text leads to, as those of a text that goes on beside a leaf; a copy stays as a whole.
+def _moves(dfa: NestedDfa) -> Moves:
+    """Return what the states do: a copy with one exit has one state, the first, which leads there, as strings may be long."""
+    copies = dfa.copies
+    if copies is None:
+        return Moves.of(dfa.step, np.arange(dfa.states))
+    single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)
+    single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
+    owner = copies.of_states()
+    short = np.append(single != DEAD, False)[owner]
+    apart = Moves.of(dfa.step, np.flatnonzero(~short))
+    first = np.arange(dfa.states + dfa.calls + len(dfa.behind))
+    within = np.flatnonzero(short)
+    first[within] = copies.first[owner[within]]
+    does = first[apart.does]
+    # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket. So
+    # their quote leads behind them at once.
+    call = does - dfa.states
+    at = np.flatnonzero((call >= 0) & (call < dfa.calls))
+    at = at[copies.strings[dfa.frame[call[at]]]]
+    does[at] = dfa.behind[:, dfa.frame[call[at]]].max(axis=0, initial=DEAD)
+    alone = np.flatnonzero(single != DEAD)
+    source = np.concatenate([apart.source, copies.first[alone]])
+    return Moves(source, np.concatenate([does, single[alone]]))
 
-    Args:
-        dfa: The automaton.
-        step: What its states do, as far as copies are left.
-        copies: The copies in it.
-    """
-    states, calls = dfa.states, dfa.calls
-    # States, calls and ends; no call is entered twice.
-    met = np.zeros(states + calls + len(dfa.behind), bool)
-    met[dfa.start] = True
-    fresh = np.array([dfa.start])
-    while len(fresh):
-        spend(1 + len(fresh))
-        seen = met.copy()
-        seen[step[fresh[fresh < states]]] = True
-        call = fresh[(fresh >= states) & (fresh < states + calls)] - states
-        seen[dfa.entry[call]] = True
-        seen[dfa.behind[:, dfa.frame[call]]] = True
-        fresh = np.flatnonzero(seen & ~met)
-        met = seen
-    met = met[:states]
+
+def _with_whole_copies(met: NDArray[np.bool_], copies: Copies) -> NDArray[np.bool_]:
+    """Return some states with all those of the copies that they are of, and with all strings that are called."""
     owner = copies.of_states()
     kept = np.zeros(len(copies.leaf) + 1, bool)
     kept[owner[met]] = True
+    kept[copies.opened[(copies.frame >= 0) & met[copies.opening]]] = True
     kept[-1] = False
-    met |= kept[owner]
-    return replace(dfa, step=np.where(met[:, None], dfa.step, DEAD))
-
-
-def _shortened(dfa: NestedDfa, copies: Copies) -> NestedDfa:
-    """Return an automaton in which copies with one exit have one state, the first, which leads there: strings may be long."""
-    single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)
-    single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
-    first = np.arange(dfa.states + dfa.calls + len(dfa.behind))
-    owner = copies.of_states()
-    within = np.flatnonzero(owner >= 0)
-    within = within[single[owner[within]] != DEAD]
-    first[within] = copies.first[owner[within]]
-    step = first.astype(np.int32)[dfa.step]
-    step[within] = DEAD
-    # Those that no text leads to are cut off.
-    alone = np.flatnonzero((single != DEAD) & dfa.step[copies.first].any(axis=1))
-    step[copies.first[alone], 0] = single[alone]
-    return replace(dfa, step=step)
+    found: NDArray[np.bool_] = met | kept[owner]
+    return found
 
 
 def _of_whole_copies(found: NDArray[Any], copies: Copies) -> NDArray[Any]:
@@ -130,14 +122,6 @@ def _of_whole_copies(found: NDArray[Any], copies: Copies) -> NDArray[Any]:
     found = found.copy()
     found[within] = found[copies.first[owner[within]]]
     return found
-
-
-def _without_strings(dfa: NestedDfa, copies: Copies) -> NestedDfa:
-    """Return an automaton in which strings that are called take no byte: their quote leads behind them at once."""
-    called = np.flatnonzero(copies.frame >= 0)
-    step = dfa.step.copy()
-    step[copies.opening[called], dfa.byte_class[QUOTE]] = dfa.behind[:, copies.frame[called]].max(axis=0, initial=DEAD)
-    return replace(dfa, step=step)
 
 
 def _to_nothing() -> ByteDfa:

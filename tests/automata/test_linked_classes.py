@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import logitkit as lk
 from logitkit.budget import one_budget
-from logitkit.compiler import NestedDfa, PushdownAutomaton, pushdown_automaton
+from logitkit.compiler import DEAD, STAY, NestedDfa, PushdownAutomaton, pushdown_automaton
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
@@ -54,6 +54,10 @@ def meanings(automaton: PushdownAutomaton) -> dict[int, tuple[tuple[int, Meaning
         row = slice(automaton.row_start[state], automaton.row_start[state + 1])
         listed = dict(zip(automaton.row_class[row].tolist(), automaton.row_target[row].tolist(), strict=True))
         below = state if automaton.fallback is None else int(automaton.fallback[state])
+        if state < first:
+            # An automaton without a stack lists only exceptions.
+            defaults = {c: state if d == STAY else d for c, d in enumerate(automaton.default.tolist()) if d != DEAD}
+            listed = {**defaults, **listed}
         # A state falls back to one of a copy, which comes before it.
         rows.append({**rows[below], **listed} if below != state else listed)
     rests: dict[int, Meaning] = {0: ()}

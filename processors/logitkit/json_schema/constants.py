@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.decimals import exact, plain_text
-from logitkit.json_schema.layout import is_unicode
+from logitkit.json_schema.layout import is_unicode, quoted, written
 from logitkit.json_schema.plan import Plan
 from logitkit.limits import Limits
+from logitkit.patterns.syntax import Empty
+
+# Strings, literals, and what is between them.
+_PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|null|true|false|[^"ntf]+')
 
 
 def constant_text(value: Any, limits: Limits) -> str | None:
@@ -26,7 +30,7 @@ def constant_text(value: Any, limits: Limits) -> str | None:
         '{"a":[1,null]}'
     """
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if is_unicode(value) else None
+        return quoted(value) if is_unicode(value) else None
     if isinstance(value, Mapping):
         names = [constant_text(name, limits) for name in value]
         texts = [constant_text(inside, limits) for inside in value.values()]
@@ -45,12 +49,29 @@ def constants_plan(values: Sequence[Any], limits: Limits) -> Plan | None:
     """Return the graph of what follows the opening bracket of any of some values, None if none can be written.
 
     Raises:
-        PatternTooLarge: There are too many characters.
+        PatternTooLarge: A number has too many digits.
+        UnsupportedSchema: There are too many values; the pointer is the caller's to say.
     """
-    texts = [text[1:] for text in (constant_text(value, limits) for value in values) if text is not None]
+    texts = [text for text in (constant_text(value, limits) for value in values) if text is not None]
     if not texts:
         return None
     plan = Plan()
     start, plan.end = plan.state("start"), plan.state("end")
-    plan.move(start, TextLanguage.of_texts(texts, limits).machine(), None, plan.end)
+    for text in texts:
+        source = start
+        *pieces, last = _PIECES.findall(text[1:])
+        for piece in pieces:
+            # Values that begin alike share states.
+            is_new, target = plan.is_new((source, piece)), plan.state((source, piece))
+            if is_new:
+                _read(plan, source, piece, target)
+            source = target
+        _read(plan, source, last, plan.end)
     return plan
+
+
+def _read(plan: Plan, source: int, piece: str, target: int) -> None:
+    if piece[0] in '"ntf':
+        plan.move(source, Empty(), None, target, piece)
+    else:
+        plan.move(source, written(piece), None, target)

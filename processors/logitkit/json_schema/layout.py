@@ -11,7 +11,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 
-__all__ = ["Layout", "Whitespace", "is_unicode", "literal", "quoted"]
+__all__ = ["Layout", "Whitespace", "is_unicode", "literal", "quoted", "written"]
 
 Whitespace = Literal["compact", "bounded"]
 
@@ -23,15 +23,18 @@ _NEWLINE = Concat((Characters(CharSet.single(ord("\n"))), Repeat(_SPACE, 0, WIDE
 
 @cache
 def literal(text: str) -> Node:
-    """Return the tree of one text."""
-    return concatenate([Characters(CharSet.single(ord(character))) for character in text])
+    """Return the tree of one text, which is kept."""
+    return concatenate([written(text)])
 
 
-def quoted(name: str) -> Node:
-    """Return the tree of a string's JSON text."""
-    # Not kept: names are many, and each is asked for once.
-    text = json.dumps(name, ensure_ascii=False)
+def written(text: str) -> Node:
+    """Return the tree of one text, of which there may be many."""
     return Concat(tuple([Characters(CharSet.single(ord(character))) for character in text]))
+
+
+def quoted(text: str) -> str:
+    """Return the JSON text of a string."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def is_unicode(name: str) -> bool:

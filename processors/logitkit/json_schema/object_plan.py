@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal
+from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
 from logitkit.json_schema.objects import Count, Objects, Piece
 from logitkit.json_schema.plan import Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
@@ -25,7 +25,7 @@ class _Member(NamedTuple):
         value: What its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
-        names: The name, or the names of a set of members.
+        names: The JSON text of the name, or the names of a set of members.
     """
 
     text: Node
@@ -68,7 +68,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
             objects.value_of(name),
             name in required,
             tuple([count.names is None or count.names.contains(name) for count in objects.counts]),
-            name,
+            quoted(name),
         )
         for name in possible
     ]

@@ -40,13 +40,13 @@ class Names(NamedTuple):
 
 
 class Move(NamedTuple):
-    """One edge: a name, or any of a set of names; a text; and behind it a value that satisfies a conjunction.
+    """One edge: a name or another fixed text, or any of a set of names; a text; and behind it a value.
 
     Args:
         text: The text.
         value: What the value satisfies; None: there is no value.
         target: Where the edge leads.
-        names: The name, or the set; None: there is none.
+        names: The JSON text of a name, or of another string or `null`, `true` or `false`; or the set; None: there is none.
     """
 
     text: Node

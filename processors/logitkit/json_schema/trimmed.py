@@ -6,11 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from logitkit.json_schema.conjunction import Conjunction
-from logitkit.json_schema.layout import literal
 from logitkit.json_schema.parts import Key, Part
 from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.reader import Reader
-from logitkit.patterns.construction import alternate
 from logitkit.patterns.syntax import Empty, Node
 
 __all__ = ["Trimmed"]
@@ -26,7 +24,6 @@ class Trimmed:
     def __init__(self, parts: dict[Key, Part], reader: Reader) -> None:
         self.reader = reader
         self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
-        self._scalars: dict[Conjunction, Node | None] = {}
         alive: set[Key] = set()
         left = [key for key in reversed(parts) if parts[key].plans]
         self.alive = alive
@@ -45,7 +42,9 @@ class Trimmed:
 
     def has_value(self, value: Conjunction) -> bool:
         """Whether some value satisfies a conjunction."""
-        return self.scalars(value) is not None or self.strings(value) is not None or bool(self.keys_of([value]))
+        values = self.reader.values(value)
+        scalars = values.null or values.booleans or not values.numbers.is_empty
+        return bool(scalars) or not values.strings.is_empty or bool(self.keys_of([value]))
 
     def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
         """Return the parts of some conjunctions that have a value."""
@@ -62,16 +61,16 @@ class Trimmed:
                 uses[key] += count
         return uses
 
-    def scalars(self, value: Conjunction) -> Node | None:
-        """Return the tree of the values that are no strings, objects or arrays, or None if there are none."""
-        if value not in self._scalars:
-            values = self.reader.values(value)
-            options = [literal("null")] if values.null else []
-            options += [literal(text) for flag, text in ((True, "true"), (False, "false")) if flag in values.booleans]
-            if not values.numbers.is_empty:
-                options.append(values.numbers.tree())
-            self._scalars[value] = alternate(options) if options else None
-        return self._scalars[value]
+    def literals(self, value: Conjunction) -> list[str]:
+        """Return those of `null`, `true` and `false` that satisfy a conjunction."""
+        values = self.reader.values(value)
+        named = (("null", values.null), ("true", True in values.booleans), ("false", False in values.booleans))
+        return [text for text, satisfies in named if satisfies]
+
+    def numbers(self, value: Conjunction) -> Node | None:
+        """Return the tree of the values that are numbers, or None if there are none."""
+        numbers = self.reader.values(value).numbers
+        return None if numbers.is_empty else numbers.tree()
 
     def strings(self, value: Conjunction) -> Names | None:
         """Return the values that are strings, or None if there are none."""

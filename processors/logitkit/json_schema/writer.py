@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
 from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
-from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
+from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, parts_of
 from logitkit.json_schema.plan import Move, Names
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.trimmed import Trimmed
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Call, Characters, Graph, Node
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
 
 # What is nested deeper is called, so that no tree is deeper than what builds automata can take.
 DEEPEST_INLINE = 12
@@ -90,8 +89,13 @@ class _Writer:
         self._values: dict[Conjunction, Node] = {}
         self._numbers: dict[Key, int] = {}
         self._leaves: dict[Hashable, Strings] = {}
-        self._words: dict[str, int] = {}
+        # Whether names and other fixed texts are words. Without objects and arrays, the whole language is a finite automaton.
+        self.words = leaves and bool(trimmed.live)
+        # The same numbers in all schemas, as any value whatever is a part that all of them share.
+        self._words: dict[str, int] = {"null": 0, "true": 1, "false": 2} if self.words else {}
+        self._has_words = False
         self._leaf_numbers: dict[Hashable, int] = {}
+        self._inline: dict[Names, list[str] | None] = {}
 
     def forget(self) -> None:
         """Forget the sizes: more is called now."""
@@ -128,7 +132,7 @@ class _Writer:
             self._bodies[key] = Graph(rows, tuple(ends))
         main = self._value(root)
         definitions = [self._definition(key) for key in self._numbers]
-        words = tuple([json.dumps(name, ensure_ascii=False).encode() for name in self._words])
+        words = tuple([text.encode() for text in self._words]) if self._has_words else ()
         return Network(main, (*definitions, *self._leaves.values()), words)
 
     def _definition(self, key: Key) -> Definition:
@@ -151,10 +155,14 @@ class _Writer:
     def _names(self, names: Names | str | None, alone: bool) -> tuple[Node, ...]:
         if isinstance(names, Names):
             return (self._strings(names, alone),)
-        if names is None or not self.leaves:
-            return () if names is None else (quoted(names),)
-        number = self._words.setdefault(names, len(self._words))
-        return (Characters(CharSet.single(WORDS + number)),)
+        return () if names is None else (self._text(names),)
+
+    def _text(self, text: str) -> Node:
+        """Return the tree of a text that no other one begins with."""
+        if not self.words:
+            return written(text)
+        self._has_words = True
+        return Characters(CharSet.single(WORDS + self._words.setdefault(text, len(self._words))))
 
     def _names_size(self, names: Names | str | None) -> int:
         return self._strings_size(names) if isinstance(names, Names) else len(names or "")
@@ -166,28 +174,38 @@ class _Writer:
             names: The strings.
             alone: Whether no other texts begin with a quote there.
         """
-        if not self._is_leaf(names):
+        few = self._few(names)
+        if not self.leaves or (few is not None and not self.words):
             return names.exact().tree()
+        if few is not None:
+            return _any_of([self._text(text) for text in few])
         counted = alone and not names.excluded and names.strings.counts(self.longest)
         key = names.strings.key, names.excluded, counted
         if key not in self._leaves:
-            excluded = [
-                json.dumps(name, ensure_ascii=False)[1:-1].encode() for name in names.excluded if is_unicode(name)
-            ]
+            excluded = [quoted(name)[1:-1].encode() for name in names.excluded if is_unicode(name)]
             self._leaves[key] = Strings(names.strings.leaf(counted), tuple(excluded), lambda: names.exact().body())
             self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
         return Call(self._leaf_numbers[key])
 
-    def _is_leaf(self, names: Names) -> bool:
-        return self.leaves and (bool(names.excluded) or names.strings.values(MOST_INLINE) is None)
+    def _few(self, names: Names) -> list[str] | None:
+        """Return the JSON texts of strings that are written in place, or None if they are called."""
+        if names not in self._inline:
+            few = None if names.excluded else names.strings.values(MOST_INLINE)
+            self._inline[names] = few and [quoted(text) for text in few]
+        return self._inline[names]
 
     def _strings_size(self, names: Names) -> int:
-        return 1 if self._is_leaf(names) else self._count(names.exact().tree())
+        few = self._few(names)
+        if few is not None:
+            return sum(map(len, few))
+        return 1 if self.leaves else self._count(names.exact().tree())
 
     def _value(self, value: Conjunction) -> Node:
         if value not in self._values:
-            scalars = self.trimmed.scalars(value)
-            options = [] if scalars is None else [scalars]
+            options = [self._text(text) for text in self.trimmed.literals(value)]
+            numbers = self.trimmed.numbers(value)
+            if numbers is not None:
+                options.append(numbers)
             strings = self.trimmed.strings(value)
             if strings is not None:
                 options.append(self._strings(strings))
@@ -196,12 +214,12 @@ class _Writer:
                     options.append(Call(self._numbers[key]))
                 else:
                     options.append(concatenate([literal(key.opening), self._bodies[key]]))
-            self._values[value] = alternate(options)
+            self._values[value] = _any_of(options)
         return self._values[value]
 
     def _value_size(self, value: Conjunction) -> int:
-        scalars = self.trimmed.scalars(value)
-        size = 0 if scalars is None else self._count(scalars)
+        numbers = self.trimmed.numbers(value)
+        size = sum(map(len, self.trimmed.literals(value))) + (0 if numbers is None else self._count(numbers))
         strings = self.trimmed.strings(value)
         size += 0 if strings is None else self._strings_size(strings)
         return size + sum(1 if key in self.called else 1 + self.size(key) for key in self.trimmed.keys_of([value]))
@@ -212,3 +230,8 @@ class _Writer:
         if found is None:
             found = self._counted[id(node)] = count_positions(node)
         return found
+
+
+def _any_of(options: list[Node]) -> Node:
+    # Not `alternate`, which would make one set of the characters that stand for two words.
+    return Alternate(tuple(options)) if len(options) > 1 else options[0]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
+from logitkit.compiler.bytes.sorting import stable_order
 
 __all__ = ["Backwards", "Moves", "alive", "behind_is", "needs"]
 
@@ -168,7 +169,7 @@ class _Lists:
     """Lists of states, one for each state: where it leads to, or what leads to it."""
 
     def __init__(self, owner: Ints, listed: Ints, states: int) -> None:
-        order = np.argsort(owner, kind="stable")
+        order = stable_order(owner)
         self._first: list[int] = np.searchsorted(owner[order], np.arange(states + 1)).tolist()
         self._listed: list[int] = listed[order].tolist()
 

@@ -22,6 +22,7 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
 from logitkit.compiler.tokens.leaf_partition import leaf_partition
 from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
 from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
@@ -124,7 +125,7 @@ class _Link:
             joint = joint_numbers(joint, leaf.merged[partition.of_leaf[of.uncounted_key]])
         class_of = joint.take(partition.class_of)
         source, token, outcome = self.found
-        order = np.argsort(token.astype(np.int32), kind="stable")
+        order = stable_order(token)
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
         first = np.flatnonzero(np.append(True, token[1:] != token[:-1])[: len(token)])
         met = token[first]
@@ -181,7 +182,7 @@ class _Link:
         for leaf in self.leaves:
             # Of each class of the leaf, the classes of all tokens that are among it.
             own = np.where(real, leaf.classes_of(np.where(real, examples, 0)), 0)
-            order = np.argsort(own, kind="stable").astype(np.int32)
+            order = stable_order(own).astype(np.int32)
             first = np.searchsorted(own[order], np.arange(int(leaf.merged.max()) + 2))
             place, entry = expand(first[leaf.symbol], first[leaf.symbol + 1] - first[leaf.symbol])
             symbol = order[place]
@@ -216,10 +217,11 @@ class _Link:
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
         """Return the outcomes of quotes that push frames, each with an outcome behind it."""
-        pairs, inverse = np.unique(np.stack([frame, inside]), axis=1, return_inverse=True)
-        made = [self.outcomes.called(*pair) for pair in pairs.T.tolist()]
-        found: Ints = np.array(made, np.int64)[inverse.ravel()]
-        return found
+        example, which = examples(frame * np.int64(2**32) + inside)
+        made = [
+            self.outcomes.called(*pair) for pair in zip(frame[example].tolist(), inside[example].tolist(), strict=True)
+        ]
+        return np.array(made, np.int64)[which]
 
 
 class _Overridden:
@@ -232,7 +234,7 @@ class _Overridden:
         symbol = class_of[token]
         mine = symbol >= 0
         self._classes = np.int64(classes)
-        self._keys = np.unique(source[mine] * self._classes + symbol[mine])
+        self._keys = distinct(source[mine] * self._classes + symbol[mine])
 
     def holds(self, state: Ints, symbol: Ints) -> NDArray[np.bool_]:
         """Return whether some pairs are among them."""

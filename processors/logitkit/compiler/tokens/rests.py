@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import distinct, stable_order
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import Popped, Starts, TrieWalk
 from logitkit.vocabulary.ranges import expand
@@ -32,7 +33,7 @@ class Rests:
 
     def __init__(self, dfa: NestedDfa, exits: Ints, remainders: Remainders, walk: TrieWalk, outcomes: Outcomes) -> None:
         self.dfa, self.remainders, self.outcomes = dfa, remainders, outcomes
-        states = np.unique(np.concatenate([exits, dfa.behind.ravel()]))
+        states = distinct(np.concatenate([exits, dfa.behind.ravel()]))
         states = states[states > DEAD]
         found, popped = walk.follow(remainders.trie, Starts.at_root(states))
         # What each remainder does, by state. The empty one stays where it is.
@@ -57,7 +58,7 @@ class Rests:
     def _add_popped(self, popped: Popped) -> None:
         source, text, end, rest, height = self.expanded(self.remainders.trie, popped, None)
         # A remainder does what shorter ones do behind it, so these come first.
-        for at in np.argsort(self.remainders.length[text + 1], kind="stable").tolist():
+        for at in stable_order(self.remainders.length[text + 1]).tolist():
             outcome = self.pop(int(end[at]), int(rest[at]), int(height[at]))
             if outcome != DEAD:
                 self._by_remainder[int(text[at]) + 1][int(source[at])] = outcome

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
+from logitkit.compiler.bytes.sorting import stable_order
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Rows", "chain_lengths", "shortened"]
@@ -86,5 +87,5 @@ def shortened(rows: Rows, classes: int) -> Rows:
         fallback[members] = up[level][members]
         up.append(up[level][up[level]])
     source, symbol, target = (np.concatenate(part) for part in zip(*found, strict=True))
-    order = np.argsort(source, kind="stable")
+    order = stable_order(source)
     return Rows(starts(np.bincount(source, minlength=len(depth))), symbol[order], target[order], fallback)

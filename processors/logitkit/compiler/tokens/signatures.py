@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
+from logitkit.compiler.bytes.sorting import examples
 
 __all__ = ["distinct_triples", "joint_numbers", "mixed"]
 
@@ -59,7 +60,7 @@ def distinct_triples(class_of: Ints, first: NDArray[np.uint64], second: NDArray[
     Returns:
         One example of each group, and the group of each.
     """
-    _, example, which = np.unique(first + mixed(class_of, class_of), return_index=True, return_inverse=True)
+    example, which = examples(first + mixed(class_of, class_of))
     columns = class_of.astype(np.uint64), first, second
     if any((column[example[which]] != column).any() for column in columns):
         # The first numbers were equal by chance.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
 from logitkit.limits import Limits
@@ -256,15 +257,17 @@ class TrieWalk:
         outcome = state.copy()
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
-            rows = np.stack([state[changed], stack[changed], height[changed], count[changed]], axis=1)
-            distinct, inverse = np.unique(rows, axis=0, return_inverse=True)
+            parts = [column[changed] for column in (state, stack, height, count)]
+            example, which = examples(parts[0])
+            for part in parts[1:]:
+                example, which = examples(which * (1 + part.max()) + part)
             numbers = [
                 self.outcomes.number(Outcome(s, self.stacks[k], 0, h, added=c))
                 if len(self.stacks[k]) <= MOST_PUSHED
                 else DEAD
-                for s, k, h, c in distinct.tolist()
+                for s, k, h, c in zip(*(part[example].tolist() for part in parts), strict=True)
             ]
-            outcome[changed] = np.array(numbers, np.int64)[inverse.ravel()]
+            outcome[changed] = np.array(numbers, np.int64)[which]
         place, owner = expand(trie.first[node], trie.own[node])
         columns = [(source[owner], trie.tokens[place], outcome[owner])]
         for sources, nodes in lost:

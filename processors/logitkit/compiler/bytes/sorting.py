@@ -1,0 +1,60 @@
+"""Sorting of whole numbers with numpy's plain sort: its stable sorts, and `np.unique`, take ten times as long or more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["distinct", "examples", "stable_order"]
+
+
+def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the places of some numbers from 0 on in ascending order, those of equal ones as they stand.
+
+    Example:
+        >>> stable_order(np.array([7, 3, 7, 3])).tolist()
+        [1, 3, 0, 2]
+    """
+    bits = len(numbers).bit_length()
+    if int(numbers.max(initial=0)) >> (63 - bits):
+        return np.argsort(numbers, kind="stable")
+    # A number and its place as one number.
+    both = numbers.astype(np.int64) << bits
+    both |= np.arange(len(numbers))
+    both.sort()
+    both &= (1 << bits) - 1
+    return both
+
+
+def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return each of some numbers once, ascending.
+
+    Example:
+        >>> distinct(np.array([7, 3, 7])).tolist()
+        [3, 7]
+    """
+    ordered = np.sort(numbers)
+    return ordered[_fresh(ordered)]
+
+
+def examples(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a place of each distinct number, ascending by number, and which of them each number is.
+
+    Example:
+        >>> places, which = examples(np.array([7, 3, 7]))
+        >>> places[0].tolist(), which.tolist()
+        (1, [1, 0, 1])
+    """
+    order = np.argsort(numbers)
+    fresh = _fresh(numbers[order])
+    which = np.empty(len(order), np.int64)
+    which[order] = np.cumsum(fresh) - 1
+    return order[fresh], which
+
+
+def _fresh(ordered: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    fresh = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+    return fresh

@@ -85,6 +85,27 @@ def test_all_states(minimum: int) -> None:
     assert_same(automaton, byte_dfa_of(parse(pattern), DEFAULT_LIMITS), vocabulary, 200)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_random_records(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def text(depth: int) -> str:
+        kind = chance.randrange(5) if depth else 0
+        if kind < 2:
+            return "".join(chance.choice(["a", "b", "[ab]", "c", "[^!]", "[à-ü]"]) for _ in range(chance.randint(1, 3)))
+        if kind == 2:
+            return f"({text(depth - 1)}|{text(depth - 1)})"
+        if kind == 3:
+            return f"({text(depth - 1)}){chance.choice(['?', '*', '+', '{1,2}'])}"
+        return text(depth - 1) + text(depth - 1)
+
+    low = chance.choice([0, 1, 2, 5])
+    pattern = f"({text(2)}{chance.choice(['', '!', '!x'])}){{{low},{low + chance.randint(3, 12)}}}"
+    automaton = compiled(pattern, VOCABULARIES["bytes and pieces"])
+    if automaton is not None:
+        assert_same(automaton, byte_dfa_of(parse(pattern), DEFAULT_LIMITS), VOCABULARIES["bytes and pieces"], 40)
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -119,3 +120,11 @@ def test_a_real_vocabulary_agrees_with_re(tekken: lk.Vocabulary) -> None:
             text += tekken.tokens[token] or b""
         assert all(re.fullmatch(p, text.decode()) for p in patterns)
     assert both.limits == DEFAULT_LIMITS
+
+
+@pytest.mark.parametrize(("schema", "closing"), [({}, False), ({"type": "null"}, 9)])
+def test_a_part_that_is_no_finite_automaton_is_refused(schema: Any, closing: int) -> None:
+    vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(128)], None], eos_ids=[128])
+    parts = lk.JsonSchema(schema, vocabulary, closing=closing), lk.Regex("[a-z]*", vocabulary)
+    with pytest.raises(ConfigurationError, match=r"this JsonSchema nests without limit, or closes .* in a chain instead"):
+        lk.Intersection(parts)

@@ -35,7 +35,7 @@ class Intersection(AutomatonConstraint):
         limits: Bounds on the product.
 
     Raises:
-        ConfigurationError: The vocabularies differ, or no text is allowed by all constraints.
+        ConfigurationError: The vocabularies differ, a part is no finite automaton, or no text is allowed by all constraints.
         PatternTooLarge: The product would exceed a limit.
 
     Example:
@@ -59,6 +59,12 @@ class Intersection(AutomatonConstraint):
         if any(part.vocabulary != vocabulary for part in self.parts[1:]):
             raise ConfigurationError(
                 "the constraints of a chain have different vocabularies; create them with the same one"
+            )
+        endless = next((part for part in self.parts if not part.is_finite), None)
+        if endless is not None:
+            raise ConfigurationError(
+                f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, or "
+                "closes its text within a number of tokens; put the constraints in a chain instead"
             )
         object.__setattr__(self, "vocabulary", vocabulary)
         self._compile_once(Intersection, tuple(self._automata()))

@@ -71,7 +71,7 @@ _PATTERNS = {
     # What Swagger's tools write for `uri`.
     "url": uris.URI,
     # Of draft 3: the hexadecimal colours and the names of CSS 2.1.
-    "color": f"(?:#{_HEX}{{3}}|#{_HEX}{{6}}|(?i:{'|'.join(_COLORS)}))",
+    "color": f"(?:#{_HEX}{{3}}|#{_HEX}{{6}}|(?ai:{'|'.join(_COLORS)}))",
 }
 
 # What some meant before draft 7.

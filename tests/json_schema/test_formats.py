@@ -129,6 +129,11 @@ FRAGMENTS = {
 }
 
 
+@pytest.mark.parametrize("text", ["fuchsia", "FUCHSIA", "fuchſia", "black", "blac\u212a"])
+def test_a_name_of_a_colour_is_ascii(text: str) -> None:
+    assert _format("color").contains(text) == RULES["color"](text) == text.isascii()
+
+
 @given(st.data(), st.sampled_from(sorted(FRAGMENTS)))
 def test_made_of_fragments(data: st.DataObject, name: str) -> None:
     text = "".join(data.draw(st.lists(st.sampled_from(FRAGMENTS[name]), max_size=7)))

@@ -17,34 +17,11 @@ from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["CountingStore", "LeafStore", "leaf_store", "reached"]
+__all__ = ["CountingStore", "leaf_store", "reached"]
 
 
-class LeafStore(BehaviourStore):
-    """Behaviours of which only some states matter, none of them by default.
-
-    Args:
-        moves: The automaton.
-        sources: The number of states in which tokens begin, which are the first ones.
-        limits: Bound on the work.
-        work: What was done before, in steps.
-    """
-
-    def __init__(self, moves: Moves, sources: int, limits: Limits, work: int) -> None:
-        super().__init__(moves, limits, work)
-        self._sources = sources
-
-    def of_bytes(self) -> Ints:
-        """Return the number of the behaviour of every byte class."""
-        step = self.moves.step
-        symbol, source = np.nonzero(step[:, : self._sources])
-        count = np.bincount(symbol, minlength=len(step))
-        default = np.full(len(step), DEAD, step.dtype)
-        return self._add(Behaviours(default, starts(count), source.astype(step.dtype), step[symbol, source]))
-
-
-class CountingStore(LeafStore):
-    """The same for a leaf that counts, whose states are not listed once for each count: they are worked out.
+class CountingStore(BehaviourStore):
+    """The store of a leaf that counts, whose states are not listed once for each count: they are worked out.
 
     Args:
         leaf: The leaf.
@@ -61,7 +38,7 @@ class CountingStore(LeafStore):
         self._states, self._first_end = leaf.states, 1 + leaf.states * copies
         sources = np.arange(len(step))
         moves = np.stack([self._after(sources, np.full(len(sources), symbol)) for symbol in range(step.shape[1])])
-        super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), len(sources), limits, moves.size)
+        super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
@@ -90,7 +67,7 @@ class CountingStore(LeafStore):
 
 def leaf_store(
     step: NDArray[np.int32], byte_class: NDArray[np.int64], marks: int, chain: int, limits: Limits
-) -> LeafStore:
+) -> BehaviourStore:
     """Return the store of a leaf that does not count.
 
     Args:
@@ -108,9 +85,8 @@ def leaf_store(
         whole[first : first + chain - 1] = np.arange(first + 1, first + chain)[:, None]
     work = whole.size // 4
     limits.check_work(2 * work)
-    return LeafStore(
-        Moves.of(ByteDfa(whole, byte_class, np.zeros(len(whole), bool), FIRST_STATE)), sources, limits, work
-    )
+    moves = Moves.of(ByteDfa(whole, byte_class, np.zeros(len(whole), bool), FIRST_STATE))
+    return BehaviourStore(moves, limits, work, sources)
 
 
 def reached(target: Ints, states: int) -> tuple[Ints, Ints]:

@@ -63,8 +63,8 @@ class Intersection(AutomatonConstraint):
         endless = next((part for part in self.parts if not part.is_finite), None)
         if endless is not None:
             raise ConfigurationError(
-                f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, or "
-                "closes its text within a number of tokens; put the constraints in a chain instead"
+                f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, "
+                "or closes its text within a number of tokens; put the constraints in a chain instead"
             )
         object.__setattr__(self, "vocabulary", vocabulary)
         self._compile_once(Intersection, tuple(self._automata()))

@@ -288,8 +288,10 @@ def refine(
                 for target, mask in inner[s]:
                     row[group[target]] = row.get(group[target], 0) | mask
                 parts[frozenset(row.items())].add(s)
-            # Those not looked at still agree with each other, and with none that was: its moves have changed.
-            rest = groups[g].difference(looked_at)
+            # Those not looked at still agree with each other, and with none that was: its moves have changed. In place, as they
+            # may be very many.
+            rest = groups[g]
+            rest.difference_update(looked_at)
             split = [*parts.values(), *([rest] if rest else [])]
             split.sort(key=len)
             groups[g] = split.pop()

@@ -266,10 +266,14 @@ def refine(
     number: dict[object, int] = {}
     for s in component:
         row: dict[int, int] = {}
+        # All states of the component are alive, so that equal ones read the same symbols.
+        inside = 0
         for target, mask in dfa.moves[s].items():
-            if target not in members and state_of[target] != DEAD:
+            if target in members:
+                inside |= mask
+            elif state_of[target] != DEAD:
                 row[state_of[target]] = row.get(state_of[target], 0) | mask
-        group[s] = number.setdefault((dfa.accepting[s], frozenset(row.items())), len(number))
+        group[s] = number.setdefault((dfa.accepting[s], inside, frozenset(row.items())), len(number))
         groups.setdefault(group[s], set()).add(s)
 
     steps = 0

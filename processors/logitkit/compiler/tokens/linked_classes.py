@@ -107,11 +107,7 @@ class _Link:
             starts.append(Starts(copies.opening[apart], node, copies.entered[apart], first[apart], never))
         found, popped = self.walk.follow(trie, Starts(*map(np.concatenate, zip(*starts, strict=True))))
         source, token, end, rest, height = self.rests.expanded(trie, popped, self.vocabulary.remainders)
-        size = np.int64(len(self.vocabulary.remainders))
-        distinct, inverse = np.unique((height * (len(self.dfa.behind) + 1) + end) * size + rest, return_inverse=True)
-        heights, distinct = np.divmod(distinct, (len(self.dfa.behind) + 1) * size)
-        rows = zip(*(column.tolist() for column in (*np.divmod(distinct, size), heights)), strict=True)
-        outcome = np.array([self.rests.pop(*row) for row in rows], np.int64)[inverse]
+        outcome = self.rests.pops(end, rest, height)
         # A copy may lead on where this is dead.
         alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]
         columns = [found, Found(source[alive], token[alive], outcome[alive])]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import distinct, stable_order
+from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import Popped, Starts, TrieWalk
 from logitkit.vocabulary.ranges import expand
@@ -54,6 +54,13 @@ class Rests:
         pairs.sort()
         self._keys = np.array([key for key, _ in pairs], np.int64)
         self._values = np.array([value for _, value in pairs], np.int64)
+        # Whether each remainder leads anywhere behind each end.
+        state, rest = np.divmod(self._keys, self._size)
+        self._goes_on = np.zeros((len(dfa.behind), self._size), bool)
+        for end, row in enumerate(dfa.behind):
+            behind = np.zeros(dfa.states, bool)
+            behind[row] = True
+            self._goes_on[end, rest[behind[state]]] = True
 
     def _add_popped(self, popped: Popped) -> None:
         source, text, end, rest, height = self.expanded(self.remainders.trie, popped, None)
@@ -92,14 +99,24 @@ class Rests:
             self._pops[end, rest, height] = found
         return found
 
+    def pops(self, ends: Ints, rests: Ints, heights: Ints) -> Ints:
+        """Return the numbers of the outcomes of some ends, behind each of which a remainder goes on; see `pop`."""
+        found = np.zeros(len(ends), np.int64)
+        alive = np.flatnonzero(self._goes_on[ends, rests])
+        ends, rests, heights = ends[alive], rests[alive], heights[alive]
+        place, which = examples((heights * len(self._goes_on) + ends) * self._size + rests)
+        rows = zip(*(column[place].tolist() for column in (ends, rests, heights)), strict=True)
+        found[alive] = np.array([self.pop(*row) for row in rows], np.int64)[which]
+        return found
+
     def of(self, states: Ints, remainders: Ints) -> Ints:
         """Return the numbers of the outcomes of remainders behind exits, `DEAD` where they lead nowhere."""
         if (states < 0).any():
             found = np.zeros(len(states), np.int64)
             within = states >= 0
             found[within] = self.of(states[within], remainders[within])
-            ends = zip((-1 - states[~within]).tolist(), remainders[~within].tolist(), strict=True)
-            found[~within] = [self.pop(end, rest, 0) for end, rest in ends]
+            outside = np.flatnonzero(~within)
+            found[outside] = self.pops(-1 - states[outside], remainders[outside], np.zeros_like(outside))
             return found
         keys = states * self._size + remainders
         place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))

@@ -35,3 +35,8 @@ ASSERTIONS = frozenset(
         *("minProperties", "patternProperties", "properties", "propertyNames", "required", "unevaluatedProperties"),
     }
 )
+
+# Keywords that say nothing about which values are valid, whatever stands beside them.
+ANNOTATIONS = frozenset(
+    {"$comment", "default", "deprecated", "description", "example", "examples", "readOnly", "title", "writeOnly"}
+)

@@ -123,7 +123,7 @@ def test_a_real_vocabulary_agrees_with_re(tekken: lk.Vocabulary) -> None:
 
 
 @pytest.mark.parametrize(("schema", "closing"), [({}, False), ({"type": "null"}, 9)])
-def test_a_part_that_is_no_finite_automaton_is_refused(schema: Any, closing: int) -> None:
+def test_a_part_that_is_not_a_finite_automaton_is_refused(schema: Any, closing: int) -> None:
     vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(128)], None], eos_ids=[128])
     parts = lk.JsonSchema(schema, vocabulary, closing=closing), lk.Regex("[a-z]*", vocabulary)
     with pytest.raises(

@@ -35,7 +35,7 @@ class Intersection(AutomatonConstraint):
         limits: Bounds on the product.
 
     Raises:
-        ConfigurationError: The vocabularies differ, a part is no finite automaton, or no text is allowed by all constraints.
+        ConfigurationError: The vocabularies differ, a part is not a finite automaton, or no text is allowed by all constraints.
         PatternTooLarge: The product would exceed a limit.
 
     Example:

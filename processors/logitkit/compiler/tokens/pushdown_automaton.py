@@ -229,17 +229,21 @@ class PushdownAutomaton(TokenAutomaton):
     def _pops(self) -> list[int]:
         """The most frames that a token pops in each state."""
         most = np.zeros(self.states + len(self.nesting.state), np.int64)
-        owner = np.repeat(np.arange(self.states), np.diff(self.row_start))
-        of_class = np.zeros(self.classes, np.int64)
         rests = np.flatnonzero(self.nesting.rest)
+        of_class = np.zeros(self.classes, np.int64)
+        # Few targets are outcomes.
+        outside = np.flatnonzero(self.row_target >= self.states)
+        target = self.row_target[outside]
         for _ in range(self.nesting.pops):
-            np.maximum.at(of_class, self.row_class, most[self.row_target])
+            np.maximum.at(of_class, self.row_class[outside], most[target])
             most[self.states + rests] = 1 + of_class[self.nesting.rest[rests]]
+        owner = np.searchsorted(self.row_start, outside, side="right") - 1
         found = np.zeros(self.states, np.int64)
-        np.maximum.at(found, owner, most[self.row_target])
+        np.maximum.at(found, owner, most[target])
         if self.fallback is not None:
             found = np.maximum(found, found[self.fallback])
-        return [int(n) for n in found]
+        result: list[int] = found.tolist()
+        return result
 
     def legal(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""

@@ -18,7 +18,8 @@ FAMILIES = (
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "pattern": "^[A-Z][a-z]+$", "maxLength": 12},
+        # Long enough for its characters to be counted.
+        "name": {"type": "string", "pattern": "^[A-Z][a-z]+$", "minLength": 17, "maxLength": 20},
         "age": {"type": "integer", "minimum": 18, "maximum": 99},
         "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 2},
     },

@@ -43,7 +43,7 @@ def test_after_a_success() -> None:
 
 
 def test_after_a_refusal() -> None:
-    for schema in ({"const": 1, "multipleOf": 0.123456789}, {"type": "string", "minLength": 10**9}):
+    for schema in ({"const": 1, "multipleOf": 0.123456789}, {"propertyNames": {"minLength": 10**9}}):
         with pytest.raises(UnsupportedSchema):
             lk.JsonSchema(schema, VOCABULARY)
         assert gc.isenabled()

@@ -71,7 +71,7 @@ def test_it_is_soon_refused_or_made(name: str, tekken: lk.Vocabulary) -> None:
 
 def test_its_processors_share_one_limit_whatever_was_compiled_before() -> None:
     vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_ids=[256])
-    limits = lk.Limits(work=60_000)
+    limits = lk.Limits(work=40_000)
     links: list[dict[str, Any]] = [
         {"regex": r"[a-z]{1,4000}"},
         {"json_schema": {"properties": {"a": {"maxLength": 30}}}},
@@ -79,7 +79,7 @@ def test_its_processors_share_one_limit_whatever_was_compiled_before() -> None:
         {"thinking_budget": {"max_tokens": 3, "end": "</think>"}},
     ]
     for _ in range(2):
-        with pytest.raises(ValueError, match="takes more than 60000 steps"):
+        with pytest.raises(ValueError, match="takes more than 40000 steps"):
             lk.from_config({"chain": links}, vocabulary, limits=limits)
         for link in links:
             # Each by itself is allowed, and cached then.

@@ -3,7 +3,7 @@
 document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
                     validated_numbers, type_patterns, rust_patterns, typed_dicts)
-reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
+reader              from keywords to sets of values (distinct_schemas, applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers)
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
 plan, writer        how objects and arrays are written (object_plan, array_plan, parts, trimmed, layout, constants)

@@ -10,7 +10,7 @@ from functools import partial
 from logitkit.budget import spent
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
-from logitkit.json_schema.contents import Contents
+from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.countable import countable
 from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
@@ -60,7 +60,7 @@ class Reader:
         self._telling = 0
         self._places: list[Place] = []
         self._numbers: dict[tuple[int, str], int] = {}
-        self._contents = Contents()
+        self._schemas = DistinctSchemas()
         self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
         self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
@@ -273,7 +273,7 @@ class Reader:
                 self.work.done = done
 
     def _number(self, place: Place) -> int:
-        key = self._contents.number(place.value), place.base
+        key = self._schemas.number(place.value), place.base
         found = self._numbers.setdefault(key, len(self._places))
         if found == len(self._places):
             self._places.append(place)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.contents import Contents
+from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.document import load
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
 from tests.automata.linked import SMALL
@@ -60,8 +60,8 @@ def test_names_and_constants_are_told_apart() -> None:
     constants = [{"const": value} for value in (*values, *({"title": value} for value in values))]
     loaded = load({"anyOf": [*names, *constants]})
     assert isinstance(loaded, dict)
-    contents = Contents()
-    numbers = {contents.number(schema) for schema in loaded["anyOf"]}
+    schemas = DistinctSchemas()
+    numbers = {schemas.number(schema) for schema in loaded["anyOf"]}
     assert len(numbers) == len(loaded["anyOf"])
 
 
@@ -69,5 +69,5 @@ def test_schemas_that_are_nested_deeply_are_numbered_too() -> None:
     schema: dict[str, Any] = {}
     for _ in range(250):
         schema = {"not": schema}
-    contents = Contents()
-    assert contents.number(schema) == contents.number(schema)
+    schemas = DistinctSchemas()
+    assert schemas.number(schema) == schemas.number(schema)

@@ -6,20 +6,20 @@ from typing import Any
 
 from logitkit.json_schema.keywords import ANNOTATIONS, OF_LIST, OF_NAMES, OF_ONE
 
-__all__ = ["Contents"]
+__all__ = ["DistinctSchemas"]
 
 DEEPEST = 40
 
 
-class Contents:
+class DistinctSchemas:
     """Numbers the schemas of one loaded document, in which equal lists and equal objects are one already.
 
     Example:
-        >>> contents = Contents()
+        >>> schemas = DistinctSchemas()
         >>> one, other = {"type": "string", "title": "A"}, {"description": "B", "type": "string"}
-        >>> contents.number(one) == contents.number(other)
+        >>> schemas.number(one) == schemas.number(other)
         True
-        >>> contents.number({"properties": {"title": one}}) == contents.number({"properties": {}})
+        >>> schemas.number({"properties": {"title": one}}) == schemas.number({"properties": {}})
         False
     """
 

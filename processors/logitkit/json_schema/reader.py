@@ -10,8 +10,8 @@ from functools import partial
 from logitkit.budget import spent
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
-from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.countable import countable
+from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
 from logitkit.json_schema.keywords import ASSERTIONS

@@ -40,7 +40,7 @@ TOKENS = [
         b'aaa":"' + b"a" * 17,
         b'aa",",a',
     ),
-    # Characters of several bytes, behind the beginning of a string inside the token.
+    # Characters of several bytes, after the beginning of a string inside the token.
     *('["éé'.encode(), ',"éé'.encode(), '":"é\\n'.encode(), '","é\\n'.encode(), ('["' + "é" * 17).encode()),
 ]
 VOCABULARY = lk.Vocabulary([*TOKENS, None], eos_ids=[len(TOKENS)])

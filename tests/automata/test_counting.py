@@ -123,6 +123,15 @@ def test_masks_are_those_of_states_for_each_length(name: str) -> None:
     check_masks(counting, other, seed=1, walks=examples(40))
 
 
+def test_nothing_is_counted_where_other_texts_begin_like_a_string() -> None:
+    ways = (({"const": "b" * 5}, {"type": "null"}), (string(maxLength=17, pattern="^[ac]*$"), {"type": "boolean"}))
+    pairs = [{"type": "array", "prefixItems": way, "minItems": 2, "items": False} for way in map(list, ways)]
+    schema = {"anyOf": pairs}
+    counting, other = automata(schema, string_set.COUNTED_FROM)
+    assert counting.counting is None
+    check_masks(counting, other, seed=3, walks=10)
+
+
 @pytest.mark.parametrize("max_depth", [1, 2, 3])
 def test_a_string_begins_only_where_what_follows_has_room(max_depth: int) -> None:
     schema = {"anyOf": [PAIRS, {"type": "array", "maxItems": 0}]}

@@ -65,7 +65,7 @@ def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[Symbol
 def repeated_record(tree: Repeat, limits: Limits) -> ByteDfa | None:
     """Compile the record that a pattern repeats, or return None if a record may begin with another one.
 
-    Its one accepting state has no moves.
+    The automaton has one accepting state, and no move leads from it.
 
     Raises:
         PatternTooLarge: A limit is exceeded.

@@ -183,12 +183,12 @@ class TextLanguage:
         return self.dfa is not None and has_all_lengths(self.dfa)
 
     def texts(self, most: int, minimum: int = 0, maximum: int | None = None) -> list[str] | None:
-        """Return the texts of the set, sorted, or None if there are more than so many.
+        """Return the texts in sorted order, or None if there are more than `most`.
 
         Args:
-            most: So many.
+            most: The maximum number of texts.
             minimum: The least length of a text. If it is not 0, the language must be `countable`.
-            maximum: The greatest length; None: there is no bound.
+            maximum: The greatest length; None allows any.
         """
         if self.dfa is None:
             return []

@@ -12,9 +12,9 @@ __all__ = ["has_all_lengths", "longest", "shortest"]
 
 
 def longest(dfa: SymbolDfa) -> int | None:
-    """Return the length of the longest text, None if there is no bound."""
+    """Return the length of the longest text, or None if texts may be of any length."""
     length: dict[int, int] = {}
-    # What is reached comes first. As all states are alive, a cycle has no bound.
+    # A state's successors come before it. All states are alive, so a cycle allows texts of any length.
     for component in components(dfa.moves):
         state = component[0]
         if len(component) > 1 or state in dfa.moves[state]:

@@ -44,7 +44,6 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
     height = np.concatenate([np.zeros(states, np.int64), table.height])
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
-    # Where strings are called, room for one of them is kept behind all brackets.
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)])
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     source, target = source[kept], target[kept]

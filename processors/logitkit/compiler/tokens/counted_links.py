@@ -41,7 +41,7 @@ class CountedStates:
 
     @classmethod
     def of(cls, copies: Copies) -> CountedStates | None:
-        """Return them, or None if there are none."""
+        """Return the states of an automaton that count, or None if no leaf in it does."""
         return cls(copies) if any(leaf.counted is not None for leaf in copies.leaves) else None
 
     def stepped(self, state: Ints, does: Ints, count: Ints) -> tuple[Ints, NDArray[np.bool_]]:

@@ -32,7 +32,7 @@ class Place(NamedTuple):
     """All that the mask of a row depends on.
 
     Args:
-        state: Its state, with a count between which and its own no token becomes legal or illegal.
+        state: Its state, with the least count for which the same tokens are legal.
         frames: The frames on the stack that a token may pop, the innermost last.
         room: How many frames more it may have, as far as that matters.
         slack: How many tokens more than needed are left to it, as far as that matters; `NO_LIMIT` where they are not counted.

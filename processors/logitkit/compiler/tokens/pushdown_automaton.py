@@ -169,7 +169,7 @@ class PushdownAutomaton(TokenAutomaton):
         return target, packed(() if target == DEAD else frames, len(stack))
 
     def place(self, state: int, stack: Packed, left: int) -> Place:
-        """Return what the mask of a row depends on; of counts, those are one between which no other token becomes legal.
+        """Return what the mask of a row depends on. Counts for which the same tokens are legal have one place.
 
         Args:
             state: Its state.

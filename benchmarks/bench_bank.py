@@ -19,7 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import logitkit as lk
 from benchmarks.side_by_side import medians
 from benchmarks.tables import Tables
-from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary import Vocabulary
 
@@ -48,14 +48,14 @@ def test_rows_of_different_patterns(
     context = lk.Context.of([[]] * ROWS, vocabulary_size=vocabulary.size)
     many = lk.concatenate([_after(r, r.init_state(single), ids) for r, ids in zip(regexes, written, strict=True)])
     one = lk.concatenate([_after(regexes[0], regexes[0].init_state(single), ids) for ids in written])
-    assert len(set(one.state.tolist())) == ROWS
+    assert len(set(one.at.state.tolist())) == ROWS
     assert len(set(many.slot.tolist())) == ROWS
     _check(regexes, many, PATTERNS[name], letter, vocabulary, context)
 
     tokens = torch.full((ROWS,), letter)
     logits = torch.zeros(ROWS, vocabulary.size)
 
-    def step(state: AutomatonState) -> None:
+    def step(state: ConstraintState) -> None:
         regexes[0].process_logits(regexes[0].advance(state, tokens), logits, context)
 
     added = torch.zeros(ROWS, vocabulary.size)
@@ -71,13 +71,13 @@ def test_rows_of_different_patterns(
     table.add(name, many_us, one_us, many_us / one_us, bare_us)
 
 
-def _after(regex: lk.Regex, state: AutomatonState, ids: list[int]) -> AutomatonState:
+def _after(regex: lk.Regex, state: ConstraintState, ids: list[int]) -> ConstraintState:
     return regex.advance(state, torch.tensor([ids], dtype=torch.int64)) if ids else state
 
 
 def _check(
     regexes: list[lk.Regex],
-    state: AutomatonState,
+    state: ConstraintState,
     pattern: str,
     letter: int,
     vocabulary: Vocabulary,
@@ -99,7 +99,7 @@ def _check(
             last = _after(regexes[row], alone, [single[bytes([b])] for b in whole.encode()])
             assert bool(regexes[row].is_dead(last)) == (whole == wrong)
         alone_masked = regexes[row].process_logits(
-            AutomatonState(*(part[row : row + 1] for part in state)), torch.zeros(1, vocabulary.size), context
+            lk.select(state, torch.tensor([row])), torch.zeros(1, vocabulary.size), context
         )[1]
         assert np.array_equal(alone_masked[0].numpy(), masked[row].numpy())
 

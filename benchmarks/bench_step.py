@@ -21,9 +21,9 @@ from benchmarks.side_by_side import medians, seconds
 from benchmarks.suite import SUITE, Entry
 from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.runtime.automaton_constraint import mask_rows
-from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.automaton_state import AutomatonState, mask_rows
 from logitkit.runtime.bank import Bank
+from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.vocabulary import Vocabulary
 
 CPU = torch.device("cpu")
@@ -56,7 +56,7 @@ def tokens_of(vocabulary: Vocabulary, text: bytes) -> list[int]:
     return [single[bytes([b])] for b in text]
 
 
-def reached(regex: lk.Regex, rows: int, text: bytes) -> tuple[lk.Context, AutomatonState]:
+def reached(regex: lk.Regex, rows: int, text: bytes) -> tuple[lk.Context, ConstraintState]:
     """Return a batch of which every row has this text."""
     context = lk.Context.of([[]] * rows, vocabulary_size=regex.vocabulary.size)
     state = regex.init_state(context)
@@ -65,10 +65,10 @@ def reached(regex: lk.Regex, rows: int, text: bytes) -> tuple[lk.Context, Automa
     return context, state
 
 
-def check_mask(regex: lk.Regex, state: AutomatonState, processed: Tensor, before: Tensor) -> int:
+def check_mask(regex: lk.Regex, state: ConstraintState, processed: Tensor, before: Tensor) -> int:
     """Assert that exactly the legal tokens keep their logits, all rows being in one state; return how many there are."""
-    current = int(state.state[0])
-    assert (state.state == current).all()
+    current = int(state.at.state[0])
+    assert (state.at.state == current).all()
     legal = torch.tensor([regex.automaton.next(current, t) != DEAD for t in range(regex.vocabulary.size)])
     assert torch.equal(processed, torch.where(legal, before, -torch.inf))
     return int(legal.sum())

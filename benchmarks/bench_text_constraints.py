@@ -23,7 +23,7 @@ from benchmarks.side_by_side import seconds
 from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.constraints.then import Then
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.constraint import Constraint
 from tests import vocabularies
 
 STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
@@ -47,7 +47,7 @@ def banned(count: int) -> tuple[str, ...]:
     return tuple(f"{rng.choice(words)} {rng.choice(words)}" for _ in range(count))
 
 
-def read(constraint: AutomatonConstraint, text: str) -> int:
+def read(constraint: Constraint, text: str) -> int:
     """Return the state after a text, byte by byte."""
     ids = {t: i for i, t in enumerate(constraint.vocabulary.tokens) if t}
     state = constraint.automaton.start
@@ -68,7 +68,7 @@ def peak_mb(make: Callable[[], object], vocabulary: lk.Vocabulary) -> float:
 
 def measure(
     name: str,
-    make: Callable[[], AutomatonConstraint],
+    make: Callable[[], Constraint],
     vocabulary: lk.Vocabulary,
     benchmark: BenchmarkFixture,
     tables: Tables,

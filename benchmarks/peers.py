@@ -65,7 +65,8 @@ class LogitkitRows:
         self.state = self.regex.advance(self.state, tokens)
         ended = tokens == -1
         if ended.any():
-            self.state = self.state._replace(state=torch.where(ended, self.beginning.state, self.state.state))
+            state = torch.where(ended, self.beginning.at.state, self.state.at.state)
+            self.state = self.state._replace(at=self.state.at._replace(state=state))
 
 
 class LLGuidance(Peer):

@@ -87,7 +87,7 @@ def test_a_compiled_graph_runs_automata_that_came_later() -> None:
     for letter in "defghi":
         later = lk.Choice([f"c{letter}", "1"], vocabulary())
         state = later.init_state(context)
-        slots.add(int(state.slot[0]))
+        slots.add(int(state.at.slot[0]))
         state, logits = one_step(state, torch.tensor([ids(b"c")[0], -1]), torch.ones(2, COLUMNS), context)
         wanted = torch.full((2, COLUMNS), -torch.inf)
         wanted[0, ids(letter.encode())[0]] = 1
@@ -104,7 +104,7 @@ def test_a_neutral_row_is_left_bit_by_bit(dtype: torch.dtype, tensors: bool) -> 
     regex = lk.Regex("[0-9]{2}", vocabulary())
     context = lk.Context.of([[], []], COLUMNS)
     own = lk.select(regex.init_state(context), torch.tensor([0]))
-    state = lk.concatenate([own, type(own)(*(torch.tensor([n]) for n in (0, 0, 2)))])
+    state = lk.concatenate([own, regex.neutral_state(lk.Context.of([[]], COLUMNS))])
     bits = torch.int32 if dtype == torch.float32 else torch.int16
     logits = logits_of(0, (2, COLUMNS + 5), dtype)
     with tensor_path() if tensors else nullcontext():

@@ -8,10 +8,10 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from logitkit.compiler import Definition, NestedDfa, Network, PushdownAutomaton, network_dfa, pushdown_automaton
+from logitkit.compiler import Definition, NestedDfa, Network, TokenAutomaton, network_dfa, pushdown_automaton
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
-from logitkit.runtime import PushdownConstraint, shared_by
+from logitkit.runtime import Constraint, shared_by
 from logitkit.vocabulary import Vocabulary
 
 CLOSING = {"{": "}", "[": "]"}
@@ -19,14 +19,14 @@ NEVER = 10**9
 
 
 @dataclass(frozen=True)
-class Nested(PushdownConstraint):
+class Nested(Constraint):
     """The texts of a network."""
 
     network: Network
     vocabulary: Vocabulary
     max_depth: int = 32
     closing: bool | int = False
-    automaton: PushdownAutomaton = field(init=False, repr=False, compare=False)
+    automaton: TokenAutomaton = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         key = (Nested, self.network, self.max_depth, bool(self.closing))
@@ -35,7 +35,7 @@ class Nested(PushdownConstraint):
     def nested_dfa(self) -> NestedDfa:
         return network_dfa(self.network, DEFAULT_LIMITS)
 
-    def _compile(self) -> PushdownAutomaton:
+    def _compile(self) -> TokenAutomaton:
         return pushdown_automaton(
             self.nested_dfa(),
             self.vocabulary,

@@ -34,21 +34,21 @@ def test_slots_are_used_again_and_stale_states_are_reported() -> None:
     first = lk.Regex("a*", vocab)
     state = first.init_state(context())
     bank = first.bank
-    assert state.slot.item() != NEUTRAL
+    assert state.at.slot.item() != NEUTRAL
     # The cache of compiled automata keeps the automaton, but a slot belongs to processors alone.
     del first
     gc.collect()
     second = lk.Regex("b*", vocab)
     later = second.init_state(context())
-    assert later.slot.item() == state.slot.item()
-    assert later.generation.item() == state.generation.item() + 1
+    assert later.at.slot.item() == state.at.slot.item()
+    assert later.at.generation.item() == state.at.generation.item() + 1
     assert len(bank.automata) == 2
     with pytest.raises(StaleAutomaton, match="no longer in the bank; keep the processor"):
         second.process_logits(state, torch.zeros(1, 6), context())
     with pytest.raises(StaleAutomaton):
         second.advance(state, torch.tensor([0]))
     with pytest.raises(StaleAutomaton):
-        second.advance(state._replace(slot=torch.tensor([7])), torch.tensor([0]))
+        second.advance(state._replace(at=state.at._replace(slot=torch.tensor([7]))), torch.tensor([0]))
     processed = second.process_logits(later, torch.zeros(1, 6), context())[1]
     assert torch.isfinite(processed).tolist() == [[False, True, False, True, False, False]]
 
@@ -286,21 +286,22 @@ def test_tables_follow_the_bank() -> None:
     other = lk.Regex("b*", vocab)
     other.init_state(context())
     assert bank.tables.generation.tolist() == [0, 0, 0, -1]
-    assert bank.tables.generation.tolist()[int(state.slot)] == state.generation.item()
+    assert bank.tables.generation.tolist()[int(state.at.slot)] == state.at.generation.item()
     del one
     gc.collect()
-    assert bank.tables.generation.tolist()[int(state.slot)] == -1
+    assert bank.tables.generation.tolist()[int(state.at.slot)] == -1
 
 
 def test_slot_zero_constrains_nothing() -> None:
     vocab = vocabulary(13)
     regex = lk.Regex("a", vocab)
     constrained = regex.init_state(context())
-    free = AutomatonState(*(torch.zeros(1, dtype=torch.int64) for _ in range(3)))
+    at = AutomatonState(*(torch.zeros(1, dtype=torch.int64) for _ in range(3)))
+    free = constrained._replace(at=at)
     both = lk.concatenate([free, constrained])
     both = regex.advance(both, torch.tensor([5, 5]))
     logits = torch.arange(12.0).reshape(2, 6)
     processed = regex.process_logits(both, logits.clone(), context(2))[1]
     assert torch.equal(processed[0], logits[0])
-    assert both.state.tolist() == [0, DEAD]
+    assert both.at.state.tolist() == [0, DEAD]
     assert processed[1].tolist() == [-torch.inf] * 3 + [0.0] + [-torch.inf] * 2

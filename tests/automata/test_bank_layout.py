@@ -39,10 +39,10 @@ def test_automata_come_and_go(seed: int) -> None:
             gc.collect()
         elif chance.random() < 0.2:
             constraints.append(lk.BannedStrings(["ab" * chance.randint(1, 9), "bbb"], vocab))
-            states.append(constraints[-1].init_state(context()))
+            states.append(constraints[-1].init_state(context()).at)
         else:
             constraints.append(lk.Regex(f"{chance.choice(PATTERNS)}(?:{'a' * step})?", vocab))
-            states.append(constraints[-1].init_state(context()))
+            states.append(constraints[-1].init_state(context()).at)
         if not states:
             continue
         tokens = torch.tensor([chance.choice([0, 1, 2, 3, -1, 7]) for _ in states])
@@ -75,7 +75,7 @@ def test_an_automaton_that_has_room_is_written_in_place() -> None:
     assert bank.tables.class_of is doubled.class_of
     assert doubled.generation.tolist() == [0, 0, 0, 0, -1, 0, -1, -1]
     tokens = torch.tensor([0, 0, 1])
-    assert advance_tensors(bank.tables, *states, tokens).tolist() == advance_rows(bank, states, tokens).tolist()
+    assert advance_tensors(bank.tables, *states.at, tokens).tolist() == advance_rows(bank, states.at, tokens).tolist()
 
 
 def test_a_state_of_a_slot_that_was_written_again_is_dead() -> None:
@@ -85,12 +85,12 @@ def test_a_state_of_a_slot_that_was_written_again_is_dead() -> None:
     gone = lk.Regex("a*", vocab)
     state = gone.init_state(context())
     bank = gone.bank
-    assert advance_tensors(bank.tables, *state, torch.tensor([0])).item() >= 2
+    assert advance_tensors(bank.tables, *state.at, torch.tensor([0])).item() >= 2
     del gone
     gc.collect()
     later = lk.Regex("aa*", vocab)
-    assert later.init_state(context()).slot.item() == state.slot.item()
-    assert advance_tensors(bank.tables, *state, torch.tensor([0])).item() == 0
+    assert later.init_state(context()).at.slot.item() == state.at.slot.item()
+    assert advance_tensors(bank.tables, *state.at, torch.tensor([0])).item() == 0
 
 
 def test_the_automata_in_use_are_bounded() -> None:
@@ -108,7 +108,7 @@ def test_the_automata_in_use_are_bounded() -> None:
     lk.Regex("a*", vocab).init_state(context())
     del first
     gc.collect()
-    assert second.init_state(context()).slot.item() == 1
+    assert second.init_state(context()).at.slot.item() == 1
 
 
 def test_tables_that_inference_mode_made_are_written_outside_of_it() -> None:
@@ -122,7 +122,7 @@ def test_tables_that_inference_mode_made_are_written_outside_of_it() -> None:
     later = lk.Regex("b", vocab)
     state = later.init_state(context())
     assert bank.tables.class_of is made.class_of
-    assert advance_tensors(bank.tables, *state, torch.tensor([1])).item() >= 2
+    assert advance_tensors(bank.tables, *state.at, torch.tensor([1])).item() >= 2
 
 
 def test_what_could_not_be_written_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,4 +142,4 @@ def test_what_could_not_be_written_is_not_forgotten(monkeypatch: pytest.MonkeyPa
         patch.setattr(BankLayout, "put", no_room)
         with pytest.raises(torch.OutOfMemoryError):
             _ = bank.tables
-    assert advance_tensors(bank.tables, *state, torch.tensor([1])).item() >= 2
+    assert advance_tensors(bank.tables, *state.at, torch.tensor([1])).item() >= 2

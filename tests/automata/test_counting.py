@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.compiler import PushdownAutomaton
+from logitkit.compiler import TokenAutomaton
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, StateFileError, UnsupportedSchema
 from logitkit.json_schema import string_set
@@ -89,7 +89,7 @@ SCHEMAS: dict[str, Any] = {
 PAIRS = {"type": "array", "prefixItems": [string(maxLength=17), {"$ref": "#"}], "items": False, "minItems": 2}
 
 
-def automata(schema: Any, counted_from: int, max_depth: int = 6) -> tuple[PushdownAutomaton, PushdownAutomaton]:
+def automata(schema: Any, counted_from: int, max_depth: int = 6) -> tuple[TokenAutomaton, TokenAutomaton]:
     """Return the automaton that counts, and the one that has states for each length."""
     found = []
     for shortest, limits in ((counted_from, SCHEMA_LIMITS), (10**9, lk.Limits(SCHEMA_LIMITS.states + 1))):
@@ -98,7 +98,7 @@ def automata(schema: Any, counted_from: int, max_depth: int = 6) -> tuple[Pushdo
     return found[0], found[1]
 
 
-def check_masks(counting: PushdownAutomaton, other: PushdownAutomaton, seed: int, walks: int) -> None:
+def check_masks(counting: TokenAutomaton, other: TokenAutomaton, seed: int, walks: int) -> None:
     """Follow the same random tokens with both; tokens with much text are chosen more often."""
     rng = random.Random(seed)
     for _ in range(walks):

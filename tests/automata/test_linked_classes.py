@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 import logitkit as lk
 from logitkit.budget import one_budget
-from logitkit.compiler import DEAD, STAY, NestedDfa, PushdownAutomaton, pushdown_automaton
+from logitkit.compiler import DEAD, STAY, NestedDfa, TokenAutomaton, pushdown_automaton
 from logitkit.compiler.bytes.leaf import Leaf
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
@@ -46,7 +46,7 @@ SCHEMAS: dict[str, Any] = {
 Meaning = Any
 
 
-def meanings(automaton: PushdownAutomaton) -> dict[int, tuple[tuple[int, Meaning], ...]]:
+def meanings(automaton: TokenAutomaton) -> dict[int, tuple[tuple[int, Meaning], ...]]:
     """Return what each living class does in each state, without regard to how outcomes and classes are numbered."""
     nesting, first = automaton.nesting, automaton.first_frame
     rows: list[dict[int, int]] = []

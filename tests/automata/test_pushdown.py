@@ -17,7 +17,7 @@ import logitkit as lk
 from logitkit.compiler import DEAD, Definition, NestedDfa, Network, pushdown_automaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, StateFileError
 from logitkit.patterns import Alternate, Call, parse
-from logitkit.runtime import PushdownState
+from logitkit.runtime import ConstraintState
 from tests.automata.networks import JSON, Nested, matches, networks, sequence, text
 from tests.examples import examples
 from tests.vocabularies import tekken
@@ -68,7 +68,7 @@ def may_go_on(dfa: NestedDfa, spelled: bytes, max_depth: int) -> bool:
     return state != DEAD and max(highest, len(stack) + dfa.need[state], *needed, 0) <= max_depth
 
 
-def legal_of(constraint: Nested, state: PushdownState, size: int) -> torch.Tensor:
+def legal_of(constraint: Nested, state: ConstraintState, size: int) -> torch.Tensor:
     """Return the legal tokens of the only row, found on both paths alike."""
     context = lk.Context.of([[]], size)
     legal = constraint.process_logits(state, torch.zeros(1, size), context)[1][0] == 0
@@ -78,7 +78,7 @@ def legal_of(constraint: Nested, state: PushdownState, size: int) -> torch.Tenso
     return legal
 
 
-def advanced(constraint: Nested, state: PushdownState, token: int) -> PushdownState:
+def advanced(constraint: Nested, state: ConstraintState, token: int) -> ConstraintState:
     """Return the state after a token, found on both paths alike."""
     after = constraint.advance(state, torch.tensor([token]))
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import logitkit as lk
-from logitkit.runtime import AutomatonState
+from logitkit.runtime import ConstraintState
 
 
 def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
@@ -30,7 +30,7 @@ def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
         comer.join(0.5)
         return graph.forward
 
-    def step(state: AutomatonState, tokens: torch.Tensor) -> AutomatonState:
+    def step(state: ConstraintState, tokens: torch.Tensor) -> ConstraintState:
         return regex.advance(state, tokens)
 
     torch.compiler.reset()
@@ -41,6 +41,6 @@ def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
         comer.join()
     finally:
         torch.compiler.reset()
-    assert torch.equal(after.state, regex.advance(start, torch.tensor([0])).state)
+    assert torch.equal(after.at.state, regex.advance(start, torch.tensor([0])).at.state)
     assert regex.bank.tables is not tables
     assert not others[0].is_dead(others[0].init_state(lk.Context.of([[]], vocabulary_size=4)))

@@ -10,7 +10,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import VocabularyError
-from logitkit.runtime import AutomatonState, check_width
+from logitkit.runtime import check_width
 from tests.processors.four_logits import on_either_path
 
 # Ids:                             0     1     2 = EOS
@@ -67,6 +67,6 @@ def test_hooks_of_one_row_refuse_them_too() -> None:
 def test_neutral_rows_need_no_vocabulary() -> None:
     vocabulary = lk.Vocabulary([b"x", b"y", None, None, None], eos_ids=[2])
     regex = lk.Regex("x", vocabulary)
-    neutral = AutomatonState(*(torch.tensor([n]) for n in (0, 0, 3)))
+    neutral = regex.neutral_state(lk.Context.of([[]], 4000))
     logits = torch.zeros(1, 4000)
     assert torch.equal(regex.process_logits(neutral, logits.clone(), lk.Context.of([[]], 4000))[1], logits)

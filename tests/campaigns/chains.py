@@ -16,7 +16,7 @@ import logitkit as lk
 from logitkit import Intersection, Role
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.protocol import leaves, role_of
-from logitkit.runtime import AutomatonConstraint, PushdownConstraint
+from logitkit.runtime import Constraint
 from tests.campaigns.campaign import Campaign, drawn
 from tests.registry import EOS, PAD, ROWS, Row
 
@@ -73,7 +73,7 @@ class Parts:
         self.masking = [part for part in parts if role_of(part) not in (Role.TEMPERATURE, Role.TRUNCATION)]
         self.states = [part.init_state(context) for part in self.masking]
         self.forced = [part.ids for part in parts if isinstance(part, lk.ForcedTokens)]
-        self.language = any(isinstance(part, AutomatonConstraint | PushdownConstraint) for part in parts)
+        self.language = any(isinstance(part, Constraint) for part in parts)
         self.ended = torch.zeros(context.batch_size, dtype=torch.bool)
         self.steps = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from logitkit.runtime import AutomatonConstraint
+from logitkit.runtime import Constraint
 from tests.campaigns.__main__ import main
 
 
@@ -22,12 +22,12 @@ def test_a_campaign_without_a_difference_counts_what_it_tried(capsys: pytest.Cap
 def test_a_difference_is_shrunk_and_can_be_found_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    advance = AutomatonConstraint.advance
+    advance = Constraint.advance
 
-    def forgetful(self: AutomatonConstraint, state: Any, tokens: Tensor) -> Any:
+    def forgetful(self: Constraint, state: Any, tokens: Tensor) -> Any:
         return advance(self, state, tokens[:, 1:] if tokens.dim() == 2 and tokens.shape[1] > 3 else tokens)
 
-    monkeypatch.setattr(AutomatonConstraint, "advance", forgetful)
+    monkeypatch.setattr(Constraint, "advance", forgetful)
     assert main(["patterns", "--minutes", "1", "--seed", "5"]) == 1
     said = capsys.readouterr().out
     assert "DIFFERENCE in the round of seed 5" in said
@@ -39,14 +39,14 @@ def test_a_difference_is_shrunk_and_can_be_found_again(
 def test_a_token_too_many_in_a_mask_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    mask = AutomatonConstraint.process_logits
+    mask = Constraint.process_logits
 
-    def generous(self: AutomatonConstraint, state: Any, logits: Tensor, context: Any) -> Any:
+    def generous(self: Constraint, state: Any, logits: Tensor, context: Any) -> Any:
         state, masked = mask(self, state, logits, context)
         masked[:, 97] = 1
         return state, masked
 
-    monkeypatch.setattr(AutomatonConstraint, "process_logits", generous)
+    monkeypatch.setattr(Constraint, "process_logits", generous)
     assert main(["masks", "--minutes", "0", "--seed", "5"]) == 1
     assert "which is illegal" in capsys.readouterr().out
 

@@ -122,7 +122,7 @@ def test_all_at_once_is_as_one_by_one() -> None:
     step = both.init_state(context)
     for column in tokens.unbind(1):
         step = both.advance(step, column)
-    assert [[t.tolist() for t in s] for s in at_once] == [[t.tolist() for t in s] for s in step]
+    assert [t.tolist() for t in leaves(at_once)] == [t.tolist() for t in leaves(step)]
 
 
 def test_a_batch_of_requests_ends_as_a_chain_does() -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, StaleAutomaton, StateFileError
-from logitkit.runtime import AutomatonState
+from logitkit.runtime import ConstraintState
 from tests.core.misbehaving import Counter
 from tests.core.state_files import BOTH, PENALTY, TWO, VOCABULARY, context, refuse, some_state
 
@@ -32,10 +32,10 @@ def saved(path: Path) -> Path:
 
 def test_a_state_is_what_it_was(saved: Path) -> None:
     state, loaded = some_state(BOTH), lk.load_state(str(saved), BOTH)
-    assert isinstance(loaded[1], AutomatonState)
+    assert isinstance(loaded[1], ConstraintState)
     assert type(loaded[0]) is type(state[0])
     assert loaded[0].history.tokens.equal(state[0].history.tokens)
-    assert loaded[1].state.equal(state[1].state)
+    assert loaded[1].at.state.equal(state[1].at.state)
     logits = BOTH.process_logits(loaded, torch.ones(2, 4), context())[1]
     assert logits.equal(BOTH.process_logits(state, torch.ones(2, 4), context())[1])
 
@@ -45,7 +45,7 @@ def test_other_tools_can_read_the_file(saved: Path) -> None:
     assert sorted(tensors) == [
         *("state.0.history.grows", "state.0.history.length", "state.0.history.tokens", "state.0.history.window"),
         "state.0.penalty",
-        *("state.1.generation", "state.1.slot", "state.1.state"),
+        *("state.1.at.generation", "state.1.at.slot", "state.1.at.state", "state.1.left", "state.1.stack"),
     ]
     assert tensors["state.0.history.length"].tolist() == [2, 2]
 
@@ -71,7 +71,7 @@ def test_saving_that_fails_keeps_the_old_file(saved: Path, monkeypatch: pytest.M
 def test_any_number_of_rows(path: Path, rows: int) -> None:
     state = lk.select(some_state(BOTH), torch.zeros(rows, dtype=torch.int64))
     lk.save_state(path, state, BOTH)
-    assert lk.load_state(path, BOTH)[1].state.equal(state[1].state)
+    assert lk.load_state(path, BOTH)[1].at.state.equal(state[1].at.state)
 
 
 def test_states_without_tensors(path: Path) -> None:
@@ -112,10 +112,10 @@ def test_automata_are_found_by_content_wherever_they_are_now(path: Path) -> None
     vocabulary = lk.Vocabulary([b"a", b"b", b"c", None, None], eos_ids=[3])
     first, second = lk.Regex("a{4}", vocabulary), lk.Regex("[ab]{5}", vocabulary)
     state = lk.concatenate([some_state(first), some_state(second, 1)])
-    neutral = AutomatonState(*(torch.tensor([n]) for n in (0, 0, 2)))
+    neutral = first.neutral_state(context(1))
     state = lk.concatenate([state, neutral])
     lk.save_state(path, state, first)
-    before = state.slot.tolist()
+    before = state.at.slot.tolist()
     # In a bank of its own, where the places are others.
     del first, second, vocabulary
     vocabulary = lk.Vocabulary([b"a", b"b", b"c", None, None], eos_ids=[3])
@@ -123,8 +123,8 @@ def test_automata_are_found_by_content_wherever_they_are_now(path: Path) -> None
     for processor in processors:
         processor.init_state(context())
     loaded = lk.load_state(path, processors[3])
-    assert loaded.slot.tolist() == [4, 4, 2, 0] != before
-    assert loaded.state.equal(state.state)
+    assert loaded.at.slot.tolist() == [4, 4, 2, 0] != before
+    assert loaded.at.state.equal(state.at.state)
     logits = processors[3].process_logits(loaded, torch.ones(4, 5), context())[1]
     allowed = [row.isfinite().nonzero().flatten().tolist() for row in logits]
     assert allowed == [[0], [0], [0, 1], [0, 1, 2, 3, 4]]
@@ -146,9 +146,9 @@ def test_a_state_of_which_no_row_is_the_processors_own_is_refused(path: Path) ->
     )
     refuse(path, other, message)
     refuse(path, other, TWO.automaton.content_key)
-    neutral = AutomatonState(*(torch.tensor([n]) for n in (0, 0, 2)))
+    neutral = TWO.neutral_state(context(1))
     lk.save_state(path, neutral, TWO)
-    assert lk.load_state(path, other).slot.tolist() == [0]
+    assert lk.load_state(path, other).at.slot.tolist() == [0]
 
 
 def test_a_state_that_outlived_its_automaton_cannot_be_saved(path: Path) -> None:

@@ -105,7 +105,7 @@ def test_another_version_is_refused(saved: Path, version: str, message: str) -> 
 def test_the_digest_covers_what_is_said_and_what_is_held(saved: Path) -> None:
     contents = decode(saved.read_bytes())
     length = contents.tensors["state.0.history.length"]
-    other = encode(contents).replace(contents.notes["state.1"][0][:4].encode(), b"0000")
+    other = encode(contents).replace(contents.notes["state.1.at"][0][:4].encode(), b"0000")
     saved.write_bytes(other)
     refuse(saved, BOTH, "digest")
     data = bytearray(encode(contents))
@@ -121,10 +121,10 @@ def test_the_digest_covers_what_is_said_and_what_is_held(saved: Path) -> None:
         ({"rows": 3}, "its tensors have 2 rows, but it says that there are 3"),
         ({"rows": None}, "says that there are None"),
         ({"rows": "2"}, "has '2' as rows"),
-        ({"notes": {}}, "notes on state.1 are missing"),
-        ({"notes": {"state.1": 7}}, "automaton 7 does not belong"),
-        ({"notes": {"state.1": []}}, "row 0 has automaton 1 of 0"),
-        ({"notes": {"state.1": [None]}}, "automaton None does not belong"),
+        ({"notes": {}}, "notes on state.1.at are missing"),
+        ({"notes": {"state.1.at": 7}}, "automaton 7 does not belong"),
+        ({"notes": {"state.1.at": []}}, "row 0 has automaton 1 of 0"),
+        ({"notes": {"state.1.at": [None]}}, "automaton None does not belong"),
         ({"more": 1}, "description must have kind, structure, rows, notes"),
         ({"structure": []}, r"has \[\] as structure"),
         ({"structure": {}}, r"state is missing, but should be tuple\(0, 1\)"),
@@ -138,15 +138,15 @@ def test_a_description_made_by_hand_is_checked(saved: Path, changes: dict[str, A
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("1.slot", torch.tensor([1, 2]), "row 1 has automaton 2 of 1"),
-        ("1.slot", torch.tensor([-1, 1]), "row 0 has automaton -1 of 1"),
-        ("1.slot", torch.tensor([1, 0]), "row 1 is in state 3 of an automaton with 3 states"),
-        ("1.state", torch.tensor([2, 5]), "row 1 is in state 5 of an automaton with 5 states"),
-        ("1.state", torch.tensor([-1, 2]), "row 0 is in state -1"),
-        ("1.state", torch.tensor([2]), r"different numbers of rows: \[1, 2\]"),
-        ("1.state", torch.tensor([2.0, 2.0]), "state.1.state is float32 of 1 dim.*but should be int64 of 1 dim"),
-        ("1.state", torch.tensor([[2], [2]]), "state.1.state is int64 of 2 dim"),
-        ("1.more", torch.tensor([2, 2]), "state.1.more is int64 of 1 dimensions, but should be absent"),
+        ("1.at.slot", torch.tensor([1, 2]), "row 1 has automaton 2 of 1"),
+        ("1.at.slot", torch.tensor([-1, 1]), "row 0 has automaton -1 of 1"),
+        ("1.at.slot", torch.tensor([1, 0]), "row 1 is in state 3 of an automaton with 3 states"),
+        ("1.at.state", torch.tensor([2, 5]), "row 1 is in state 5 of an automaton with 5 states"),
+        ("1.at.state", torch.tensor([-1, 2]), "row 0 is in state -1"),
+        ("1.at.state", torch.tensor([2]), r"different numbers of rows: \[1, 2\]"),
+        ("1.at.state", torch.tensor([2.0, 2.0]), "state.1.at.state is float32 of 1 dim.*but should be int64 of 1 dim"),
+        ("1.at.state", torch.tensor([[2], [2]]), "state.1.at.state is int64 of 2 dim"),
+        ("1.at.more", torch.tensor([2, 2]), "state.1.at.more is int64 of 1 dimensions, but should be absent"),
         ("0.penalty", torch.tensor([1.0, -1.0]).double(), "state.0 is corrupt: penalty is not"),
         ("0.penalty", torch.tensor([1.0, torch.nan]).double(), "penalty is not a number from 0.0001 to 10000"),
         ("0.history.length", torch.tensor([2, 600]), "state.0.history is corrupt: a row has more or fewer tokens"),

@@ -161,8 +161,7 @@ def test_a_processor_that_is_not_a_constraint_is_not_certain() -> None:
 
 def test_a_neutral_row_is_free() -> None:
     regex = lk.Regex("cc", VOCABULARY)
-    state = regex.init_state(CONTEXT)
-    assert lk.forced_run(regex, state._replace(slot=torch.zeros(1, dtype=torch.int64))) == []
+    assert lk.forced_run(regex, regex.neutral_state(CONTEXT)) == []
 
 
 @pytest.mark.parametrize("limit", [-1, 2.5, float("inf"), None])

@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.batching.entering import Entered, NewRequest, entered
 from logitkit.batching.gathered import Gathered, joined
 from logitkit.batching.step_states import Step, StepStates
-from logitkit.batching.steps import OwnStep, StepKey, rank
+from logitkit.batching.steps import LaterLanguage, OwnStep, StepKey, class_of, rank
 from logitkit.errors import BatchMismatch
 from logitkit.protocol.calls import own_rows
 from logitkit.protocol.context import Context
@@ -91,7 +91,7 @@ class BatchedRequests:
         self.states = replace(self.states, rows=len(rows), steps=steps)
         self._rows = taken
 
-    def _shared(self, key: type, kept: Mapping[int, int], new: Sequence[Entered], taken: Taken) -> Step:
+    def _shared(self, key: type | LaterLanguage, kept: Mapping[int, int], new: Sequence[Entered], taken: Taken) -> Step:
         """Return the step of all rows for a kind of shipped processors."""
         old = self.states.steps.get(key)
         rows, parts = list(kept), []
@@ -103,7 +103,7 @@ class BatchedRequests:
         lacking = [row for row, steps in enumerate(taken) if key not in steps]
         if lacking:
             rows += lacking
-            parts.append(neutral_state(key, Context.of([[]] * len(lacking), 0, self._device)))
+            parts.append(neutral_state(class_of(key), Context.of([[]] * len(lacking), 0, self._device)))
         state = concatenate(parts) if len(parts) > 1 else parts[0]
         order = sorted(range(len(rows)), key=rows.__getitem__)
         if order != list(range(len(rows))):

@@ -1,4 +1,4 @@
-"""The steps of the canonical order that a processor consists of, at most one of each."""
+"""The steps of the canonical order that a processor consists of: at most one of each, but any number of languages."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.declared import step_of
 from logitkit.protocol.kind import Role
 from logitkit.protocol.processor import Processor, batch_size_of, name_of
+from logitkit.runtime.constraint import Constraint
 
-__all__ = ["ORDER", "OwnStep", "StepKey", "rank", "steps_of"]
+__all__ = ["ORDER", "LaterLanguage", "OwnStep", "StepKey", "class_of", "rank", "steps_of"]
 
 
 class OwnStep(NamedTuple):
@@ -32,15 +33,35 @@ class OwnStep(NamedTuple):
     number: int
 
 
-# A step of shipped processors, which is a class of `ORDER`, or of registered ones.
-StepKey = type | OwnStep
+class LaterLanguage(NamedTuple):
+    """The step of a language that follows others in its request, such as a JSON schema beside a list of banned strings.
+
+    Args:
+        number: How many languages come before it, at least.
+    """
+
+    number: int
+
+
+# A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
+StepKey = type | OwnStep | LaterLanguage
+
+# Two languages may have these places in the order, with steps of other kinds between them.
+LAST_LANGUAGE = "json_schema"
 
 
 def rank(step: StepKey) -> tuple[Any, ...]:
     """Return the sort key of a step in the canonical order."""
     if isinstance(step, OwnStep):
         return *step.kind.rank, step.number, step.parameters
+    if isinstance(step, LaterLanguage):
+        return *KINDS[LAST_LANGUAGE].rank, step.number
     return _RANKS[step]
+
+
+def class_of(step: type | LaterLanguage) -> type:
+    """Return the class whose processors take a step of shipped ones."""
+    return Constraint if isinstance(step, LaterLanguage) else step
 
 
 def _ranks() -> dict[type, tuple[Any, ...]]:
@@ -80,7 +101,7 @@ def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
     links = members(processor)
     found: dict[StepKey, Processor[Any]] = {}
     for link in links:
-        step = _own_step(link, found) if isinstance(link, Registered) else step_of(type(link))
+        step = _own_step(link, found) if isinstance(link, Registered) else _shipped_step(link, found)
         if step is None or (isinstance(step, type) and step not in _RANKS):
             raise ConfigurationError(
                 f"a {name_of(link)} cannot be expressed as a configuration, so it cannot be batched; register its class"
@@ -98,6 +119,21 @@ def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
     if isinstance(processor, Chain) and processor.ending_ids:
         found[Ending] = Ending(processor.ending_ids)
     return dict(sorted(found.items(), key=lambda item: rank(item[0])))
+
+
+def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | LaterLanguage | None:
+    step = step_of(type(link))
+    if step is not Constraint or not before:
+        return step
+    last, languages = max(map(rank, before)), sum(_is_language(step) for step in before)
+    # A language may stand in the place of the first one, behind other steps, or behind another language.
+    places: list[type | LaterLanguage] = [] if languages else [Constraint]
+    places += [LaterLanguage(languages), LaterLanguage(languages + 1)]
+    return next((place for place in places if rank(place) > last), places[-1])
+
+
+def _is_language(step: StepKey) -> bool:
+    return step is Constraint or isinstance(step, LaterLanguage)
 
 
 def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:

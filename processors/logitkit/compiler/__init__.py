@@ -1,6 +1,6 @@
 """From a syntax tree to a small table over tokens.
 
-`logitkit.patterns` parses a pattern; the result here is a `TokenAutomaton` or a `PushdownAutomaton`, run by `logitkit.runtime`.
+`logitkit.patterns` parses a pattern; the result here is a `TokenAutomaton`, run by `logitkit.runtime`.
 
 characters/      automata over characters: positions, subset construction, minimization, lookarounds
 bytes/           automata over bytes: UTF-8, concatenation, search for texts
@@ -39,12 +39,11 @@ from logitkit.compiler.networks.network import Network as Network
 from logitkit.compiler.text_language import TextLanguage as TextLanguage
 from logitkit.compiler.tokens.compile import token_automaton as token_automaton
 from logitkit.compiler.tokens.intersection import intersect as intersect
-from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton as PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton as pushdown_automaton
 from logitkit.compiler.tokens.repeated_record import record_automaton as record_automaton
-from logitkit.compiler.tokens.token_automaton import STAY as STAY
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton as TokenAutomaton
 from logitkit.compiler.tokens.token_concatenation import until_token as until_token
+from logitkit.compiler.tokens.token_table import STAY as STAY
 
 __all__ = [
     "DEAD",
@@ -57,7 +56,6 @@ __all__ = [
     "NestedDfa",
     "Network",
     "Occurrences",
-    "PushdownAutomaton",
     "SymbolDfa",
     "TextLanguage",
     "TokenAutomaton",

@@ -16,7 +16,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.parameters import Boolean, ListOf, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.constraint import Constraint, check_has_eos
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]
@@ -26,7 +26,7 @@ LIMITS = Limits(states=200_000)
 
 
 @dataclass(frozen=True)
-class BannedStrings(AutomatonConstraint):
+class BannedStrings(Constraint):
     """Never let the output contain any of some texts, in any tokenization.
 
     Only the output counts, so a text that begins in the prompt may be completed. The name of a special token bans that token too;

@@ -13,14 +13,14 @@ from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import ListOf, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Choice"]
 
 
 @dataclass(frozen=True)
-class Choice(AutomatonConstraint):
+class Choice(Constraint):
     """Allow only the texts of a list, in any tokenization.
 
     Args:

@@ -20,14 +20,14 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters import ListOf, Moves, State
 from logitkit.parameters.integers import as_integer
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, check_has_eos
+from logitkit.runtime.constraint import Constraint, check_has_eos
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Dfa"]
 
 
 @dataclass(frozen=True, eq=False)
-class Dfa(AutomatonConstraint):
+class Dfa(Constraint):
     """Allow only the sequences of token ids that a deterministic automaton accepts.
 
     A token after which no accepting state can be reached is never allowed, so rows do not get stuck.

@@ -13,15 +13,14 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint, check_has_eos
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.constraint import Constraint, check_has_eos
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ForcedPrefix"]
 
 
 @dataclass(frozen=True)
-class ForcedPrefix(AutomatonConstraint):
+class ForcedPrefix(Constraint):
     """Allow only texts that begin with a given text, in any tokenization; a token may extend past its end.
 
     Together with `heal_prompt`, it continues a prompt that ends where a longer token would have been used.
@@ -81,7 +80,7 @@ class ForcedPrefix(AutomatonConstraint):
 
 def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -> None:
     """Raise `ConfigurationError` if a value is not a constraint, or has another vocabulary than the given one."""
-    if isinstance(given, PushdownConstraint) and not given.is_finite:
+    if isinstance(given, Constraint) and not given.is_finite:
         raise ConfigurationError(
             f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only "
             "come last; write then(first, it, marker), where first may be Regex('', vocabulary)"

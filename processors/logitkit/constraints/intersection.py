@@ -16,15 +16,14 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Intersection", "intersected"]
 
 
 @dataclass(frozen=True)
-class Intersection(AutomatonConstraint):
+class Intersection(Constraint):
     """Allow only texts that all of several constraints allow; `chain` creates it from adjacent constraints.
 
     Masks one after another would leave no token in a row if each constraint allows different ones. The product of the automata
@@ -48,7 +47,7 @@ class Intersection(AutomatonConstraint):
         tensor([[0., 0., -inf]])
     """
 
-    parts: tuple[AutomatonConstraint | PushdownConstraint, ...]
+    parts: tuple[Constraint, ...]
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
 
@@ -97,7 +96,7 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
     joined: list[Processor[Any]] = []
     for constrains, run in groupby(processors, only_masks):
         members = list(run)
-        automata = [p for p in members if isinstance(p, AutomatonConstraint | PushdownConstraint) and p.is_finite]
+        automata = [p for p in members if isinstance(p, Constraint) and p.is_finite]
         if not constrains or len(automata) < 2:
             joined.extend(members)
             continue

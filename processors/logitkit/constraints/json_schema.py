@@ -14,7 +14,6 @@ from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
-from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
@@ -25,7 +24,7 @@ from logitkit.json_schema.misspelt import misspelt
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -39,7 +38,7 @@ SCHEMA_LIMITS = Limits(states=200_000, work=7_000_000)
 
 
 @dataclass(frozen=True)
-class JsonSchema(PushdownConstraint):
+class JsonSchema(Constraint):
     """Allow only JSON texts that satisfy a JSON Schema (draft 2020-12; older drafts are supported too).
 
     The text begins after the prompt, and EOS is allowed when it is complete. Each value has exactly one accepted spelling:
@@ -81,7 +80,6 @@ class JsonSchema(PushdownConstraint):
     Source: JSON Schema, draft 2020-12; Alur and Madhusudan, Visibly pushdown languages (2004).
     """
 
-    # Constraints that may nest come after those that cannot: they are separate steps when requests share a batch.
     kind = Kind(
         "json_schema",
         {
@@ -189,10 +187,10 @@ class JsonSchema(PushdownConstraint):
             key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.strict_formats, self.limits)
             return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(share=False), self.limits)
 
-    def _compile(self) -> PushdownAutomaton:
+    def _compile(self) -> TokenAutomaton:
         return self._compile_with(share=not self.closing)
 
-    def _compile_with(self, share: bool) -> PushdownAutomaton:
+    def _compile_with(self, share: bool) -> TokenAutomaton:
         dfa, compiled = self._nested_dfa(share)
         if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary.trie.single_bytes()):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.

@@ -13,14 +13,14 @@ from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
 from logitkit.patterns.parser import parse
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Regex"]
 
 
 @dataclass(frozen=True)
-class Regex(AutomatonConstraint):
+class Regex(Constraint):
     r"""Allow only texts that match a regular expression as a whole, as in `re.fullmatch`.
 
     The text begins after the prompt. EOS is allowed when the text so far matches.

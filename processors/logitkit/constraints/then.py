@@ -15,8 +15,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.automaton_constraint import AutomatonConstraint, Constraint
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.marker import as_marker, token_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -67,7 +66,7 @@ def then(
         >>> answer.process_logits(state, torch.zeros(1, 5), context)[1]
         tensor([[-inf, -inf, -inf, 0., -inf]])
     """
-    if isinstance(second, PushdownConstraint) and not second.is_finite:
+    if isinstance(second, Constraint) and not second.is_finite:
         if first is not None:
             check_part("first", first, second.vocabulary)
         return ThenNested(first, second, checked_marker(marker, second.vocabulary), limits=limits)
@@ -75,7 +74,7 @@ def then(
 
 
 @dataclass(frozen=True)
-class Then(AutomatonConstraint):
+class Then(Constraint):
     """Two constraints with a marker between them; create it with `then`."""
 
     kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)

@@ -8,27 +8,26 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
 from logitkit.compiler.bytes.nested_concatenation import behind, beside, only_the_empty_text, start_beside
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.pushdown_compile import Leap, pushdown_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.runtime.automaton_constraint import Constraint
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThenNested"]
 
 
 @dataclass(frozen=True)
-class ThenNested(PushdownConstraint):
+class ThenNested(Constraint):
     """Two constraints with a marker between them, of which the second nests without bound; create it with `then`.
 
     The `closing` of the second one applies to the whole text.
     """
 
     first: Constraint | None
-    second: PushdownConstraint
+    second: Constraint
     marker: str | bytes | int
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
@@ -48,7 +47,7 @@ class ThenNested(PushdownConstraint):
         until = text_with_marker(self.first, self.marker, only_the_empty_text(), self.vocabulary, self.limits)
         return behind(until, self.second.nested_dfa(), self.limits)
 
-    def _compile(self) -> PushdownAutomaton:
+    def _compile(self) -> TokenAutomaton:
         leap = None
         if isinstance(self.marker, int):
             first = part_dfa(self.first)

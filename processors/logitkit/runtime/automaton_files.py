@@ -20,13 +20,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from logitkit.compiler.tokens.nesting import Nesting
-from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 
 __all__ = ["AutomatonFiles"]
 
-KINDS = {kind.__name__: kind for kind in (TokenAutomaton, PushdownAutomaton, Nesting)}
+KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting)}
 
 # The entry of a file that is not a table: the rest of the object, as JSON.
 REST = "rest"

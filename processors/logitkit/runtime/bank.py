@@ -11,12 +11,14 @@ from typing import Any
 
 import torch
 
+from logitkit.compiler.tokens.place import Place
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import BankFull, StaleAutomaton
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.mask_cache import MaskCache
 from logitkit.runtime.row_mask import RowMask
+from logitkit.runtime.stack_tables import StackTables
 from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
 
 __all__ = ["Bank", "Lease"]
@@ -52,9 +54,6 @@ class Bank:
         mask_bytes: The memory limit of the masks of visited states; the least recently used are dropped first.
         automaton_bytes: The memory limit of the automata on the host; tables on a device take up to twice as much.
     """
-
-    # The class of the tables on a device.
-    layout = BankLayout
 
     def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
         self.automaton_bytes = automaton_bytes
@@ -145,10 +144,10 @@ class Bank:
             "that made the state (Regex, Choice, ...) alive as long as the state is used"
         )
 
-    def mask(self, slot: int, generation: int, state: Hashable) -> RowMask:
-        """Return the mask of a state, from the cache or newly computed."""
+    def mask(self, slot: int, generation: int, place: Place | int) -> RowMask:
+        """Return the mask of a state, or of one together with its stack, from the cache or newly computed."""
         # With the generation, since a garbage collection may free the slot while the mask is computed.
-        key = (slot, generation, state)
+        key = (slot, generation, place)
         with self._lock:
             # At every step of every row, so without a call in between.
             visited = self.masks.visited
@@ -157,13 +156,15 @@ class Bank:
                 visited.move_to_end(key)
                 return found
             automaton = self.automaton(slot, generation)
-            made = self.mask_of(automaton, state)
+            made = self.mask_of(automaton, place)
             self.masks.put(key, made)
         return made
 
-    def mask_of(self, automaton: TokenAutomaton, state: Any) -> RowMask:
-        """Compute the mask of a state."""
-        return RowMask.of(automaton, state)
+    def mask_of(self, automaton: TokenAutomaton, place: Place | int) -> RowMask:
+        """Compute the mask of a state, or of one together with its stack."""
+        if isinstance(place, int):
+            return RowMask.of(automaton, place)
+        return RowMask.allowing(automaton, automaton.legal(place))
 
     @property
     def tables(self) -> BankTables:
@@ -181,6 +182,12 @@ class Bank:
             prepare_trace(self.number, str(device))
             return self._layouts[device].tables
         return self.build_tables(device)
+
+    def stacks_on(self, device: torch.device) -> StackTables:
+        """Return the tables of all automata, with what tokens do to stacks, as tensors on a device; see `tables_on`."""
+        # Called first, because it prepares the tables that a traced graph reads.
+        self.tables_on(device)
+        return self._layouts[device].stacks
 
     def build_tables(self, device: torch.device) -> BankTables:
         """Return the tables on a device, including all changes to the bank since the last call."""
@@ -211,7 +218,7 @@ class Bank:
     def new_layout(self, device: torch.device) -> BankLayout:
         """Lay out the tables of all slots from the start."""
         automata = [None if a is None else self.table_of(a) for a in [*self.automata]]
-        return self.layout(automata, [*self.generations], device)
+        return BankLayout(automata, [*self.generations], device)
 
     def _lay_out(self, device: torch.device) -> BankLayout:
         # Assigned in place: a loop over the changes may hold this very set.

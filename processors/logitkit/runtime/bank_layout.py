@@ -12,12 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
+from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_table import STAY
 from logitkit.protocol.state import walk
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
+from logitkit.runtime.stack_tables import StackTables
 
 __all__ = ["BankLayout"]
+
+# For a slot without an automaton, hence without outcomes: larger than any target.
+NO_OUTCOMES = 2**30
+
+# How many times as large a table may be without fallbacks.
+MOST_GROWN = 4
 
 
 class BankLayout:
@@ -33,16 +42,18 @@ class BankLayout:
         self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
     ) -> None:
         self.device = device
-        present = [a for a in automata if a is not None]
+        laid_out = [None if a is None else _laid_out(a) for a in automata]
+        present = [a for a in laid_out if a is not None]
         self._allocate(present, room(len(automata)))
-        self._rows, self._places = NEUTRAL_ROWS, 0
-        for slot, automaton in enumerate(automata):
+        # Outcome 0 is a placeholder, read by rows without one.
+        self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
+        for slot, automaton in enumerate(laid_out):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
-        return sum(table.nbytes for _, table in walk(self.tables) if isinstance(table, Tensor))
+        return sum(table.nbytes for _, table in walk(self.stacks) if isinstance(table, Tensor))
 
     def _full(self, shape: tuple[int, ...], value: int, dtype: torch.dtype) -> Tensor:
         """Return a new tensor of one value."""
@@ -72,6 +83,23 @@ class BankLayout:
             finished_ids=torch.from_numpy(finished_ids(eos_ids, pad_id)).to(self.device),
         )
         self.tables.generation[0] = 0
+        nestings = [a.nesting for a in present]
+        outcomes = room(1 + sum(len(n.state) for n in nestings))
+        widest = room(max((n.pushed.shape[1] for n in nestings), default=1))
+        self.stacks = StackTables(
+            self.tables,
+            cost=self._full((len(self.tables.row_start),), 0, torch.int32),
+            states=self._full((slots,), NO_OUTCOMES, torch.int64),
+            first_outcome=self._full((slots,), 0, torch.int64),
+            max_depth=self._full((slots,), 0, torch.int64),
+            state=self._full((outcomes,), 0, torch.int32),
+            pushed=self._full((outcomes, widest), 0, torch.int32),
+            rest=self._full((outcomes,), 0, torch.int32),
+            height=self._full((outcomes,), 0, torch.int32),
+            outcome_cost=self._full((outcomes,), 0, torch.int32),
+            counting=self._full((4, outcomes if any(n.counting is not None for n in nestings) else 0), 0, torch.int32),
+            round=torch.arange(max((n.pops for n in nestings), default=0), device=self.device),
+        )
 
     def put(self, slot: int, automaton: TokenAutomaton | None, generation: int) -> bool:
         """Write one slot: an automaton, or None for an empty slot.
@@ -86,13 +114,14 @@ class BankLayout:
             if slot < len(self.tables.generation):
                 self.tables.generation[slot] = -1
             return True
+        automaton = _laid_out(automaton)
         if not self._has_room(slot, automaton):
             return False
         self._write(slot, automaton, generation)
         return True
 
     def _has_room(self, slot: int, automaton: TokenAutomaton) -> bool:
-        tables = self.tables
+        tables, nesting = self.tables, automaton.nesting
         return (
             slot < len(tables.generation)
             and automaton.classes <= tables.default.shape[1]
@@ -102,6 +131,10 @@ class BankLayout:
             and self._places + len(automaton.row_class) < len(tables.row_class)
             and _longest_row(automaton) <= len(tables.lane)
             and automaton.longest_chain <= len(tables.link)
+            and self._outcomes + len(nesting.state) <= len(self.stacks.state)
+            and nesting.pushed.shape[1] <= self.stacks.pushed.shape[1]
+            and nesting.pops <= len(self.stacks.round)
+            and (nesting.counting is None or self.stacks.counting.shape[1] > 0)
         )
 
     def _write(self, slot: int, automaton: TokenAutomaton, generation: int) -> None:
@@ -117,15 +150,44 @@ class BankLayout:
         fallback = np.arange(states) if automaton.fallback is None else automaton.fallback
         set_part(tables.fallback[rows : rows + states], fallback)
         tables.first_row[slot] = rows
+        self._write_stacks(slot, automaton)
         tables.generation[slot] = generation
         self._rows += len(automaton.row_start)
         self._places += len(automaton.row_class)
+
+    def _write_stacks(self, slot: int, automaton: TokenAutomaton) -> None:
+        stacks, nesting = self.stacks, automaton.nesting
+        begin, end = self._outcomes, self._outcomes + len(nesting.state)
+        stacks.states[slot] = automaton.states
+        stacks.first_outcome[slot] = begin
+        stacks.max_depth[slot] = nesting.max_depth
+        if not automaton.has_stacks:
+            return
+        set_part(stacks.cost[self._rows : self._rows + automaton.states], automaton.cost)
+        set_part(stacks.state[begin:end], nesting.state)
+        set_part(stacks.pushed[begin:end, : nesting.pushed.shape[1]], nesting.pushed)
+        set_part(stacks.rest[begin:end], nesting.rest)
+        set_part(stacks.height[begin:end], nesting.height)
+        set_part(stacks.outcome_cost[begin:end], automaton.outcome_cost)
+        if stacks.counting.shape[1]:
+            nothing = np.array([[0], [MOST], [0], [0]]).repeat(end - begin, axis=1)
+            set_part(stacks.counting[:, begin:end], nothing if nesting.counting is None else nesting.counting)
+        self._outcomes = end
 
 
 def set_part(part: Tensor, values: NDArray[np.integer]) -> None:
     """Copy the values of an array into a part of a table."""
     # Widened on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
     part.copy_(torch.from_numpy(values.astype(np.int64 if part.dtype == torch.int64 else np.int32)))
+
+
+def _laid_out(automaton: TokenAutomaton) -> TokenAutomaton:
+    """Let each state of an automaton list all that it does, if its table stays small: a step reads a row for each fallback."""
+    if automaton.longest_chain > 2:
+        return automaton
+    whole = automaton.without_fallback()
+    small = automaton.has_stacks or len(whole.row_class) <= MOST_GROWN * len(automaton.row_class)
+    return whole if small else automaton
 
 
 def _longest_row(automaton: TokenAutomaton) -> int:

@@ -12,40 +12,37 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.pushdown_bank import PushdownBank
-from logitkit.runtime.pushdown_constraint import PushdownConstraint
-from logitkit.runtime.pushdown_state import PushdownState
+from logitkit.runtime.bank import NEUTRAL, Bank
+from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 
 __all__ = ["SingleRow", "can_step", "first_row", "row_of"]
 
-BASES = (AutomatonConstraint, PushdownConstraint)
-
 
 class SingleRow:
-    """The state of one row as Python numbers, under a finite automaton.
+    """The state of one row as Python numbers, without a stack.
 
     Args:
         bank: The bank that the state refers to.
-        slot: The slot of the automaton in the bank.
-        generation: The generation of the slot.
-        current: The state of the automaton.
+        at: The slot, its generation, and the state of the automaton.
+        left: The number of tokens left to the row; -1 if they are not counted.
     """
 
-    __slots__ = ("_bank", "_current", "_generation", "_slot")
+    __slots__ = ("_bank", "_current", "_generation", "_left", "_slot")
 
-    def __init__(self, bank: Any, slot: int, generation: int, current: int) -> None:
-        self._bank, self._slot, self._generation, self._current = bank, slot, generation, current
+    def __init__(self, bank: Bank, at: tuple[int, int, int], left: int) -> None:
+        self._bank, self._left = bank, left
+        self._slot, self._generation, self._current = at
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
@@ -53,9 +50,14 @@ class SingleRow:
             self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
 
     @property
-    def state(self) -> Any:
+    def state(self) -> ConstraintState:
         """The state as tensors, of one row."""
-        return AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
+        at = AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
+        return ConstraintState(at, self._stacks, torch.tensor([self._left]))
+
+    @property
+    def _stacks(self) -> Tensor:
+        return torch.zeros((1, 0), dtype=torch.int32)
 
     def mask(self, columns: int) -> RowMask | None:
         """Return the mask of the row for logits with this many columns, or None if all tokens are allowed.
@@ -65,7 +67,7 @@ class SingleRow:
         """
         if self._slot == NEUTRAL:
             return None
-        found: RowMask = self._bank.mask(self._slot, self._generation, self._current)
+        found = self._bank.mask(self._slot, self._generation, self._current)
         if columns != found.size:
             check_width(found.size, columns)
         return found
@@ -86,22 +88,22 @@ class SingleRow:
             found.apply(logits, never, zero)
 
 
-class PushdownRow(SingleRow):
-    """A row under a pushdown automaton.
+class StackRow(SingleRow):
+    """A row with a stack.
 
     Args:
         bank: The bank that the state refers to.
         at: The slot, its generation, and the state of the automaton.
-        stack: The frames of the open brackets.
         left: The number of tokens left to the row; -1 if they are not counted.
+        stack: The frames of the open brackets.
         depth: The maximum number of frames.
     """
 
-    __slots__ = ("_depth", "_left", "_stack")
+    __slots__ = ("_depth", "_stack")
 
-    def __init__(self, bank: PushdownBank, at: tuple[int, int, int], stack: Packed, left: int, depth: int) -> None:
-        super().__init__(bank, *at)
-        self._stack, self._left, self._depth = stack, left, depth
+    def __init__(self, bank: Bank, at: tuple[int, int, int], left: int, stack: Packed, depth: int) -> None:
+        super().__init__(bank, at, left)
+        self._stack, self._depth = stack, depth
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
@@ -111,16 +113,15 @@ class PushdownRow(SingleRow):
             self._left -= self._left > 0
 
     @property
-    def state(self) -> PushdownState:
-        """The state as tensors, of one row."""
-        return PushdownState(super().state, stacks_of([self._stack], self._depth), torch.tensor([self._left]))
+    def _stacks(self) -> Tensor:
+        return stacks_of([self._stack], self._depth)
 
     def mask(self, columns: int) -> RowMask | None:
         """Return the mask of the row; see `SingleRow`."""
         if self._slot == NEUTRAL:
             return None
         place = self._bank.automaton(self._slot, self._generation).place(self._current, self._stack, self._left)
-        found: RowMask = self._bank.mask(self._slot, self._generation, place)
+        found = self._bank.mask(self._slot, self._generation, place)
         if columns != found.size:
             check_width(found.size, columns)
         return found
@@ -133,8 +134,8 @@ def can_step(processor: Processor[Any]) -> bool:
 
 @cache
 def _inherits(kind: type[Any], *methods: str) -> bool:
-    """Return whether a class has methods as its base class in `BASES` defines them."""
-    return any(issubclass(kind, b) and all(getattr(kind, m) is getattr(b, m) for m in methods) for b in BASES)
+    """Return whether a class has methods as `Constraint` defines them."""
+    return issubclass(kind, Constraint) and all(getattr(kind, m) is getattr(Constraint, m) for m in methods)
 
 
 def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
@@ -153,16 +154,13 @@ def first_row(processor: Processor[Any], columns: int) -> SingleRow | None:
 
 def row_of(processor: Processor[Any], state: Any) -> SingleRow | None:
     """Return the row of a state of a processor that `can_step`, or None if the state is not that of one row on the CPU."""
-    match processor, state:
-        case AutomatonConstraint(), AutomatonState() if _is_one(state):
-            return SingleRow(processor.bank, *(int(part) for part in state))
-        case PushdownConstraint(), PushdownState() if _is_one(state.at):
-            slot, generation, current = (int(part) for part in state.at)
-            (stack,) = rows_of(state.stack)
-            at = slot, generation, current
-            return PushdownRow(processor.bank, at, stack, int(state.left), state.stack.shape[1])
-    return None
-
-
-def _is_one(at: AutomatonState) -> bool:
-    return len(at.state) == 1 and at.state.device.type == "cpu"
+    if not (isinstance(processor, Constraint) and isinstance(state, ConstraintState)):
+        return None
+    if len(state.left) != 1 or state.left.device.type != "cpu":
+        return None
+    slot, generation, current = (int(part) for part in state.at)
+    at, left, depth = (slot, generation, current), int(state.left), state.stack.shape[1]
+    if not depth:
+        return SingleRow(processor.bank, at, left)
+    (stack,) = rows_of(state.stack)
+    return StackRow(processor.bank, at, left, stack, depth)

@@ -22,9 +22,9 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.declared import may_empty_rows
 from logitkit.protocol.processor import Processor, Role, name_of, role_of
 from logitkit.protocol.state import leaves
-from logitkit.runtime.automaton_constraint import AutomatonConstraint
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.constraint import Constraint
 
 __all__ = ["forced_run", "may_force"]
 
@@ -78,8 +78,8 @@ def forced_run(
     if not deciding:
         return []
     (constraint, own), *others = deciding
-    if isinstance(constraint, AutomatonConstraint) and not others:
-        tokens = _by_table(constraint, own)
+    if isinstance(constraint, Constraint) and not others and not own.stack.shape[1]:
+        tokens = _by_table(constraint, own.at)
     else:
         tokens = _by_trying(processor, state, context or _context_of(parts))
     ends = {i for p in (processor, *parts) for i in eos_ids_of(p)}
@@ -114,7 +114,7 @@ def _context_of(parts: tuple[Processor[Any], ...]) -> Context:
     return Context.of([[]], max(sizes))
 
 
-def _by_table(constraint: AutomatonConstraint, state: AutomatonState) -> Iterator[int]:
+def _by_table(constraint: Constraint, state: AutomatonState) -> Iterator[int]:
     (slot,), (generation,), (current,) = (field.tolist() for field in state)
     if slot == NEUTRAL:
         return

@@ -18,10 +18,10 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
-from logitkit.runtime.automaton_constraint import check_has_eos
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.constraint import check_has_eos
 from logitkit.runtime.width import check_width
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank

@@ -1,7 +1,7 @@
 """Automata over the tokens of a vocabulary: what leaves the compiler.
 
 compile, pushdown_compile                  from an automaton over bytes to one over tokens
-token_automaton, pushdown_automaton        the results: a table by state and token class, and a stack where languages nest
+token_automaton                            the result: a token_table by state and class, and stack_effects where languages nest
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack

@@ -9,8 +9,9 @@ from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import with_letters
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_ends
-from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import token_classes
+from logitkit.compiler.tokens.token_table import STAY
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary

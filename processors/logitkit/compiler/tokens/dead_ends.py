@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.token_automaton import STAY
+from logitkit.compiler.tokens.token_table import STAY
 from logitkit.vocabulary.ranges import expand
 
 # In place of an exception: there is none, or it is not known.

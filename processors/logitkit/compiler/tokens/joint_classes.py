@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.tokens.token_automaton import STAY, TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_table import STAY
 from logitkit.vocabulary.ranges import expand
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 
-__all__ = ["Nesting"]
+__all__ = ["FLAT", "Nesting"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,10 +46,10 @@ class Nesting:
     counting: NDArray[np.int32] | None = None
 
     @classmethod
-    def none(cls, cost: NDArray[np.int32] | None = None) -> Nesting:
-        """Return what a finite automaton does to a stack."""
-        nothing = np.zeros(0, np.int32)
-        return cls(0, 0, nothing, np.zeros((0, 0), np.int32), nothing, nothing, 0, cost)
+    def counting_tokens(cls, cost: NDArray[np.int32]) -> Nesting:
+        """Return that of an automaton without frames, whose rows may count the tokens that are left to them."""
+        # Rows have room for a frame, which tells them from rows that have nothing but a state.
+        return replace(FLAT, max_depth=1, cost=cost)
 
     @property
     def is_flat(self) -> bool:
@@ -64,5 +64,15 @@ class Nesting:
     @property
     def tables(self) -> tuple[Ints, ...]:
         """All arrays."""
+        if not self.max_depth:
+            return ()
         optional = tuple([table for table in (self.cost, self.counting) if table is not None])
         return (self.state, self.pushed, self.rest, self.height, *optional)
+
+
+def _nothing(*shape: int) -> NDArray[np.int32]:
+    return np.zeros(shape, np.int32)
+
+
+# That of an automaton whose states say everything.
+FLAT = Nesting(0, 0, _nothing(0), _nothing(0, 0), _nothing(0), _nothing(0), 0)

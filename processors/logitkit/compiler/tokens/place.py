@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.remembered import Remembered
-from logitkit.compiler.tokens.token_automaton import STAY
+from logitkit.compiler.tokens.token_table import STAY
 
 if TYPE_CHECKING:
-    from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
+    from logitkit.compiler.tokens.stack_effects import StackEffects
 
 __all__ = ["ILLEGAL", "NO_LIMIT", "LegalClasses", "Place"]
 
@@ -47,7 +47,7 @@ class Place(NamedTuple):
 class LegalClasses:
     """Which classes are legal in the places of one automaton."""
 
-    def __init__(self, automaton: PushdownAutomaton) -> None:
+    def __init__(self, automaton: StackEffects) -> None:
         # Not the automaton itself, which keeps this: they would keep each other.
         self.nesting, self.states, self.classes = automaton.nesting, automaton.states, automaton.classes
         self.default, self.cost, self.outcome_cost = automaton.default, automaton.cost, automaton.outcome_cost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,9 @@ from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.linked_classes import linked_classes
-from logitkit.compiler.tokens.nesting import Nesting
+from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.pushdown_automaton import PushdownAutomaton
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
@@ -56,7 +55,7 @@ def pushdown_automaton(
     max_depth: int = 32,
     closing: bool = False,
     leap: Leap | None = None,
-) -> PushdownAutomaton:
+) -> TokenAutomaton:
     """Compile a byte automaton that nests for a vocabulary.
 
     Args:
@@ -123,23 +122,12 @@ def pushdown_automaton(
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
-    accepting = np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)])
-    made = TokenAutomaton.of(
-        class_of,
-        table.behaviours,
-        accepting,
-        dfa.start,
-        vocabulary.eos_ids,
-        vocabulary.pad_id,
-        fallback=fallback,
-        banned_ends=dfa.letters.keys(),
-    )
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
     depth = (max_depth if strings < dfa.frames or leap is not None else 0) + (strings > 0)
     nesting = Nesting(
         dfa.frames,
-        # Where characters are counted, a stack is expected, of one frame at least.
-        depth if table.counting is None else max(depth, 1),
+        # Where characters or tokens are counted, a stack is expected, of one frame at least.
+        max(depth, int(table.counting is not None or closing)),
         table.state,
         table.pushed,
         table.rest,
@@ -149,7 +137,17 @@ def pushdown_automaton(
         strings,
         table.counting,
     )
-    return _with(made, nesting)
+    return TokenAutomaton.of(
+        class_of,
+        table.behaviours,
+        np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)]),
+        dfa.start,
+        vocabulary.eos_ids,
+        vocabulary.pad_id,
+        fallback=fallback,
+        banned_ends=dfa.letters.keys(),
+        nesting=nesting if nesting.max_depth else FLAT,
+    )
 
 
 def _with_leap(class_of: Ints, behaviours: Behaviours, leap: Leap) -> tuple[Ints, Behaviours]:
@@ -165,14 +163,15 @@ def _with_leap(class_of: Ints, behaviours: Behaviours, leap: Leap) -> tuple[Ints
     )
 
 
-def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> PushdownAutomaton:
+def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, closing: bool) -> TokenAutomaton:
     plain = ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
     made = token_automaton(plain, vocabulary, limits, name)
     if not closing:
-        return _with(made, Nesting.none())
+        return made
     source, target = _moves(made)
     nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
-    return _with(made, Nesting.none(closing_costs(dfa, source, target, nothing, limits)))
+    cost = closing_costs(dfa, source, target, nothing, limits)
+    return replace(made, nesting=Nesting.counting_tokens(cost))
 
 
 def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
@@ -186,7 +185,3 @@ def _moves(made: TokenAutomaton) -> tuple[Ints, Ints]:
         sources.append(np.flatnonzero(listed < np.count_nonzero(made.default == default)))
         targets.append(np.full(len(sources[-1]), default))
     return np.concatenate(sources), np.concatenate(targets)
-
-
-def _with(made: TokenAutomaton, nesting: Nesting) -> PushdownAutomaton:
-    return PushdownAutomaton(**{f.name: getattr(made, f.name) for f in fields(TokenAutomaton)}, nesting=nesting)

@@ -1,68 +1,47 @@
-"""The automaton over tokens: a small table, whatever the size of the vocabulary."""
+"""The automaton over tokens: where each token leads, what it does to a stack, and where a text may begin and end."""
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.short_fallbacks import Rows, chain_lengths, shortened
+from logitkit.compiler.bytes.byte_dfa import FINISHED
+from logitkit.compiler.tokens.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.short_fallbacks import Rows, shortened
+from logitkit.compiler.tokens.stack_effects import StackEffects
 from logitkit.vocabulary.ranges import expand
 
-# As a class's default target: the state stays what it is.
-STAY = -1
-
-# From this listing of tokens on, an index by class is used.
-WORTH_AN_INDEX = 8
-
-# Up to this share of tokens that are alive somewhere, these are looked through instead of all.
-FEW_ALIVE = 1 / 8
+__all__ = ["TokenAutomaton"]
 
 
 @dataclass(frozen=True, eq=False)
-class TokenAutomaton:
-    """Where each token leads from each state.
-
-    State 0 (`DEAD`) is left by no token, and state 1 (`FINISHED`) is entered by EOS and never left; neither has a row. All other
-    states are live: from each, some tokens lead to an accepting state.
+class TokenAutomaton(StackEffects):
+    """The texts of a language, in tokens.
 
     Args:
-        class_of: [V] class of each token; tokens of one class act alike.
-        default: [C] int32, target under each class from the states whose row does not list it: a state, `DEAD` or `STAY`.
-        row_start: [S + 1] int64, where the row of each state begins.
-        row_class: The classes that a row lists, ascending.
-        row_target: Their targets, as integers that hold all states.
         accepting: [S] bool, whether EOS is legal.
         start: The start state.
         eos_ids: Ids that end a sequence.
         pad_id: Id that a finished row may emit besides, or None.
-        fallback: [S] the state that each state falls back to, the start state to itself: a class that a row does not list
-            does what it does there. None: it does its default at once.
         work: Steps that compiling it took.
+        dropped: What is said about parts of the language that were left out when it was compiled.
+        ignored: What is said about annotations.
     """
 
-    class_of: NDArray[np.integer]
-    default: NDArray[np.int32]
-    row_start: NDArray[np.int64]
-    row_class: NDArray[np.integer]
-    row_target: NDArray[np.signedinteger]
     accepting: NDArray[np.bool_]
     start: int
     eos_ids: tuple[int, ...]
     pad_id: int | None = None
-    fallback: NDArray[np.int64] | None = None
     work: int = field(default=0, kw_only=True)
+    dropped: tuple[str, ...] = field(default=(), kw_only=True)
+    ignored: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of(
@@ -75,6 +54,7 @@ class TokenAutomaton:
         pad_id: int | None,
         fallback: NDArray[np.int64] | None = None,
         banned_ends: Collection[int] = (),
+        nesting: Nesting = FLAT,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
 
@@ -87,6 +67,7 @@ class TokenAutomaton:
             pad_id: Id that a finished row may emit besides.
             fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
             banned_ends: EOS ids that keep the class that they have: a live state does not let them end the sequence.
+            nesting: What outcomes do, which are the targets that are no states.
         """
         states = len(accepting)
         ends = np.array(sorted(eos_ids), np.int64)
@@ -101,7 +82,7 @@ class TokenAutomaton:
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
-        # A pushdown automaton has targets that are none of its states.
+        # Outcomes are targets that are none of its states.
         highest = max(states, int(behaviours.target.max(initial=0)))
         target: Ints = behaviours.target.astype(np.int16 if highest < 2**15 else np.int32)
         row_start = starts(np.bincount(behaviours.source, minlength=states))
@@ -121,25 +102,8 @@ class TokenAutomaton:
             eos_ids=tuple(ends.tolist()),
             pad_id=pad_id,
             fallback=fallback,
+            nesting=nesting,
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Without what is derived on demand: views of memory cannot be copied.
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    @property
-    def states(self) -> int:
-        """Number of states, dead and finished included."""
-        return len(self.accepting)
-
-    @property
-    def classes(self) -> int:
-        """Number of token classes."""
-        return len(self.default)
-
-    def has_state(self, state: int) -> bool:
-        """Whether a row may be in a state."""
-        return 0 <= state < self.states
 
     @property
     def banned_ends(self) -> set[int]:
@@ -150,145 +114,54 @@ class TokenAutomaton:
     @property
     def sizes(self) -> tuple[int, ...]:
         """Numbers that equal automata have in common."""
-        return self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
+        nesting = self.nesting
+        of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
+        return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state))
 
     def equals(self, other: TokenAutomaton) -> bool:
         """Whether both are the same automaton; most that are not differ in their sizes, and need no content key."""
         return self is other or (self.sizes == other.sizes and self.content_key == other.content_key)
 
     @property
+    def _arrays(self) -> Iterator[NDArray[Any]]:
+        """All arrays but `class_of`."""
+        yield from (self.default, self.row_start, self.row_class, self.row_target, self.accepting)
+        if self.fallback is not None:
+            yield self.fallback
+        yield from self.nesting.tables
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the table, `class_of` not counted."""
-        fallback = () if self.fallback is None else (self.fallback,)
-        tables = (self.default, self.row_start, self.row_class, self.row_target, self.accepting, *fallback)
-        return sum(table.nbytes for table in tables)
+        return sum(table.nbytes for table in self._arrays)
 
     @cached_property
     def content_key(self) -> str:
-        """SHA-256 of the table, as 64 hexadecimal digits: by this a saved state names its automaton."""
-        digest = hashlib.sha256(repr((self.start, self.eos_ids, self.pad_id)).encode())
-        fallback = () if self.fallback is None else (self.fallback,)
-        tables = (
-            self.class_of,
-            self.default,
-            self.row_start,
-            self.row_class,
-            self.row_target,
-            self.accepting,
-            *fallback,
-        )
-        for table in tables:
+        """SHA-256 of the automaton, as 64 hexadecimal digits: by this a saved state names it."""
+        nesting = self.nesting
+        numbers = self.start, self.eos_ids, self.pad_id
+        depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
+        digest = hashlib.sha256(repr((numbers, depths) if self.has_stacks else numbers).encode())
+        for table in (self.class_of, *self._arrays):
             digest.update(f"{table.dtype.name}{table.shape}".encode())
             digest.update(memoryview(np.ascontiguousarray(table)))  # type: ignore[arg-type]
         return digest.hexdigest()
 
-    @cached_property
-    def _scalars(self) -> tuple[memoryview, memoryview, memoryview, memoryview, memoryview, memoryview | None]:
-        # Reading one element of a memoryview gives a Python int several times faster than numpy gives a scalar.
-        tables = (self.class_of, self.default, self.row_start, self.row_class, self.row_target, self.fallback)
-        return tuple(None if t is None else memoryview(np.ascontiguousarray(t)) for t in tables)  # type: ignore[return-value,arg-type]
-
-    def next(self, state: int, token: int) -> int:
-        """Return the state after one token; -1 stands for no token, and an id out of range is dead."""
-        if state < FIRST_STATE or token == -1:
-            return state
-        class_of = self._scalars[0]
-        if not 0 <= token < len(class_of):
-            return DEAD
-        return self.target(state, class_of[token])
-
-    def target(self, state: int, symbol: int) -> int:
-        """Return where a class leads from a live state."""
-        # In a batch of many automata each table that is looked at has to come from far away: most are not.
-        scalars = self._scalars
-        row_start, row_class, fallback = scalars[2], scalars[3], scalars[5]
-        at = state
-        while True:
-            end = row_start[at + 1]
-            place = bisect_left(row_class, symbol, row_start[at], end)
-            if place < end and row_class[place] == symbol:
-                found: int = scalars[4][place]
-                break
-            below = at if fallback is None else fallback[at]
-            if below == at:
-                found = scalars[1][symbol]
-                break
-            at = below
-        return state if found == STAY else found
-
-    def chain(self, state: int) -> list[int]:
-        """Return a state and all that it falls back to, one after another."""
-        states = [state]
-        if self.fallback is not None:
-            while (below := int(self.fallback[states[-1]])) != states[-1]:
-                states.append(below)
-        return states
-
-    @cached_property
-    def longest_chain(self) -> int:
-        """Most states that one falls back through, itself included."""
-        return 1 if self.fallback is None else 1 + int(chain_lengths(self.fallback).max())
-
-    def legal_classes(self, state: int) -> NDArray[np.bool_]:
-        """Return which classes a live state allows: [C] bool."""
-        legal: NDArray[np.bool_] = self.default != DEAD
-        for at in reversed(self.chain(state)):
-            row = slice(int(self.row_start[at]), int(self.row_start[at + 1]))
-            legal[self.row_class[row]] = self.row_target[row] != DEAD
-        return legal
-
-    @cached_property
-    def _alive(self) -> tuple[NDArray[np.int64], Ints] | None:
-        """The tokens of other classes than 0, and their classes, if they are few: class 0 is dead, but for rare automata."""
-        other = self.class_of != 0
-        if np.count_nonzero(other) > FEW_ALIVE * len(other):
-            return None
-        ids = np.flatnonzero(other)
-        return ids, self.class_of.take(ids)
-
-    @cached_property
-    def by_class(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """All token ids ordered by class, and where each class begins."""
-        order = np.argsort(self.class_of, kind="stable").astype(np.int32)
-        return order, np.searchsorted(self.class_of.take(order), np.arange(self.classes + 1))
-
-    @cached_property
-    def masks(self) -> WeakValueDictionary[bytes, Any]:
-        """The masks of states that are in use, by the classes that they allow: `RowMask` shares them."""
-        return WeakValueDictionary()
-
-    @cached_property
-    def _listings(self) -> Iterator[int]:
-        return count(1)
-
-    def tokens_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the token ids of the chosen classes ([C] bool), in any order."""
-        if self._alive is not None and not chosen[0]:
-            ids, classes = self._alive
-            return ids[chosen.take(classes)]
-        # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
-        if next(self._listings) < WORTH_AN_INDEX:
-            return np.flatnonzero(self.per_token(chosen))
-        order, begin = self.by_class
-        which = np.flatnonzero(chosen)
-        place, _ = expand(begin[which], begin[which + 1] - begin[which])
-        return order[place].astype(np.int64)
-
-    def per_token(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the value of each token's class: [C] to [V]."""
-        if values.itemsize == self.class_of.itemsize == 1:
-            table = values.tobytes().ljust(256, b"\0")
-            return np.frombuffer(self.class_of.tobytes().translate(table), values.dtype)
-        # torch gathers from a small table several times faster than numpy does.
-        classes = torch.from_numpy(self.class_of.astype(np.int32))
-        chosen: NDArray[Any] = torch.from_numpy(values).index_select(0, classes).numpy()
-        return chosen
-
-    def count_tokens(self, chosen: NDArray[np.bool_]) -> int:
-        """Return the number of token ids in the chosen classes ([C] bool)."""
-        if self._alive is not None and not chosen[0]:
-            return int(np.count_nonzero(chosen.take(self._alive[1])))
-        if "by_class" not in self.__dict__:
-            return int(np.count_nonzero(self.per_token(chosen)))
-        _, begin = self.by_class
-        return int(np.diff(begin)[chosen].sum())
+    def without_fallback(self) -> TokenAutomaton:
+        """Return the same automaton, in which each state lists all that it does."""
+        if self.fallback is None:
+            return self
+        states = np.flatnonzero(self.fallback != np.arange(self.states))
+        below = self.fallback[states]
+        place, owner = expand(self.row_start[below], self.row_start[below + 1] - self.row_start[below])
+        classes = np.int64(self.classes)
+        own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
+        taken = states[owner] * classes + self.row_class[place]
+        left = ~np.isin(taken, own)
+        keys = np.concatenate([own, taken[left]])
+        order = np.argsort(keys)
+        source, symbol = np.divmod(keys[order], classes)
+        target = np.concatenate([self.row_target, self.row_target[place[left]]])[order]
+        start = np.searchsorted(source, np.arange(self.states + 1))
+        narrow = symbol.astype(self.row_class.dtype)
+        return replace(self, row_start=start, row_class=narrow, row_target=target, fallback=None)

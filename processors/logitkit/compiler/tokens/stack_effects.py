@@ -1,9 +1,14 @@
-"""The automaton over tokens of a language with nesting: a small table, and what its tokens do to a stack."""
+"""What tokens do to the stack and the count of a row, besides leading from state to state.
+
+In `{"a": {"a": ...}}` the bracket that opens a member's value pushes a frame, which says what comes behind it; the bracket that
+closes it pops that frame. A token may do both, several times. What it does altogether is an *outcome*, worked out when the
+automaton is compiled; here it is looked up. An automaton whose states say everything has no outcomes, and rows under it have
+neither stack nor count.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,72 +16,32 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.counted_state import COUNT, STATE, Counting, Thresholds
-from logitkit.compiler.tokens.nesting import Nesting
+from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
 from logitkit.compiler.tokens.remembered import Remembered
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.vocabulary.ranges import expand
+from logitkit.compiler.tokens.token_table import TokenTable
 
-__all__ = ["PushdownAutomaton"]
+__all__ = ["StackEffects"]
 
 # What is worked out of the stacks of rows, which come back to the same ones: some thousand of the usual depth.
 REMEMBERED_BYTES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
-class PushdownAutomaton(TokenAutomaton):
-    """A token automaton whose rows have a stack of frames, each standing for what comes behind an open bracket.
+class StackEffects(TokenTable):
+    """A table of tokens whose rows may have a stack of frames, each standing for what comes behind an open bracket.
 
     Args:
         nesting: What tokens do to the stack.
-        dropped: What is said about parts of the language that were left out when it was compiled.
-        ignored: What is said about annotations.
     """
 
-    nesting: Nesting = field(kw_only=True)
-    dropped: tuple[str, ...] = field(default=(), kw_only=True)
-    ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    nesting: Nesting = field(default=FLAT, kw_only=True)
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata have in common."""
-        return (*super().sizes, self.nesting.frames, self.nesting.max_depth, len(self.nesting.state))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the table, `class_of` not counted."""
-        return super().nbytes + sum(table.nbytes for table in self.nesting.tables)
-
-    @cached_property
-    def content_key(self) -> str:
-        """SHA-256 of the table, as 64 hexadecimal digits."""
-        digest = hashlib.sha256(super().content_key.encode())
-        nesting = self.nesting
-        digest.update(repr((nesting.frames, nesting.strings, nesting.max_depth, nesting.pops)).encode())
-        for table in self.nesting.tables:
-            digest.update(f"{table.dtype.name}{table.shape}".encode())
-            digest.update(np.ascontiguousarray(table).tobytes())
-        return digest.hexdigest()
-
-    def without_fallback(self) -> PushdownAutomaton:
-        """Return the same automaton, in which each state lists all that it does."""
-        if self.fallback is None:
-            return self
-        states = np.flatnonzero(self.fallback != np.arange(self.states))
-        below = self.fallback[states]
-        place, owner = expand(self.row_start[below], self.row_start[below + 1] - self.row_start[below])
-        classes = np.int64(self.classes)
-        own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
-        taken = states[owner] * classes + self.row_class[place]
-        left = ~np.isin(taken, own)
-        keys = np.concatenate([own, taken[left]])
-        order = np.argsort(keys)
-        source, symbol = np.divmod(keys[order], classes)
-        target = np.concatenate([self.row_target, self.row_target[place[left]]])[order]
-        start = np.searchsorted(source, np.arange(self.states + 1))
-        narrow = symbol.astype(self.row_class.dtype)
-        return replace(self, row_start=start, row_class=narrow, row_target=target, fallback=None)
+    def has_stacks(self) -> bool:
+        """Whether rows have a stack, a count or a limit of tokens besides their state."""
+        return self.nesting.max_depth > 0
 
     @property
     def first_frame(self) -> int:
@@ -168,28 +133,28 @@ class PushdownAutomaton(TokenAutomaton):
                 break
         return target, packed(() if target == DEAD else frames, len(stack))
 
-    def place(self, state: int, stack: Packed, left: int) -> Place:
-        """Return what the mask of a row depends on. Counts for which the same tokens are legal have one place.
+    def place(self, state: int, stack: Packed, left: int) -> Place | int:
+        """Return what the mask of a row depends on: its state, or a place. Counts for which the same tokens are legal have one.
 
         Args:
             state: Its state.
             stack: Its frames.
             left: How many tokens are left to it, or `NO_LIMIT`.
         """
+        if state < FIRST_STATE or not self.has_stacks:
+            return state
         if self.counting is not None:
             state = self._thresholds.canonical(state)
         found = self._places.get((state, stack))
         if found is None:
             found = self._places.keep((state, stack), self._place(state, frames_of(stack)), len(stack))
         place, needed = found
-        if left == NO_LIMIT or self.nesting.cost is None or state < FIRST_STATE:
+        if left == NO_LIMIT or self.nesting.cost is None:
             return place
         return Place(state, place.frames, place.room, min(max(left - needed, 0), self._dearest))
 
     def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
-        if state < FIRST_STATE:
-            return Place(state, (), 0, NO_LIMIT), 0
         room = min(self.nesting.max_depth - len(frames), self._highest)
         popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
         needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
@@ -245,9 +210,9 @@ class PushdownAutomaton(TokenAutomaton):
         result: list[int] = found.tolist()
         return result
 
-    def legal(self, place: Place) -> NDArray[np.bool_]:
-        """Return which classes are legal in a place of a live state: [C] bool."""
-        return self._legal.of(place)
+    def legal(self, place: Place | int) -> NDArray[np.bool_]:
+        """Return which classes are legal in a live state, or in a place of one: [C] bool."""
+        return self.legal_classes(place) if isinstance(place, int) else self._legal.of(place)
 
     @cached_property
     def _legal(self) -> LegalClasses:

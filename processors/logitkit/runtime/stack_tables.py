@@ -14,14 +14,14 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import STAY
+from logitkit.compiler.tokens.token_table import STAY
 from logitkit.runtime.bank_tables import BankTables, keep_allowed
 
-__all__ = ["PushdownTables", "advance_stacks", "mask_stacks"]
+__all__ = ["StackTables", "advance_stacks", "mask_stacks"]
 
 
-class PushdownTables(NamedTuple):
-    """The tables of a bank of pushdown automata: those of finite automata, and those for stacks.
+class StackTables(NamedTuple):
+    """The tables of a bank: those of states and frames, and what tokens do to stacks.
 
     Args:
         base: The tables of states and frames.
@@ -66,9 +66,7 @@ class StackRows(NamedTuple):
     left: Tensor
 
 
-def advance_stacks(
-    tables: PushdownTables, slot: Tensor, generation: Tensor, rows: StackRows, token: Tensor
-) -> StackRows:
+def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows, token: Tensor) -> StackRows:
     """Return the positions after one token per row; token -1 changes nothing.
 
     A stale slot, an id out of range or an illegal token leads to `DEAD`.
@@ -121,7 +119,7 @@ def advance_stacks(
     return StackRows(target, stack, left)
 
 
-def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
+def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
@@ -140,30 +138,33 @@ def mask_stacks(tables: PushdownTables, slot: Tensor, generation: Tensor, rows: 
         below.append(below[-1] - torch.where(at >= 0, cost, 0))
     needed = below[0] + tables.cost.index_select(0, first + state)
     default = base.default.index_select(0, slot)
+    leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
     # An extra column absorbs the padding.
-    nothing = torch.nn.functional.pad(torch.full_like(default, ILLEGAL), (0, 1), value=ILLEGAL)
-    costs = nothing
+    unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL).to(
+        default.dtype
+    )
+    costs = nothing = torch.full_like(unlisted, ILLEGAL)
     for level in range(len(places) - 1, -1, -1):
-        classes, targets, real = base.rows(slot, places[level])
-        # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
-        targets = torch.where(real, targets, DEAD)
-        outside = targets >= states[:, None]
-        which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
-        rest = tables.rest[which].to(torch.int64)
-        outside_cost = torch.where(rest > 0, costs.gather(1, rest), tables.outcome_cost[which] + below[level][:, None])
-        fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
-        if level == 0 and tables.counting.shape[1]:
-            fits = fits & tables.counted(which, count)
-        outside_cost = torch.where(fits, outside_cost, ILLEGAL)
-        inside = tables.cost[first[:, None] + torch.where(outside, DEAD, targets).clamp(min=0)] + below[level][:, None]
-        cost = torch.where(outside, outside_cost, inside)
-        cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
-        dummy = torch.full_like(classes, nothing.shape[1] - 1)
-        unlisted = nothing
-        if level == 0:
-            leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
-            unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL)
-        listed = torch.where(real, classes, dummy).to(torch.int64)
-        costs = unlisted.to(nothing.dtype).scatter(1, listed, cost.to(nothing.dtype))
+        behind, costs = costs, nothing if level else unlisted
+        # States of automata without stacks may fall back to others; frames do not.
+        for place in [places[level]] if level else reversed(base.chain(slot, state)):
+            classes, targets, real = base.rows(slot, place)
+            # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
+            targets = torch.where(real, targets, DEAD)
+            outside = targets >= states[:, None]
+            which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
+            rest = tables.rest[which].to(torch.int64)
+            pushes = tables.outcome_cost[which] + below[level][:, None]
+            outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushes)
+            fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+            if level == 0 and tables.counting.shape[1]:
+                fits = fits & tables.counted(which, count)
+            outside_cost = torch.where(fits, outside_cost, ILLEGAL)
+            stays = torch.where(outside, DEAD, targets).clamp(min=0)
+            cost = torch.where(outside, outside_cost, tables.cost[first[:, None] + stays] + below[level][:, None])
+            cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
+            dummy = torch.full_like(classes, nothing.shape[1] - 1)
+            listed = torch.where(real, classes, dummy).to(torch.int64)
+            costs = costs.scatter(1, listed, cost.to(costs.dtype))
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL - 1, torch.maximum(rows.left, needed) - 1)
     return keep_allowed(base, slot, state, costs <= limit[:, None], logits)

@@ -1,4 +1,4 @@
-"""The state of rows under pushdown automata, with its two operations on the host: advance and mask."""
+"""The state of rows under constraints, with its two operations on the host for rows with stacks: advance and mask."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import StateFileError
 from logitkit.protocol.state import Fill
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL
-from logitkit.runtime.pushdown_bank import PushdownBank
+from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.width import check_width
 
-__all__ = ["PushdownState", "advance_rows", "mask_rows"]
+__all__ = ["ConstraintState", "advance_stack_rows", "mask_stack_rows"]
 
 
-class PushdownState(NamedTuple):
+class ConstraintState(NamedTuple):
     """The position of each row: its automaton and state, its open brackets, and the number of tokens that it has left.
 
     Args:
         at: The automaton and the state.
-        stack: [B, D] int32, the frame of each open bracket, outermost first, then 0.
+        stack: [B, D] int32, the frame of each open bracket, outermost first, then 0. If D is 0, the states of all rows say
+            everything, and nothing else is read or written.
         left: [B] int64, the number of tokens left to the row; -1 if they are not counted.
     """
 
@@ -36,11 +36,11 @@ class PushdownState(NamedTuple):
     stack: Annotated[Tensor, Fill(0)]
     left: Tensor
 
-    def to_portable(self, processor: Any) -> tuple[PushdownState, list[Any]]:
+    def to_portable(self, processor: Any) -> tuple[ConstraintState, list[Any]]:
         """Return the state; `at` replaces its own references to this process."""
         return self, []
 
-    def from_portable(self, notes: object, processor: Any, device: torch.device) -> PushdownState:
+    def from_portable(self, notes: object, processor: Any, device: torch.device) -> ConstraintState:
         """Return the state, whose automata are already bound.
 
         Raises:
@@ -59,17 +59,21 @@ class PushdownState(NamedTuple):
             first = automaton.first_frame
             if not all(first <= f < automaton.states for f in frames):
                 raise StateFileError(f"row {row} has a state and a stack that its automaton does not have")
+            if len(stack) < automaton.nesting.max_depth:
+                raise StateFileError(
+                    f"row {row} has room for {len(stack)} open brackets; its automaton needs {automaton.nesting.max_depth}"
+                )
             if stack[: len(frames)] != frames or len(frames) > automaton.nesting.max_depth:
                 raise StateFileError(f"row {row} has the stack {stack}, which is impossible")
         return self
 
 
-def _rows(state: PushdownState) -> list[tuple[int, int, int, list[int], int]]:
+def _rows(state: ConstraintState) -> list[tuple[int, int, int, list[int], int]]:
     columns = (*(part.tolist() for part in state.at), state.stack.tolist(), state.left.tolist())
     return list(zip(*columns, strict=True))
 
 
-def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> PushdownState:
+def advance_stack_rows(bank: Bank, state: ConstraintState, tokens: Tensor) -> ConstraintState:
     """Return the state after tokens, [B] or [B, T] int64 with -1 for none, row by row on the host.
 
     Raises:
@@ -99,14 +103,14 @@ def advance_rows(bank: PushdownBank, state: PushdownState, tokens: Tensor) -> Pu
                 left[row] -= 1
                 counted = True
         now[row] = current
-    return PushdownState(
-        AutomatonState(state.at.slot, state.at.generation, torch.from_numpy(np.array(now, np.int64))),
+    return ConstraintState(
+        state.at._replace(state=torch.from_numpy(np.array(now, np.int64))),
         state.stack if stacks is None else stacks_of(stacks, state.stack.shape[1]),
         torch.from_numpy(np.array(left, np.int64)) if counted else state.left,
     )
 
 
-def mask_rows(bank: PushdownBank, state: PushdownState, logits: Tensor) -> Tensor:
+def mask_stack_rows(bank: Bank, state: ConstraintState, logits: Tensor) -> Tensor:
     """Mask row by row on the host, with cached masks for visited states and stacks.
 
     Raises:

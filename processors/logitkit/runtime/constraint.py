@@ -1,0 +1,187 @@
+"""The base class of all constraints, with the two operations on their state: advance and mask."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.place import NO_LIMIT
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.limits import Limits, check_limits
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import per_row
+from logitkit.protocol.processor import Role
+from logitkit.runtime.automaton_state import AutomatonState, advance_rows, mask_rows
+from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
+from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
+from logitkit.runtime.shared import shared_by
+from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
+from logitkit.vocabulary.marker import check_vocabulary
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Constraint", "check_has_eos"]
+
+
+class Constraint(BankUser):
+    """A language over tokens: the output, without the prompt, must be one of its texts.
+
+    Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
+    vocabulary can share a batch, because everything that differs is in the state. Rows whose automata nest nothing have stacks
+    of no frames, and their steps look at states alone.
+    """
+
+    role = Role.CONSTRAINT
+    may_empty_rows = False
+    ends_empty_rows = True
+    step_name = "a language"
+    automaton: TokenAutomaton
+    limits: Limits
+    # The token limit of the output. False: none. True: as many tokens as the context allows.
+    closing: bool | int = False
+
+    @property
+    def reads_max_length(self) -> bool:
+        """Whether the maximum number of tokens of a row matters."""
+        return self.closing is True
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether nesting is limited and no tokens are counted, so that a finite automaton is enough."""
+        return self.automaton.nesting.is_flat and self.closing is False
+
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack, of a constraint that is finite."""
+        return self.automaton
+
+    def nested_dfa(self) -> NestedDfa:
+        """Compile and return the automaton over bytes, to which other text can be prepended."""
+        return NestedDfa.of(self.byte_dfa())
+
+    def byte_dfa(self) -> ByteDfa:
+        """Compile and return the automaton over bytes, from which combinations with other text are compiled.
+
+        Raises:
+            ConfigurationError: The constraint is defined over token ids, or nests without limit.
+        """
+        if type(self).nested_dfa is Constraint.nested_dfa:
+            raise ConfigurationError(
+                f"{type(self).__name__} is a constraint over token ids, not over text, so it cannot follow or precede text; give "
+                "one over text, such as Regex or Choice"
+            )
+        dfa = self.nested_dfa()
+        if dfa.frames:
+            raise ConfigurationError(
+                f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
+            )
+        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
+
+    def _compile(self) -> TokenAutomaton:
+        """Return the automaton, for `_compile_once`."""
+        raise NotImplementedError
+
+    def _compile_once(self, *key: Hashable) -> None:
+        """Set `automaton`, which all constraints with an equal vocabulary and key share.
+
+        Args:
+            key: Everything that the automaton depends on besides the vocabulary and the limits. A constraint counts by the
+                content of its automaton.
+
+        Raises:
+            ConfigurationError: `limits` is not a `Limits`.
+            PatternTooLarge: A limit is exceeded.
+            VocabularyError: The vocabulary has no EOS id.
+        """
+        check_has_eos(self.vocabulary)
+        check_limits(self.limits)
+        parts = (part.automaton.content_key if isinstance(part, Constraint) else part for part in key)
+        automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
+        object.__setattr__(self, "automaton", automaton)
+
+    def init_state(self, context: Context) -> ConstraintState:
+        """Return the start state for every row: a constraint starts after the prompt."""
+        stack = _empty_stacks(context, self.automaton.nesting.max_depth)
+        return ConstraintState(AutomatonState.start(self, context), stack, self._left(context))
+
+    @classmethod
+    def neutral_state(cls, context: Context) -> ConstraintState:
+        """Return the state of rows without a constraint."""
+        return ConstraintState(AutomatonState.neutral(context), _empty_stacks(context, 0), per_row(context, NO_LIMIT))
+
+    def _left(self, context: Context) -> Tensor:
+        limits = context.limits if self.closing is True else None
+        if limits is not None:
+            return (limits - context.prompt_lengths).clamp(min=0)
+        return per_row(context, NO_LIMIT if isinstance(self.closing, bool) else self.closing)
+
+    def advance(self, state: ConstraintState, tokens: Tensor) -> ConstraintState:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
+
+        A token beyond the row's token limit does not count as illegal.
+        """
+        (slot, generation, now), stack, left = state
+        check_tokens(type(self).__name__, now.shape[0], tokens)
+        flat = stack.shape[1] == 0
+        if not by_tensors(now):
+            if not flat:
+                return advance_stack_rows(self.bank, state, tokens)
+            # Not `_replace`, which takes a microsecond longer.
+            now = advance_rows(self.bank, state.at, tokens)
+            return ConstraintState(AutomatonState(slot, generation, now), stack, left)
+        if flat:
+            tables = self.bank.tables_on(now.device)
+            for column in token_columns(tokens):
+                now = advance_tensors(tables, slot, generation, now, column)
+            return ConstraintState(AutomatonState(slot, generation, now), stack, left)
+        stacks, rows = self.bank.stacks_on(now.device), StackRows(now, stack, left)
+        for column in token_columns(tokens):
+            rows = advance_stacks(stacks, slot, generation, rows, column)
+        return ConstraintState(AutomatonState(slot, generation, rows.state), rows.stack, rows.left)
+
+    def process_logits(
+        self, state: ConstraintState, logits: Tensor, context: Context
+    ) -> tuple[ConstraintState, Tensor]:
+        """Set every illegal token to -inf.
+
+        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
+        """
+        at, stack, left = state
+        logits = own_rows(type(self).__name__, at.state.shape[0], logits)
+        if not by_tensors(logits):
+            return state, (
+                mask_stack_rows(self.bank, state, logits) if stack.shape[1] else mask_rows(self.bank, at, logits)
+            )
+        if not stack.shape[1]:
+            return state, mask_tensors(self.bank.tables_on(logits.device), *at, logits)
+        rows = StackRows(at.state, stack, left)
+        return state, mask_stacks(self.bank.stacks_on(logits.device), at.slot, at.generation, rows, logits)
+
+    def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state._replace(at=state.at.finished(rows))
+
+    def is_finished(self, state: ConstraintState) -> Tensor:
+        """Return [B] bool, whether each row has emitted EOS."""
+        return state.at.state == FINISHED
+
+    def is_dead(self, state: ConstraintState) -> Tensor:
+        """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
+        return state.at.state == DEAD
+
+
+def _empty_stacks(context: Context, depth: int) -> Tensor:
+    return torch.zeros((context.batch_size, depth), dtype=torch.int32, device=context.device)
+
+
+def check_has_eos(vocabulary: Vocabulary) -> None:
+    """Raise `VocabularyError` if no constrained text could end with this vocabulary."""
+    check_vocabulary(vocabulary)
+    if not vocabulary.eos_ids:
+        raise VocabularyError("the vocabulary has no EOS id, so no constrained text could end; pass eos_ids=[...]")

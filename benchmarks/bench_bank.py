@@ -49,7 +49,7 @@ def test_rows_of_different_patterns(
     many = lk.concatenate([_after(r, r.init_state(single), ids) for r, ids in zip(regexes, written, strict=True)])
     one = lk.concatenate([_after(regexes[0], regexes[0].init_state(single), ids) for ids in written])
     assert len(set(one.at.state.tolist())) == ROWS
-    assert len(set(many.slot.tolist())) == ROWS
+    assert len(set(many.at.slot.tolist())) == ROWS
     _check(regexes, many, PATTERNS[name], letter, vocabulary, context)
 
     tokens = torch.full((ROWS,), letter)

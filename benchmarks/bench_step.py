@@ -21,8 +21,9 @@ from benchmarks.side_by_side import medians, seconds
 from benchmarks.suite import SUITE, Entry
 from benchmarks.tables import Tables
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.runtime.automaton_state import AutomatonState, mask_rows
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import Bank
+from logitkit.runtime.constraint import mask_rows
 from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.vocabulary import Vocabulary
 

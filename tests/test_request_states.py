@@ -103,7 +103,7 @@ def test_logits_of_another_width_start_over() -> None:
     narrow, _ = states.resolve([request], 4, "cpu")
     wide, context = states.resolve([request], 6, "cpu")
     assert context.vocabulary_size == 6
-    assert torch.equal(narrow.state, wide.state)
+    assert torch.equal(narrow.at.state, wide.at.state)
 
 
 def test_random_numbers_are_the_requests_own() -> None:

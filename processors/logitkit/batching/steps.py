@@ -34,10 +34,10 @@ class OwnStep(NamedTuple):
 
 
 class LaterLanguage(NamedTuple):
-    """The step of a language that follows others in its request, such as a JSON schema beside a list of banned strings.
+    """The step of a language that follows another one in its request, such as a JSON schema after a list of banned strings.
 
     Args:
-        number: How many languages come before it, at least.
+        number: How many languages come before it.
     """
 
     number: int
@@ -46,7 +46,7 @@ class LaterLanguage(NamedTuple):
 # A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
 StepKey = type | OwnStep | LaterLanguage
 
-# Two languages may have these places in the order, with steps of other kinds between them.
+# The kind whose place in the canonical order later languages have.
 LAST_LANGUAGE = "json_schema"
 
 
@@ -125,15 +125,9 @@ def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | L
     step = step_of(type(link))
     if step is not Constraint or not before:
         return step
-    last, languages = max(map(rank, before)), sum(_is_language(step) for step in before)
-    # A language may stand in the place of the first one, behind other steps, or behind another language.
-    places: list[type | LaterLanguage] = [] if languages else [Constraint]
-    places += [LaterLanguage(languages), LaterLanguage(languages + 1)]
-    return next((place for place in places if rank(place) > last), places[-1])
-
-
-def _is_language(step: StepKey) -> bool:
-    return step is Constraint or isinstance(step, LaterLanguage)
+    languages = sum(step is Constraint or isinstance(step, LaterLanguage) for step in before)
+    # A registered processor may come before the first language.
+    return LaterLanguage(languages) if languages or max(map(rank, before)) > rank(Constraint) else Constraint
 
 
 def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:

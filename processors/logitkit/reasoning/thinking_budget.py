@@ -17,10 +17,10 @@ from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
 from logitkit.reasoning.thinking_state import ThinkingState
-from logitkit.runtime.automaton_state import AutomatonState, mask
+from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
-from logitkit.runtime.constraint import check_has_eos
+from logitkit.runtime.constraint import check_has_eos, mask
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, token_of

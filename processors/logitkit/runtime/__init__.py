@@ -2,8 +2,8 @@
 
 Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
 
-constraint, constraint_state  the base class of all constraints; the state of their rows, and steps with stacks on the host
-automaton_state, single_row   the part of it that others have as well, and steps without stacks; one row without tensors
+constraint, constraint_state  the base class of all constraints, with steps without stacks; the state, and steps with stacks
+automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (TwoPaths is the base of processors that use them), and as tensors
@@ -14,8 +14,6 @@ tracing, width                support for torch.compile; the check of the number
 
 from logitkit.runtime.automaton_files import AutomatonFiles as AutomatonFiles
 from logitkit.runtime.automaton_state import AutomatonState as AutomatonState
-from logitkit.runtime.automaton_state import advance_rows as advance_rows
-from logitkit.runtime.automaton_state import mask_rows as mask_rows
 from logitkit.runtime.bank import NEUTRAL as NEUTRAL
 from logitkit.runtime.bank import Bank as Bank
 from logitkit.runtime.bank_layout import BankLayout as BankLayout
@@ -23,6 +21,8 @@ from logitkit.runtime.bank_tables import advance_tensors as advance_tensors
 from logitkit.runtime.bank_tables import mask_tensors as mask_tensors
 from logitkit.runtime.bank_user import BankUser as BankUser
 from logitkit.runtime.constraint import Constraint as Constraint
+from logitkit.runtime.constraint import advance_rows as advance_rows
+from logitkit.runtime.constraint import mask_rows as mask_rows
 from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
 from logitkit.runtime.row_mask import RowMask as RowMask
 from logitkit.runtime.shared import Shared as Shared

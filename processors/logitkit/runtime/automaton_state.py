@@ -1,25 +1,20 @@
-"""The state of rows under automata, with its two operations on the host for rows without stacks: advance and mask."""
+"""The part of the state of rows that all automata have."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.errors import StateFileError
-from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.bank import NEUTRAL, Bank, Lease
-from logitkit.runtime.bank_tables import mask_tensors
+from logitkit.runtime.bank import NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
-from logitkit.runtime.row_mask import as_array
-from logitkit.runtime.width import check_width
 
-__all__ = ["AutomatonState", "advance_rows", "mask", "mask_rows"]
+__all__ = ["AutomatonState"]
 
 
 class AutomatonState(NamedTuple):
@@ -102,63 +97,3 @@ def _find(key: object, processor: BankUser, device: torch.device) -> Lease:
             "belongs to, with the same arguments, vocabulary and version of logitkit, and call its init_state first"
         )
     return lease
-
-
-def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
-    """Return the states of the automata after tokens, [B] int64, row by row on the host.
-
-    For a few rows, this is faster than any tensor operation.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        tokens: [B] or [B, T] int64, -1 = none.
-
-    Raises:
-        StaleAutomaton: A slot's automaton no longer exists.
-    """
-    now = state.state.tolist()
-    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-    slots, generations = state.slot.tolist(), state.generation.tolist()
-    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
-        if slot == NEUTRAL:
-            continue
-        step, current = bank.automaton(slot, generation).next, now[row]
-        for token in run:
-            if current < FIRST_STATE:
-                break
-            current = step(current, token)
-        now[row] = current
-    return torch.from_numpy(np.array(now, np.int64))  # three times as fast as torch.tensor
-
-
-def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
-    """Return the logits with every illegal token at -inf, in place if that is faster.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
-
-    Raises:
-        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
-        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
-    """
-    if by_tensors(logits):
-        return mask_tensors(bank.tables_on(logits.device), *state, logits)
-    return mask_rows(bank, state, logits)
-
-
-def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
-    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`."""
-    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
-    array, never, zero = as_array(logits)
-    width = array.shape[1]
-    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
-        if slot == NEUTRAL:
-            continue
-        found = bank.mask(slot, generation, current)
-        if width != found.size:
-            check_width(found.size, width)
-        found.apply(array[row], never, zero)
-    return logits

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -17,16 +18,19 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_co
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
-from logitkit.runtime.automaton_state import AutomatonState, advance_rows, mask_rows
+from logitkit.runtime.automaton_state import AutomatonState
+from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
 from logitkit.runtime.bank_user import BankUser
 from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
+from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
+from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Constraint", "check_has_eos"]
+__all__ = ["Constraint", "advance_rows", "check_has_eos", "mask", "mask_rows"]
 
 
 class Constraint(BankUser):
@@ -40,7 +44,7 @@ class Constraint(BankUser):
     role = Role.CONSTRAINT
     may_empty_rows = False
     ends_empty_rows = True
-    step_name = "a language"
+    step_name = "any number of languages"
     automaton: TokenAutomaton
     limits: Limits
     # The token limit of the output. False: none. True: as many tokens as the context allows.
@@ -128,7 +132,8 @@ class Constraint(BankUser):
         """
         (slot, generation, now), stack, left = state
         check_tokens(type(self).__name__, now.shape[0], tokens)
-        flat = stack.shape[1] == 0
+        # As `stack.shape[1] == 0`, in half the time.
+        flat = not stack.numel()
         if not by_tensors(now):
             if not flat:
                 return advance_stack_rows(self.bank, state, tokens)
@@ -154,11 +159,10 @@ class Constraint(BankUser):
         """
         at, stack, left = state
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
+        flat = not stack.numel()
         if not by_tensors(logits):
-            return state, (
-                mask_stack_rows(self.bank, state, logits) if stack.shape[1] else mask_rows(self.bank, at, logits)
-            )
-        if not stack.shape[1]:
+            return state, mask_rows(self.bank, at, logits) if flat else mask_stack_rows(self.bank, state, logits)
+        if flat:
             return state, mask_tensors(self.bank.tables_on(logits.device), *at, logits)
         rows = StackRows(at.state, stack, left)
         return state, mask_stacks(self.bank.stacks_on(logits.device), at.slot, at.generation, rows, logits)
@@ -174,6 +178,66 @@ class Constraint(BankUser):
     def is_dead(self, state: ConstraintState) -> Tensor:
         """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
         return state.at.state == DEAD
+
+
+def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
+    """Return the states of the automata after tokens, [B] int64, row by row on the host.
+
+    For a few rows, this is faster than any tensor operation.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        tokens: [B] or [B, T] int64, -1 = none.
+
+    Raises:
+        StaleAutomaton: A slot's automaton no longer exists.
+    """
+    now = state.state.tolist()
+    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
+    slots, generations = state.slot.tolist(), state.generation.tolist()
+    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        step, current = bank.automaton(slot, generation).next, now[row]
+        for token in run:
+            if current < FIRST_STATE:
+                break
+            current = step(current, token)
+        now[row] = current
+    return torch.from_numpy(np.array(now, np.int64))  # three times as fast as torch.tensor
+
+
+def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Return the logits with every illegal token at -inf, in place if that is faster.
+
+    Args:
+        bank: The bank that the slots refer to.
+        state: The state of B rows.
+        logits: [B, W] floating point, W at least the size of the vocabulary; columns beyond it are masked.
+
+    Raises:
+        StaleAutomaton: A slot's automaton no longer exists (on the CPU; elsewhere its rows become dead).
+        VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
+    """
+    if by_tensors(logits):
+        return mask_tensors(bank.tables_on(logits.device), *state, logits)
+    return mask_rows(bank, state, logits)
+
+
+def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Mask row by row, each in the cheapest way for its state, with cached masks for visited states; see `mask`."""
+    slots, generations, states = state.slot.tolist(), state.generation.tolist(), state.state.tolist()
+    array, never, zero = as_array(logits)
+    width = array.shape[1]
+    for row, (slot, generation, current) in enumerate(zip(slots, generations, states, strict=True)):
+        if slot == NEUTRAL:
+            continue
+        found = bank.mask(slot, generation, current)
+        if width != found.size:
+            check_width(found.size, width)
+        found.apply(array[row], never, zero)
+    return logits
 
 
 def _empty_stacks(context: Context, depth: int) -> Tensor:

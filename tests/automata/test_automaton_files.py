@@ -15,7 +15,7 @@ import torch
 import logitkit as lk
 from logitkit.compiler import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonFiles, shared_by
+from logitkit.runtime import AutomatonFiles, automaton_files, shared_by
 
 TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
 
@@ -64,6 +64,7 @@ def test_every_kind_comes_back_as_it_was(vocabulary: lk.Vocabulary, files: Autom
         lambda: lk.JsonSchema(nesting, vocabulary),
         lambda: lk.JsonSchema(nesting, vocabulary, closing=True),
         lambda: lk.ThinkingBudget(4, "b", vocabulary),
+        *(lambda low=low: lk.Regex(f"(a?b){{{low},90}}", vocabulary) for low in (0, 1, 89, 90)),
     ):
         compiled_again(vocabulary)
         first = make()
@@ -72,6 +73,7 @@ def test_every_kind_comes_back_as_it_was(vocabulary: lk.Vocabulary, files: Autom
         assert second.automaton is not first.automaton
         assert type(second.automaton) is type(first.automaton)
         assert second.automaton.content_key == first.automaton.content_key
+        assert second.automaton.work == first.automaton.work
         context = lk.Context.of([[]], vocabulary_size=8)
         masks = [mask(processor, context) for processor in (first, second)]
         assert torch.equal(*masks)
@@ -103,6 +105,25 @@ def test_keys_are_told_apart(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
     assert made.read((lk.Regex, ("a",), DEFAULT_LIMITS)) is None
     assert made.read((lk.Regex, True)) is None
     assert AutomatonFiles(tmp_path, "other").read(key) is None
+
+
+def test_a_file_of_another_format_is_not_read(
+    vocabulary: lk.Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    made.write("a", automaton(vocabulary))
+    assert made.read("a") is not None
+    monkeypatch.setattr(automaton_files, "FORMAT", automaton_files.FORMAT - 1)
+    assert made.read("a") is None
+
+
+def test_a_file_has_only_one_copy_of_a_repeated_record(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    sizes: list[int] = []
+    for number, most in enumerate((9, 9000)):
+        made.write(number, automaton(vocabulary, f"(a?b){{1,{most}}}"))
+        sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()) - sum(sizes))
+    assert sizes[1] < sizes[0] + 100
 
 
 def test_what_has_no_spelling_is_not_written(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:

@@ -20,12 +20,16 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from logitkit.compiler.tokens.nesting import Nesting
+from logitkit.compiler.tokens.repetition import RepeatedAutomaton, Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 
 __all__ = ["AutomatonFiles"]
 
-KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting)}
+KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting, Repetition)}
+
+# Another number for each change of the format, so that no file of another version is found.
+FORMAT = 2
 
 # The entry of a file that is not a table: the rest of the object, as JSON.
 REST = "rest"
@@ -59,6 +63,8 @@ class AutomatonFiles:
                 return None
             tables = load(path.read_bytes())
             found = _whole(json.loads(tables[REST].tobytes()), "", tables)
+            if isinstance(found, Repetition):
+                found = found.automaton()
         except (OSError, SafetensorError, LookupError, TypeError, ValueError):
             return None
         return found if isinstance(found, TokenAutomaton) else None
@@ -66,7 +72,8 @@ class AutomatonFiles:
     def write(self, key: Hashable, automaton: TokenAutomaton) -> None:
         """Store an automaton under a key of everything that it depends on besides the vocabulary."""
         path = self.path(key)
-        if path is None or type(automaton).__name__ not in KINDS:
+        made = automaton.short() if isinstance(automaton, RepeatedAutomaton) else automaton
+        if path is None or type(made).__name__ not in KINDS:
             return
         temporary = self.folder / f"{uuid.uuid4().hex}.tmp"
         try:
@@ -74,7 +81,7 @@ class AutomatonFiles:
             if not self._is_own():
                 return
             tables: dict[str, NDArray[Any]] = {}
-            rest = json.dumps(_part(automaton, "", tables))
+            rest = json.dumps(_part(made, "", tables))
             content = save(tables | {REST: np.frombuffer(rest.encode(), np.uint8)})
             temporary.write_bytes(content)
             temporary.replace(path)
@@ -102,7 +109,7 @@ class AutomatonFiles:
     def path(self, key: Hashable) -> Path | None:
         """Return the path for a key, whether or not the file exists; None if the key cannot be written."""
         try:
-            text = repr((self._vocabulary_key, _spelled(key)))
+            text = repr((FORMAT, self._vocabulary_key, _spelled(key)))
         except TypeError:
             return None
         return self.folder / hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -132,7 +139,7 @@ def _part(made: Any, at: str, tables: dict[str, NDArray[Any]]) -> dict[str, Any]
         value = getattr(made, field.name)
         if isinstance(value, np.ndarray):
             tables[f"{at}{field.name}"] = np.ascontiguousarray(value)
-        elif isinstance(value, Nesting):
+        elif type(value).__name__ in KINDS:
             left[field.name] = _part(value, f"{at}{field.name}.", tables)
         else:
             left[field.name] = value

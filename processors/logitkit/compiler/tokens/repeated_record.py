@@ -5,16 +5,15 @@ A token does in each copy what it does in the copy before it, one copy further o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Moves, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.behaviours import Moves
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.language import repeated_record
 from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.repetition import Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.limits import Limits
@@ -61,16 +60,25 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     accepting[FIRST_STATE] = True
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
     first = TokenAutomaton.of(classes.class_of, classes.behaviours, accepting, FIRST_STATE, eos_ids, pad_id)
-    return _repeated(first, copies, tree.minimum, tree.maximum, limits)
+    row = len(first.row_class)
+    limits.spend(size * tree.maximum + row * tree.maximum // ENTRIES_A_STEP)
+    return Repetition(first, copies, tree.minimum, tree.maximum).automaton()
 
 
 def _shortest(record: ByteDfa, most: int) -> int:
     """Return the length of the shortest record in bytes, or `most` if that is less."""
+    fresh = np.ones(len(record.step), bool)
+    fresh[[DEAD, record.start]] = False
     at = np.array([record.start])
     for length in range(1, most):
-        at = np.flatnonzero(np.bincount(record.step[at].ravel()))
-        if record.accepting[at].any():
+        reached = np.zeros(len(fresh), bool)
+        reached[record.step[at]] = True
+        # Each state once: at its distance from the start.
+        reached &= fresh
+        fresh ^= reached
+        if (reached & record.accepting).any():
             return length
+        at = reached.nonzero()[0]
     return most
 
 
@@ -85,37 +93,3 @@ def _copied(record: ByteDfa, copies: int) -> ByteDfa:
     nowhere = np.zeros((FIRST_STATE, step.shape[2]), np.int32)
     steps = np.concatenate([nowhere, *step, nowhere[:1]])
     return ByteDfa(steps, record.byte_class, np.zeros(len(steps), bool), FIRST_STATE)
-
-
-def _repeated(first: TokenAutomaton, copies: int, minimum: int, maximum: int, limits: Limits) -> TokenAutomaton:
-    """Repeat the rows of the first copy, and let the text end after enough records.
-
-    Args:
-        first: The rows of the first copy, in whose first state the text may end.
-        copies: How many of the last copies the tokens may reach the end from.
-        minimum: The fewest records.
-        maximum: The most records.
-        limits: Bounds on the result.
-    """
-    size, row = first.states - FIRST_STATE, len(first.row_class)
-    limits.spend(size * maximum + row * maximum // ENTRIES_A_STEP)
-    start = first.row_start[FIRST_STATE:]
-    shift = size * np.arange(maximum, dtype=np.int32)[:, None]
-    target = (first.row_target + shift * (first.row_target >= FIRST_STATE)).ravel()
-    end = FIRST_STATE + size * maximum
-    beyond = row * (maximum - copies)
-    # The class of EOS is the last one of a row.
-    early = row * np.arange(min(minimum, maximum)) + start[1] - 1
-    left_out = np.append(early, beyond + np.flatnonzero(target[beyond:] > end))
-    length = np.tile(np.diff(start), maximum)
-    state = left_out // row * size + start.searchsorted(left_out % row, side="right") - 1
-    length -= np.bincount(state, minlength=len(length))
-    accepting = np.zeros(end + 1, bool)
-    accepting[FIRST_STATE + size * minimum :: size] = True
-    return replace(
-        first,
-        row_start=starts(np.concatenate([np.zeros(FIRST_STATE, np.int64), length, [1]])),
-        row_class=np.append(np.delete(np.tile(first.row_class, maximum), left_out), first.row_class[start[1] - 1]),
-        row_target=np.append(np.delete(target, left_out), FINISHED).astype(np.int16 if end < 2**15 - 1 else np.int32),
-        accepting=accepting,
-    )

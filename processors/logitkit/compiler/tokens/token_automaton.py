@@ -20,6 +20,9 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton"]
 
+# As many entries of the rows tell most automata apart.
+HASHED = 2**12
+
 
 @dataclass(frozen=True, eq=False)
 class TokenAutomaton(StackEffects):
@@ -111,12 +114,13 @@ class TokenAutomaton(StackEffects):
         accepting = np.flatnonzero(self.accepting)
         return {end for end in self.eos_ids if not len(accepting) or self.next(int(accepting[0]), end) != FINISHED}
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata have in common."""
-        nesting = self.nesting
+        """Numbers that equal automata have in common, and most others do not, because a hash of the first rows is among them."""
+        nesting, first = self.nesting, (self.class_of, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
-        return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state))
+        hashes = (hash(table.tobytes()) for table in first)
+        return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)
 
     def equals(self, other: TokenAutomaton) -> bool:
         """Whether both are the same automaton; most that are not differ in their sizes, and need no content key."""

@@ -10,6 +10,7 @@ import pytest
 
 import logitkit as lk
 from logitkit.compiler import FINISHED, FIRST_STATE, ByteDfa, TokenAutomaton, byte_dfa_of, record_automaton
+from logitkit.compiler.tokens import repeated_record
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
@@ -74,6 +75,39 @@ def test_every_token_in_several_states(record: str, counts: tuple[int, int], voc
     automaton = compiled(pattern, vocabulary)
     assert automaton is not None
     assert_same(automaton, byte_dfa_of(parse(pattern), DEFAULT_LIMITS), vocabulary, 12)
+
+
+RESTS = {
+    "one character": "x",
+    "none, or some": "(x[a-z]{0,3})?",
+    "as a token goes on": "x(y|!!)",
+    "many": r"x+[ab!]*",
+}
+
+
+@pytest.mark.parametrize("counts", [*COUNTS, (0, 4), (3, 4), (1, 30)], ids=lambda counts: f"{counts[0]} to {counts[1]}")
+@pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS.keys())
+@pytest.mark.parametrize("record", ["ab|c", "a?b?(c|!)", r"[ab!]{1,3}\n", "abc!"])
+def test_what_comes_after_the_records(
+    record: str, rest: str, counts: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeated_record, "LONG_RECORD", 0)
+    monkeypatch.setattr(repeated_record, "SHORT_REST", 9)
+    vocabulary = VOCABULARIES["bytes and pieces"]
+    pattern = f"({record}){{{counts[0]},{counts[1]}}}{rest}"
+    automaton = compiled(pattern, vocabulary)
+    if automaton is None:
+        assert rest == RESTS["many"]
+        return
+    assert_same(automaton, byte_dfa_of(parse(pattern), DEFAULT_LIMITS), vocabulary, 60)
+
+
+@pytest.mark.parametrize("vocabulary", VOCABULARIES.values(), ids=VOCABULARIES.keys())
+def test_lines_and_an_answer(vocabulary: Vocabulary) -> None:
+    pattern = r"(?:[^\n#]{1,70}\n){1,8}#### -?\d{1,9}"
+    automaton = compiled(pattern, vocabulary)
+    assert automaton is not None
+    assert_same(automaton, byte_dfa_of(parse(pattern), DEFAULT_LIMITS), vocabulary, 60)
 
 
 @pytest.mark.parametrize("minimum", [0, 1, 39, 40])

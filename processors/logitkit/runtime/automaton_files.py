@@ -29,7 +29,7 @@ __all__ = ["AutomatonFiles"]
 KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting, Repetition)}
 
 # Another number for each change of the format, so that no file of another version is found.
-FORMAT = 2
+FORMAT = 3
 
 # The entry of a file that is not a table: the rest of the object, as JSON.
 REST = "rest"

@@ -1,6 +1,7 @@
-"""A record that is repeated up to many times, such as a line: the tokens are read in one copy, whose rows are repeated.
+"""A record that is repeated up to many times, such as a line, and what comes after the last one: the tokens are read in one copy.
 
 A token does in each copy what it does in the copy before it, one copy further on, unless the copies end before the token does.
+What comes after the records is read after each of the copies, so that a token shows how many records end in it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,30 @@ import numpy as np
 from logitkit.budget import took
 from logitkit.compiler.bytes.behaviours import Moves
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.language import repeated_record
+from logitkit.compiler.characters.assertions import has_assertions
+from logitkit.compiler.language import byte_dfa_of, repeated_record
 from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.repetition import Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.limits import Limits
-from logitkit.patterns.syntax import Node, Repeat
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["record_automaton"]
 
 # Fewer copies are compiled as quickly all together.
 MANY_COPIES = 4
+
+# With more after them, records of fewer characters than this are compiled as quickly all together; so is what is mostly rest.
+LONG_RECORD = 64
+SHORT_REST = 1 / 2
+
+# The empty text.
+NOTHING = ByteDfa(
+    np.zeros((FIRST_STATE + 1, 1), np.int32), np.zeros(256, np.int64), np.arange(3) == FIRST_STATE, FIRST_STATE
+)
 
 # So many entries of the table take as long as one other step.
 ENTRIES_A_STEP = 4
@@ -40,29 +51,60 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    if not isinstance(tree, Repeat) or tree.maximum is None or tree.maximum < MANY_COPIES:
+    records, rest_tree = _parts(tree)
+    if records is None or records.maximum is None:
         return None
-    record = repeated_record(tree, limits)
-    if record is None or may_have_dead_ends(record, vocabulary.trie.single_bytes()):
+    record = repeated_record(records, limits)
+    if record is None:
+        return None
+    rest = NOTHING if isinstance(rest_tree, Empty) else byte_dfa_of(rest_tree, limits)
+    spelled = vocabulary.trie.single_bytes()
+    if any(may_have_dead_ends(part, spelled) for part in (record, rest)):
         return None
     # The first byte of a token may end a record. Each later one that ends in it takes as many bytes as the shortest record.
     longest = vocabulary.trie.depth - 1
-    copies = min(2 + (longest - 1) // _shortest(record, longest), tree.maximum)
-    size = len(record.step) - FIRST_STATE - 1
-    limits.check_states(size * tree.maximum + FIRST_STATE + 1)
-    dfa = _copied(record, copies)
+    copies = min(2 + (longest - 1) // _shortest(record, longest), records.maximum)
+    size, after = len(record.step) - FIRST_STATE - 1, len(rest.step) - FIRST_STATE
+    limits.check_states(size * records.maximum + FIRST_STATE + after)
+    dfa = _copied(record, rest, copies)
+    if dfa is None:
+        return None
     work = dfa.step.size // 4
     limits.check_work(2 * work)
-    store = BehaviourStore(Moves.of(dfa), limits, work, sources=FIRST_STATE + size)
+    store = BehaviourStore(Moves.of(dfa), limits, work, sources=FIRST_STATE + size + after)
     classes = classes_by_level(store, dfa.byte_class, vocabulary.trie)
     took(store.work + len(classes.class_of) // IDS_A_STEP)
-    accepting = np.zeros(FIRST_STATE + size, bool)
-    accepting[FIRST_STATE] = True
+    accepting = dfa.accepting[: FIRST_STATE + size + after]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
     first = TokenAutomaton.of(classes.class_of, classes.behaviours, accepting, FIRST_STATE, eos_ids, pad_id)
     row = len(first.row_class)
-    limits.spend(size * tree.maximum + row * tree.maximum // ENTRIES_A_STEP)
-    return Repetition(first, copies, tree.minimum, tree.maximum).automaton()
+    limits.spend(size * records.maximum + row * records.maximum // ENTRIES_A_STEP)
+    return Repetition(first, size, copies, records.minimum, records.maximum).automaton()
+
+
+def _parts(tree: Node) -> tuple[Repeat | None, Node]:
+    """Return the records of a pattern, or None if they are not worth it, and what comes after them."""
+    if isinstance(tree, Repeat):
+        return (tree if _is_long(tree) else None), Empty()
+    if isinstance(tree, Concat) and isinstance(tree.parts[0], Repeat) and _is_long(tree.parts[0]):
+        records, rest = tree.parts[0], Concat(tree.parts[1:])
+        characters = _characters(records.node)
+        if characters >= LONG_RECORD and _characters(rest) <= SHORT_REST * characters and not has_assertions(rest):
+            return records, rest
+    return None, tree
+
+
+def _is_long(tree: Repeat) -> bool:
+    return tree.maximum is not None and tree.maximum >= MANY_COPIES
+
+
+def _characters(tree: Node) -> float:
+    """Estimate the number of characters that a pattern names, each as often as it is repeated."""
+    if isinstance(tree, Concat | Alternate):
+        return sum(map(_characters, tree.parts if isinstance(tree, Concat) else tree.options))
+    if isinstance(tree, Repeat):
+        return _characters(tree.node) * (tree.minimum + 1 if tree.maximum is None else tree.maximum)
+    return 1 if isinstance(tree, Characters) else 0 if isinstance(tree, Empty) else float("inf")
 
 
 def _shortest(record: ByteDfa, most: int) -> int:
@@ -82,14 +124,37 @@ def _shortest(record: ByteDfa, most: int) -> int:
     return most
 
 
-def _copied(record: ByteDfa, copies: int) -> ByteDfa:
-    """Return the automaton of up to so many records; the end of each record is the start of the next one."""
+def _copied(record: ByteDfa, rest: ByteDfa, copies: int) -> ByteDfa | None:
+    """Return the automaton of up to so many records, and the rest after any number of them.
+
+    The states of each copy, the first of which is where the copy before it ends, are followed by those of a rest of its own; the
+    last ones are those of the rest that follows the last copy.
+
+    Returns:
+        None if the rest may begin with a byte that a record may begin with.
+    """
     inner = np.flatnonzero(~record.accepting)[FIRST_STATE:]
+    size, after = len(inner), len(rest.step) - FIRST_STATE
     number = np.zeros(len(record.step), np.int32)
-    number[inner] = np.arange(FIRST_STATE, FIRST_STATE + len(inner))
-    number[record.accepting] = FIRST_STATE + len(inner)
-    step = number[record.step[inner]]
-    step = np.where(step == DEAD, DEAD, step + len(inner) * np.arange(copies, dtype=np.int32)[:, None, None])
-    nowhere = np.zeros((FIRST_STATE, step.shape[2]), np.int32)
-    steps = np.concatenate([nowhere, *step, nowhere[:1]])
-    return ByteDfa(steps, record.byte_class, np.zeros(len(steps), bool), FIRST_STATE)
+    number[inner] = np.arange(FIRST_STATE, FIRST_STATE + size)
+    number[record.accepting] = FIRST_STATE + size + after
+    # Class 0 stays that of the bytes that no state reads, even if there are none.
+    pairs, byte_class = np.unique(
+        np.append(0, record.byte_class * rest.step.shape[1] + rest.byte_class), return_inverse=True
+    )
+    of_record, of_rest = np.divmod(pairs, rest.step.shape[1])
+    in_record = number[record.step[inner]][:, of_record]
+    in_rest = rest.step[FIRST_STATE:][:, of_rest]
+    last = np.where(in_rest == DEAD, DEAD, in_rest + copies * (size + after))
+    in_rest = np.where(in_rest == DEAD, DEAD, in_rest + size)
+    if ((in_record[0] != DEAD) & (in_rest[0] != DEAD)).any():
+        return None
+    in_record[0] += in_rest[0]
+    step = np.concatenate([in_record, in_rest])
+    step = np.where(step == DEAD, DEAD, step + len(step) * np.arange(copies, dtype=np.int32)[:, None, None])
+    steps = np.concatenate([np.zeros((FIRST_STATE, step.shape[2]), np.int32), *step, last], dtype=np.int32)
+    ends = rest.accepting[FIRST_STATE:]
+    copied = np.zeros(size + after, bool)
+    copied[0], copied[size:] = ends[0], ends
+    accepting = np.concatenate([np.zeros(FIRST_STATE, bool), *[copied] * copies, ends])
+    return ByteDfa(steps, byte_class[1:], accepting, FIRST_STATE)

@@ -16,74 +16,89 @@ __all__ = ["RepeatedAutomaton", "Repetition"]
 
 @dataclass(frozen=True, eq=False)
 class Repetition:
-    """What tokens do in the first copy of a record, and how often the record is repeated.
+    """What tokens do in the first copy of a record and after the last one, and how often the record is repeated.
 
     Args:
-        first: The rows of the first copy. The text may end in its first state. Its targets may be in later copies.
+        first: The rows of the first copy, whose first state is its beginning, and of the rest of the text. Targets are numbered
+            as if a rest of its own followed each copy, and another one the last copy.
+        size: The number of states of a copy.
         copies: The number of last copies from which a token may reach beyond the last record.
         minimum: The minimum number of records.
         maximum: The maximum number of records, at least `copies`.
     """
 
     first: TokenAutomaton
+    size: int
     copies: int
     minimum: int
     maximum: int
 
     def automaton(self) -> RepeatedAutomaton:
-        """Return the automaton of all copies."""
-        first = self.first
-        size, end = self._size, FIRST_STATE + self._size * self.maximum
-        narrow = np.int16 if end < 2**15 - 1 else np.int32
-        target: Ints = first.row_target.astype(narrow)
-        fixed = target < FIRST_STATE
-        owner = np.repeat(np.arange(size), np.diff(first.row_start[FIRST_STATE:]))
-        groups = [*self._groups()]
+        """Return the automaton of all copies and the rest."""
+        first, size = self.first, self.size
+        rest = FIRST_STATE + size * self.maximum
+        states = rest + first.states - FIRST_STATE - size
+        narrow = np.int16 if states < 2**15 else np.int32
+        copy, target = self._targets()
+        in_rest = copy >= 0
+        target = target.astype(narrow)
+        start = first.row_start[FIRST_STATE:]
+        own = int(start[size])
+        owner = np.repeat(np.arange(size), np.diff(start[: size + 1]))
+        groups = [*self._groups(copy[:own], target[:own])]
         count = sum(number * len(listed) for _, number, listed in groups)
         # Filled in place: these tables are large, and every copy of them counts.
-        row_class, row_target = np.empty(count + 1, first.row_class.dtype), np.empty(count + 1, narrow)
-        length = np.ones(FIRST_STATE + size * self.maximum + 1, np.int64)
-        length[:FIRST_STATE] = 0
+        row_class = np.empty(count + len(target) - own, first.row_class.dtype)
+        row_target = np.empty(len(row_class), narrow)
+        length = np.zeros(states, np.int64)
         at = 0
-        for copy, number, listed in groups:
+        for begin, number, listed in groups:
             entries = slice(at, at := at + number * len(listed))
-            states = slice(FIRST_STATE + copy * size, FIRST_STATE + (copy + number) * size)
             row_class[entries].reshape(number, len(listed))[:] = first.row_class.take(listed)
             targets = row_target[entries].reshape(number, len(listed))
-            shift = np.arange(size * copy, size * (copy + number), size, dtype=narrow)
+            shift = np.arange(size * begin, size * (begin + number), size, dtype=narrow)
             np.add(target.take(listed), shift[:, None], out=targets)
-            targets[:, fixed.take(listed)] = target.take(listed[fixed.take(listed)])
-            length[states].reshape(number, size)[:] = np.bincount(owner.take(listed), minlength=size)
-        row_class[-1], row_target[-1] = first.row_class[self._eos], FINISHED
-        accepting = np.zeros(end + 1, bool)
-        accepting[FIRST_STATE + size * self.minimum :: size] = True
+            fixed = in_rest.take(listed)
+            targets[:, fixed] = target.take(listed[fixed])
+            lengths = length[FIRST_STATE + begin * size : FIRST_STATE + (begin + number) * size]
+            lengths.reshape(number, size)[:] = np.bincount(owner.take(listed), minlength=size)
+        row_class[at:], row_target[at:] = first.row_class[own:], target[own:]
+        length[rest:] = np.diff(start[size:])
+        accepting = np.zeros(states, bool)
+        accepting[FIRST_STATE + size * self.minimum : rest : size] = first.accepting[FIRST_STATE]
+        accepting[rest:] = first.accepting[FIRST_STATE + size :]
         tables = {"row_start": starts(length), "row_class": row_class, "row_target": row_target, "accepting": accepting}
-        own = {one.name: getattr(first, one.name) for one in fields(first)}
-        return RepeatedAutomaton(**own | tables, repetition=self)
+        kept = {one.name: getattr(first, one.name) for one in fields(first)}
+        return RepeatedAutomaton(**kept | tables, repetition=self)
 
-    @property
-    def _size(self) -> int:
-        """Number of states of one copy."""
-        return self.first.states - FIRST_STATE
+    def _targets(self) -> tuple[Ints, Ints]:
+        """Return after which copy each entry leads to the rest or ends the text, -1 if it does not; and its target."""
+        target: Ints = self.first.row_target.astype(np.int32)
+        block = self.first.states - FIRST_STATE
+        copy, inside = np.divmod(target - FIRST_STATE, block)
+        # After the last copy there is only the rest.
+        inside += np.where(copy == self.copies, self.size, 0)
+        rest = FIRST_STATE + self.size * self.maximum
+        found = np.where(inside < self.size, FIRST_STATE + self.size * copy + inside, rest + inside - self.size)
+        is_end = target == FINISHED
+        after = np.where(is_end, 0, np.where(inside < self.size, -1, copy))
+        return after, np.where(is_end, FINISHED, found)
 
-    @property
-    def _eos(self) -> int:
-        """Where the first state lists EOS, whose class is the last one."""
-        return int(self.first.row_start[FIRST_STATE + 1]) - 1
-
-    def _groups(self) -> Iterator[tuple[int, int, Ints]]:
+    def _groups(self, after: Ints, target: Ints) -> Iterator[tuple[int, int, Ints]]:
         """Yield consecutive copies with equal rows: the first of them, how many there are, and the entries that they keep."""
-        every = np.arange(len(self.first.row_class))
-        unended = np.delete(every, self._eos)
-        early, whole = min(self.minimum, self.maximum), self.maximum - self.copies
-        ended = min(early, whole)
-        yield 0, ended, unended
-        yield ended, whole - ended, every
-        for copy in range(whole, self.maximum):
-            listed = unended if copy < early else every
+        whole = self.maximum - self.copies
+        early = min(max(self.minimum - self.copies, 0), whole)
+        ended = max(min(self.minimum, whole), early)
+        yield 0, early, np.flatnonzero(after < 0)
+        for copy in (*range(early, ended), -1, *range(whole, self.maximum)):
+            if copy < 0:
+                yield ended, whole - ended, np.arange(len(after))
+                continue
             # In the first copy's numbers: how far it is from this copy to the end.
-            last = FIRST_STATE + self._size * (self.maximum - copy)
-            yield copy, 1, listed[self.first.row_target.take(listed) <= last]
+            last = FIRST_STATE + self.size * (self.maximum - copy)
+            records = copy + after
+            ending = (self.minimum <= records) & (records <= self.maximum)
+            yield copy, 1, np.flatnonzero(np.where(after < 0, target <= last, ending))
 
 
 @dataclass(frozen=True, eq=False)

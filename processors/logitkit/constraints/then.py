@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.concatenation import anything
-from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
-from logitkit.constraints.then_nested import ThenNested, part_dfa, text_with_marker
+from logitkit.constraints.then_nested import ThenNested, finite_automaton, part_dfa, text_with_marker
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
@@ -66,7 +63,7 @@ def then(
         >>> answer.process_logits(state, torch.zeros(1, 5), context)[1]
         tensor([[-inf, -inf, -inf, 0., -inf]])
     """
-    if isinstance(second, Constraint) and not second.is_finite:
+    if isinstance(second, Constraint) and second.automaton.has_stacks:
         if first is not None:
             check_part("first", first, second.vocabulary)
         return ThenNested(first, second, checked_marker(marker, second.vocabulary), limits=limits)
@@ -78,7 +75,7 @@ class Then(Constraint):
     """Two constraints with a marker between them; create it with `then`."""
 
     kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
-    # A configuration whose second constraint nests without bound makes a `ThenNested`.
+    # A configuration whose second constraint needs a stack makes a `ThenNested`.
     configured = staticmethod(then)
 
     first: Constraint | None
@@ -109,21 +106,7 @@ class Then(Constraint):
         return text_with_marker(self.first, self.marker, part_dfa(self.second), self.vocabulary, self.limits)
 
     def _compile(self) -> TokenAutomaton:
-        name = f"the text around the marker {self.marker!r}"
-        if not isinstance(self.marker, int):
-            return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, name)
-        first, second = (
-            token_automaton(anything(), self.vocabulary, self.limits, "anything")
-            if part is None
-            else part.flat_automaton
-            for part in (self.first, self.second)
-        )
-        both = until_token(first, self.marker, second, self.limits)
-        if both is None:
-            raise ConfigurationError(
-                f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
-            )
-        return both
+        return finite_automaton(self.first, self.second, self.marker, self.vocabulary, self.limits)
 
 
 ThenNested.kind = Then.kind

@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
-from logitkit.compiler.bytes.nested_concatenation import behind, beside, only_the_empty_text, start_beside
+from logitkit.compiler.bytes.nested_concatenation import behind, only_the_empty_text
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.pushdown_compile import Leap, pushdown_automaton
+from logitkit.compiler.tokens.before_marker import before_text, before_token
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.pushdown_concatenation import then_pushdown
+from logitkit.compiler.tokens.remainder_walk import tokens_of_bytes
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThenNested"]
@@ -48,23 +54,75 @@ class ThenNested(Constraint):
         return behind(until, self.second.nested_dfa(), self.limits)
 
     def _compile(self) -> TokenAutomaton:
-        leap = None
+        name = f"the text around the marker {self.marker!r}"
+        second, limits = self.second.automaton, self.limits
+        bytes_of = None
         if isinstance(self.marker, int):
-            first = part_dfa(self.first)
-            second = self.second.nested_dfa()
-            dfa = beside(first, second, self.limits)
-            leap = Leap(self.marker, len(first.step), first.accepting, start_beside(first, second))
+            first = part_automaton(self.first, self.vocabulary)
+            # How many tokens are needed is worked out from what each state lists.
+            before = before_token(first, self.marker, limits, falls_back=second.nesting.cost is None)
+            if before is None:
+                raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         else:
-            dfa = self.nested_dfa()
-        return pushdown_automaton(
-            dfa,
-            self.vocabulary,
-            self.limits,
-            f"the text around the marker {self.marker!r}",
-            max_depth=max(self.second.automaton.nesting.brackets, 1),
-            closing=bool(self.closing),
-            leap=leap,
-        )
+            bytes_of = tokens_of_bytes(self.vocabulary.trie, self.marker_ids)
+            if bytes_of is None:
+                # Without a token for each byte, the rest of a token after the marker has to be followed through both parts.
+                depth = max(second.nesting.brackets, 1)
+                closing = bool(self.closing)
+                return pushdown_automaton(
+                    self.nested_dfa(), self.vocabulary, limits, name, max_depth=depth, closing=closing
+                )
+            letter = next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+            before = before_text(part_dfa(self.first), as_bytes(self.marker), letter, self.vocabulary, limits)
+        return then_pushdown(before, second, limits, bytes_of)
+
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack, if the second part nests to a limited depth."""
+        if not self.automaton.has_stacks:
+            return self.automaton
+        parts = (part and part.automaton.content_key for part in (self.first, self.second))
+        key = (ThenNested, "flat", *parts, self.marker, self.limits)
+        parts_of = self.first, self.second, self.marker, self.vocabulary, self.limits
+        return shared_by(self.vocabulary).automaton(key, lambda: finite_automaton(*parts_of), self.limits)
+
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """The token ids that are markers of this constraint or of those after it."""
+        behind = self.second.marker_ids if isinstance(self.second, ThenNested) else ()
+        return (self.marker, *behind) if isinstance(self.marker, int) else behind
+
+
+def finite_automaton(
+    first: Constraint | None,
+    second: Constraint | None,
+    marker: str | bytes | int,
+    vocabulary: Vocabulary,
+    limits: Limits,
+) -> TokenAutomaton:
+    """Compile two finite constraints with a marker between them.
+
+    Raises:
+        ConfigurationError: No sequence of tokens satisfies them.
+        PatternTooLarge: A limit is exceeded.
+    """
+    if not isinstance(marker, int):
+        dfa = text_with_marker(first, marker, part_dfa(second), vocabulary, limits)
+        return token_automaton(dfa, vocabulary, limits, f"the text around the marker {marker!r}")
+    before, after = (part_automaton(part, vocabulary) for part in (first, second))
+    made = until_token(before, marker, after, limits)
+    if made is None:
+        raise ConfigurationError(f"no sequence of tokens satisfies the constraints around the marker {marker!r}")
+    return made
+
+
+def part_automaton(part: Constraint | None, vocabulary: Vocabulary) -> TokenAutomaton:
+    """Return the finite automaton over tokens of a constraint; None allows anything."""
+    if part is not None:
+        return part.flat_automaton
+    return shared_by(vocabulary).automaton(
+        (anything,), lambda: token_automaton(anything(), vocabulary, DEFAULT_LIMITS, "anything")
+    )
 
 
 def part_dfa(part: Constraint | None) -> ByteDfa:

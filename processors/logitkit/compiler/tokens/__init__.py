@@ -9,6 +9,7 @@ leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in seve
 trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 intersection, token_concatenation, joint_classes    of two token automata
+before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton
 repeated_record, repetition                of a record that is repeated many times, from that of a few copies
 place, packed_stacks, remembered           the keys of masks with a stack; stacks on the host; a bounded cache
 """

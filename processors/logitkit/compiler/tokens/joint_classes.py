@@ -8,10 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_table import STAY
+from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
+
+__all__ = ["Side", "joint_classes", "listed"]
 
 
 def joint_classes(a: TokenAutomaton, b: TokenAutomaton) -> tuple[Ints, Side, Side]:
@@ -99,3 +102,40 @@ class Side:
         """All joint classes by their own ones, and where each one's begin."""
         order = np.argsort(self.own, kind="stable")
         return order, starts(np.bincount(self.own, minlength=self.automaton.classes))
+
+
+def listed(side: Side, limits: Limits, falls_back: bool = True) -> tuple[Ints, Ints, NDArray[np.int64]]:
+    """Return what the states of an automaton list if the default is death: state, class and target; nothing about EOS.
+
+    Args:
+        side: The automaton.
+        limits: Bounds on the work.
+        falls_back: Whether states that fall back list only what they do otherwise.
+
+    Raises:
+        PatternTooLarge: There is too much to list.
+    """
+    automaton = side.automaton
+    states = np.arange(FIRST_STATE, automaton.states)
+    falls = side.falls(states)
+    if not automaton.default.any() and (falls_back or not falls.any()):
+        # All that is not dead is in the rows.
+        owner, symbol, target = side.listed(states)
+        alive = (target > FINISHED) | falls[owner]
+        return states[owner[alive]], symbol[alive], np.where(target == FINISHED, DEAD, target)[alive]
+    last = states[~falls]
+    limits.check_work((len(last) if falls_back else len(states)) * side.classes // 4)
+    rows = side.rows(last)
+    which, symbol = np.nonzero(rows >= FIRST_STATE)
+    found = [(last[which], symbol, rows[which, symbol].astype(np.int64))]
+    falling = states[falls]
+    if falls_back:
+        owner, symbol, target = side.listed(falling)
+        found.append((falling[owner], symbol, np.where(target == FINISHED, DEAD, target)))
+    else:
+        owner, symbol = np.repeat(falling, side.classes), np.tile(np.arange(side.classes), len(falling))
+        target = side.targets(owner, symbol)
+        alive = target >= FIRST_STATE
+        found.append((owner[alive], symbol[alive], target[alive]))
+    source, symbol, target = (np.concatenate(column) for column in zip(*found, strict=True))
+    return source, symbol, target

@@ -1,16 +1,43 @@
-"""Token automata after one another, with a token between them."""
+"""Token automata after one another: a text or tokens up to a marker, and what follows the marker.
+
+Neither part is compiled again. The states before the marker come first; those after it keep their order. Tokens get one class
+for each pair of their classes in the two parts; these are few, as most tokens do the same before the marker. A token that ends
+the marker leads to the start of the second automaton, or to where the rest of its bytes lead from there.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
+from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.dead_ends import without_dead_ends
-from logitkit.compiler.tokens.joint_classes import Side, joint_classes
+from logitkit.compiler.bytes.sorting import stable_order
+from logitkit.compiler.tokens.before_marker import BeforeMarker, before_token
+from logitkit.compiler.tokens.joint_classes import Side, listed
+from logitkit.compiler.tokens.signatures import MANY_PAIRS, mixed
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["Ends", "joined", "until_token"]
+
+# So many entries of a table take as long as one other step.
+ENTRIES_A_STEP = 4
+
+
+class Ends(NamedTuple):
+    """Where the marker leads.
+
+    Args:
+        of: [R] the index of the target that each remainder leads to, -1 if it is dead.
+        target: The targets, in the second automaton.
+    """
+
+    of: NDArray[np.int64]
+    target: NDArray[np.int64]
 
 
 def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limits: Limits) -> TokenAutomaton | None:
@@ -19,7 +46,7 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
     Args:
         first: What comes before the token. Where it accepts, the token leads on.
         marker: The id of the token.
-        second: What comes behind it, over the same vocabulary.
+        second: What comes after it, over the same vocabulary.
         limits: Bounds on the result.
 
     Returns:
@@ -28,59 +55,133 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    class_of, before, behind = joint_classes(first, second)
-    # The marker gets a class of its own, which is the last and does behind itself what it does in the second part.
-    last = before.classes
-    before, behind = (Side(s.automaton, np.append(s.own, s.automaton.class_of[marker])) for s in (before, behind))
-    class_of[marker] = last
-    shift = first.states - FIRST_STATE
-    states = first.states + second.states - FIRST_STATE
-    limits.check_states(states)
-    here, there = _listed(before, limits), _listed(behind, limits)
-    # Before the marker its class leads on alone; and a class that only the marker had leads nowhere.
-    stays = (here[1] != last) & (np.bincount(class_of, minlength=last + 1) > 0)[here[1]]
-    accepting = np.flatnonzero(first.accepting)
-    source = np.concatenate([here[0][stays], accepting, there[0] + shift])
-    symbol = np.concatenate([here[1][stays], np.full(len(accepting), last), there[1]])
-    moved = np.where(there[2] == DEAD, DEAD, there[2] + shift)
-    target = np.concatenate([here[2][stays], np.full(len(accepting), second.start + shift), moved])
-    order = np.argsort(symbol * np.int64(states) + source)
-    behaviours = Behaviours(
-        np.zeros(last + 1, np.int64), starts(np.bincount(symbol, minlength=last + 1)), source[order], target[order]
-    )
-    ends = np.zeros(states, bool)
-    ends[first.states :] = second.accepting[FIRST_STATE:]
-    fallback = None
-    if first.fallback is not None or second.fallback is not None:
-        fallback = np.concatenate([before.below, behind.below[FIRST_STATE:] + shift])
-    behaviours, alive = without_dead_ends(behaviours, ends, fallback)
-    if not alive[first.start]:
+    before = before_token(first, marker, limits)
+    if before is None:
         return None
-    behaviours, merged = merge(behaviours)
-    return TokenAutomaton.of(
-        merged[class_of],
-        behaviours,
-        ends,
-        first.start,
-        first.eos_ids,
-        first.pad_id,
-        fallback,
-        second.banned_ends,
-    )
+    nothing_left = Ends(np.zeros(1, np.int64), np.array([second.start]))
+    return joined(before, second, nothing_left, np.zeros(0, np.int64), limits)[0]
 
 
-def _listed(side: Side, limits: Limits) -> tuple[Ints, Ints, NDArray[np.int64]]:
-    """Return all that the states of one part list over a default of death: state, class and target; nothing about EOS."""
-    states = np.arange(FIRST_STATE, side.automaton.states)
-    last = states[side.below[states] == states]
-    limits.check_work(len(last) * side.classes // 4)
-    rows = side.rows(last)
-    which, symbol = np.nonzero(rows >= FIRST_STATE)
-    falling = states[side.below[states] != states]
-    owner, listed, target = side.listed(falling)
-    target = np.where(target == FINISHED, DEAD, target)
-    return (
-        np.concatenate([last[which], falling[owner]]),
-        np.concatenate([symbol, listed]),
-        np.concatenate([rows[which, symbol].astype(np.int64), target]),
+def joined(
+    before: BeforeMarker, second: TokenAutomaton, ends: Ends, rests: NDArray[np.int64], limits: Limits
+) -> tuple[TokenAutomaton, int]:
+    """Put what comes before a marker and what follows it into one table.
+
+    Args:
+        before: What comes before the marker, and the marker.
+        second: What comes after it.
+        ends: Where the marker leads.
+        rests: Classes of the second part that have no tokens, to be kept.
+        limits: Bounds on the result.
+
+    Returns:
+        The automaton without what tokens do to a stack, and the class of the first of the rests; the others follow.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    shift = before.states - FIRST_STATE
+    states = second.states + shift
+    limits.check_states(states)
+    which, example = _merged(before, ends)
+    class_of, own, others = _pairs(which.take(before.class_of), second.class_of)
+    classes = len(own)
+    row_start, row_class, row_target = _rows_before(before, ends, which, example, own, limits)
+    row_target = np.append(np.arange(before.states), ends.target + shift).astype(np.int32).take(row_target)
+    source, symbol, target = listed(Side(second, np.append(others, rests)), limits)
+    # EOS has the last class of all.
+    last = classes + len(rests)
+    accepting = np.flatnonzero(second.accepting)
+    source = np.concatenate([source, accepting]) + shift
+    symbol = np.concatenate([symbol, np.full(len(accepting), last)])
+    target = np.concatenate([np.where(target == DEAD, DEAD, target + shift), np.full(len(accepting), FINISHED)])
+    order = stable_order(source * np.int64(last + 1) + symbol)
+    count = np.bincount(source, minlength=states)
+    count[: before.states] = np.diff(row_start)
+    narrow = np.uint8 if last < 2**8 else np.int16 if last + 1 < 2**15 else np.int32
+    class_of = class_of.astype(narrow)
+    class_of[[end for end in second.eos_ids if end not in second.banned_ends]] = last
+    fallback = None
+    if before.fallback is not None or second.fallback is not None:
+        below = np.arange(before.states) if before.fallback is None else before.fallback
+        behind = np.arange(second.states) if second.fallback is None else second.fallback
+        fallback = np.append(below, behind[FIRST_STATE:] + shift)
+    highest = max(states, int(row_target.max(initial=0)), int(target.max(initial=0)))
+    automaton = TokenAutomaton(
+        class_of=class_of,
+        default=np.zeros(last + 1, np.int32),
+        row_start=starts(count),
+        row_class=np.append(row_class, symbol[order]).astype(narrow),
+        row_target=np.append(row_target, target[order]).astype(np.int16 if highest < 2**15 else np.int32),
+        accepting=np.append(np.zeros(before.states, bool), second.accepting[FIRST_STATE:]),
+        start=before.start,
+        eos_ids=second.eos_ids,
+        pad_id=second.pad_id,
+        fallback=fallback,
     )
+    return automaton, classes
+
+
+def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
+    """Make classes of a group one if their remainders lead to the same: most are dead after any one marker.
+
+    Returns:
+        [C] the number from now on of each class, ascending by group, and an example of each.
+    """
+    symbol, left, rest = before.ended
+    signature = np.zeros(len(before.group), np.uint64)
+    # Two of some thousand classes have one signature of 64 bits by chance once in 10^12 times.
+    alive = ends.of[rest] >= 0
+    np.add.at(signature, symbol[alive], mixed(left[alive], ends.of[rest[alive]]))
+    order = np.lexsort((signature, before.group))
+    key = np.stack([before.group[order].astype(np.uint64), signature[order]])
+    fresh = np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))
+    which = np.empty(len(order), np.int32)
+    which[order] = np.cumsum(fresh) - 1
+    return which, order[fresh]
+
+
+def _pairs(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return [V] the number of each pair of classes, ascending, that of zeros first; and both classes of each pair."""
+    width = int(second.max()) + 1
+    pairs = first.astype(np.int64) * width + second
+    many = (int(first.max()) + 1) * width
+    if many > MANY_PAIRS:
+        met, number = np.unique(np.append(pairs, 0), return_inverse=True)
+        return number.ravel()[:-1], *np.divmod(met, width)
+    seen = np.zeros(many, bool)
+    seen[pairs] = True
+    seen[0] = True
+    numbers = np.cumsum(seen, dtype=np.int32) - np.int32(1)
+    return numbers.take(pairs), *np.divmod(np.flatnonzero(seen), width)
+
+
+def _rows_before(
+    before: BeforeMarker, ends: Ends, which: Ints, example: Ints, own: Ints, limits: Limits
+) -> tuple[NDArray[np.int64], Ints, Ints]:
+    """Return the rows of the states before the marker: where each begins, its classes, and its targets.
+
+    Targets from the number of states on stand for those of the ends.
+    """
+    # The classes of both parts are ordered by group, so those of one group follow each other.
+    group = before.group[example[own]]
+    first = np.searchsorted(group, np.arange(int(before.group.max()) + 2))
+    count = (first[1:] - first[:-1]).take(before.row_group)
+    limits.check_work(int(count.sum()) // ENTRIES_A_STEP)
+    symbol, entry = expand(first.take(before.row_group), count)
+    target = before.row_target.take(entry)
+    row_start = starts(count)[before.row_start]
+    outside = np.flatnonzero(target > before.states)
+    if len(outside):
+        met, left, rest = before.ended
+        width = int(left.max()) + 1
+        # All classes that were made one say the same.
+        keys = which[met] * np.int64(width) + left
+        order = np.argsort(keys)
+        wanted = own[symbol[outside]] * width + target[outside] - before.states
+        leads = ends.of[rest[order[np.searchsorted(keys, wanted, sorter=order)]]]
+        target[outside] = np.where(leads < 0, DEAD, before.states + leads)
+        dead = outside[leads < 0]
+        symbol, target = np.delete(symbol, dead), np.delete(target, dead)
+        row_start = row_start - np.searchsorted(dead, row_start)
+    return row_start, symbol, target

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, took
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
@@ -26,24 +25,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Leap", "pushdown_automaton"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Leap:
-    """A token that leads from one part of an automaton to another one, by its id: its text counts behind it alone.
-
-    Args:
-        token: The id.
-        before: Number of the states of the first part, which are the first ones.
-        possible: [before] bool, from which of them it leads.
-        target: The state that it leads to.
-    """
-
-    token: int
-    before: int
-    possible: NDArray[np.bool_]
-    target: int
+__all__ = ["pushdown_automaton"]
 
 
 def pushdown_automaton(
@@ -54,7 +36,6 @@ def pushdown_automaton(
     *,
     max_depth: int = 32,
     closing: bool = False,
-    leap: Leap | None = None,
 ) -> TokenAutomaton:
     """Compile a byte automaton that nests for a vocabulary.
 
@@ -65,7 +46,6 @@ def pushdown_automaton(
         name: What the language is called in an error.
         max_depth: Most calls that are open at once; a deeper bracket is illegal.
         closing: Whether to work out how many tokens are needed to the end.
-        leap: A token that does what none of its bytes says.
 
     Raises:
         ConfigurationError: The language is empty, no text is so shallow, or the tokens spell none of its texts.
@@ -78,7 +58,7 @@ def pushdown_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     fallback = None
-    if dfa.copies is not None and leap is None:
+    if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
         falls_back = not closing and not may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
@@ -88,7 +68,7 @@ def pushdown_automaton(
             fallback = np.arange(dfa.states + dfa.frames)
             beside = np.flatnonzero(dfa.copies.like)
             fallback[beside] = dfa.copies.like[beside]
-    elif not dfa.frames and leap is None:
+    elif not dfa.frames:
         return _finite(dfa, vocabulary, limits, name, closing)
     else:
         work = dfa.step.size // 4
@@ -106,14 +86,12 @@ def pushdown_automaton(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
     class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
-    if leap is not None:
-        class_of, behaviours = _with_leap(class_of, behaviours, leap)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
-    if closing or leap is not None or dead_ends:
+    if closing or dead_ends:
         cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
-        if closing and not dead_ends and leap is None and (cost[dfa.states :] == UNREACHABLE).any():
+        if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
             raise ConfigurationError(
                 f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end "
@@ -123,7 +101,7 @@ def pushdown_automaton(
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
-    depth = (max_depth if strings < dfa.frames or leap is not None else 0) + (strings > 0)
+    depth = (max_depth if strings < dfa.frames else 0) + (strings > 0)
     nesting = Nesting(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
@@ -147,19 +125,6 @@ def pushdown_automaton(
         fallback=fallback,
         banned_ends=dfa.letters.keys(),
         nesting=nesting if nesting.max_depth else FLAT,
-    )
-
-
-def _with_leap(class_of: Ints, behaviours: Behaviours, leap: Leap) -> tuple[Ints, Behaviours]:
-    """Give the token of a leap a class of its own."""
-    own = behaviours.take(class_of[[leap.token]].astype(np.int64))
-    here, later = np.flatnonzero(leap.possible), own.source >= leap.before
-    source = np.concatenate([here, own.source[later]])
-    target = np.concatenate([np.full(len(here), leap.target), own.target[later]])
-    class_of = class_of.astype(np.int32)
-    class_of[leap.token] = len(behaviours)
-    return class_of, Behaviours.joined(
-        [behaviours, Behaviours(own.default, np.array([0, len(source)]), source, target)]
     )
 
 

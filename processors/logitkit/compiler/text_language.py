@@ -42,6 +42,11 @@ class TextLanguage:
     limits: Limits
     _charsets: dict[int, CharSet] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def listed(self) -> tuple[str, ...] | None:
+        """The texts, where they are listed: see `ListedTexts`."""
+        return None
+
     @classmethod
     def of_tree(cls, tree: Node, limits: Limits, pattern: str = "") -> TextLanguage:
         """Compile a syntax tree; `pattern` is its text, for errors.
@@ -106,6 +111,8 @@ class TextLanguage:
         return moves, accepting, self.alphabet.bounds.tobytes(), self.alphabet.symbols.tobytes()
 
     def __and__(self, other: TextLanguage) -> TextLanguage:
+        if other.listed is not None:
+            return other & self
         if self.dfa is None or other.is_everything:
             return self
         if other.dfa is None or self.is_everything:

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 
 from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.leaf import Leaf
+from logitkit.compiler.listed_texts import ListedTexts
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.errors import PatternTooLarge
@@ -115,12 +116,14 @@ class StringSet:
     @classmethod
     def of_values(cls, texts: Iterable[str], limits: Limits) -> StringSet:
         """Return the set of some strings; those with lone surrogates, which no text can hold, are left out."""
-        return cls(TextLanguage.of_texts(texts, limits))
+        return cls(ListedTexts(texts, limits))
 
     def __and__(self, other: StringSet) -> StringSet:
         least = max(self.lengths[0], other.lengths[0])
         most = min((most for most in (self.lengths[1], other.lengths[1]) if most is not None), default=None)
         texts = self.texts & other.texts
+        if isinstance(texts, ListedTexts):
+            texts, least, most = texts.of_lengths(least, most), *ANY_LENGTH
         for same in (self, other):
             if texts is same.texts and (least, most) == same.lengths:
                 return same
@@ -139,6 +142,8 @@ class StringSet:
     def is_empty(self) -> bool:
         """Whether no string is in the set."""
         least, most = self.lengths
+        if self.lengths == ANY_LENGTH:
+            return self.texts.is_empty
         if self._completes:
             return most is not None and max(least, int(self.texts.needed[0])) > most
         return self.language.is_empty
@@ -165,6 +170,8 @@ class StringSet:
 
     def values(self, most: int = 1000) -> list[str] | None:
         """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
+        if self.lengths == ANY_LENGTH:
+            return self.texts.texts(most)
         if self.lengths[0] > LONGEST_LISTED and not self.is_empty:
             return None
         return self.texts.texts(most, *self.lengths) if self._completes else self.language.texts(most)

@@ -1,0 +1,64 @@
+"""Listed texts are the same sets as automata of these texts."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from logitkit.compiler.listed_texts import ListedTexts
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.json_schema.string_set import StringSet
+from logitkit.limits import DEFAULT_LIMITS, Limits
+
+LISTS = st.lists(st.text("abé😀\ud800", max_size=4), max_size=6)
+PATTERNS = ("", "a*", "(?s).*", "[^a]{1,3}", "ab|é+", "[ab]{2}.?")
+OPERATIONS: tuple[Callable[[Any, Any], Any], ...] = (operator.and_, operator.or_, operator.sub)
+
+
+def others() -> st.SearchStrategy[tuple[TextLanguage, TextLanguage]]:
+    """The same set as an automaton, and perhaps as a list."""
+    automata = st.sampled_from(PATTERNS).map(lambda p: (TextLanguage.of_pattern(p, DEFAULT_LIMITS),) * 2)
+    lists = LISTS.map(lambda t: (TextLanguage.of_texts(t, DEFAULT_LIMITS), ListedTexts(t, DEFAULT_LIMITS)))
+    return automata | lists
+
+
+@given(LISTS, others(), st.sampled_from(OPERATIONS), st.booleans())
+def test_operations(texts: list[str], other: tuple[TextLanguage, TextLanguage], operation: Any, first: bool) -> None:
+    automaton, listed = TextLanguage.of_texts(texts, DEFAULT_LIMITS), ListedTexts(texts, DEFAULT_LIMITS)
+    expected = operation(automaton, other[0]) if first else operation(other[0], automaton)
+    found = operation(listed, other[1]) if first else operation(other[1], listed)
+    assert found.is_empty == expected.is_empty
+    assert found.longest == expected.longest
+    assert found.is_everything == expected.is_everything
+    assert found.texts(50) == expected.texts(50)
+    # The sets differ in no text.
+    assert (found - expected).is_empty
+    assert (expected - found).is_empty
+
+
+@given(LISTS, st.integers(0, 3), st.none() | st.integers(0, 4), st.integers(0, 5))
+def test_listing(texts: list[str], least: int, most: int | None, count: int) -> None:
+    listed = ListedTexts(texts, DEFAULT_LIMITS)
+    kept = sorted({t for t in texts if "\ud800" not in t})
+    assert listed.texts(10) == kept
+    assert [t for t in ("a", "", "ab", "\ud800") if listed.contains(t)] == [t for t in ("a", "", "ab") if t in kept]
+    long_enough = [t for t in kept if least <= len(t) and (most is None or len(t) <= most)]
+    assert listed.texts(count, least, most) == (long_enough if len(long_enough) <= count else None)
+    strings = StringSet.of_values(texts, DEFAULT_LIMITS) & StringSet.of_length(least, most, DEFAULT_LIMITS)
+    assert strings.values() == long_enough
+    assert strings.is_empty == (not long_enough)
+    assert strings.longest == max(map(len, long_enough), default=0)
+
+
+def test_no_automaton_is_made_for_what_lists_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(TextLanguage, "of_texts")
+    many = StringSet.of_values([f"item {i}" for i in range(2000)], Limits(states=1000))
+    few = many & StringSet.matching("9{2}", many.limits) & StringSet.of_length(7, 7, many.limits)
+    assert few.values() == ["item 99"]
+    assert (few - many).is_empty
+    assert len((many - few).values(2000) or []) == 1999

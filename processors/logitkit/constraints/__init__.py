@@ -4,6 +4,6 @@ Each one is a frozen dataclass with a compiled automaton; `logitkit.runtime` mas
 
 regex, choice, dfa, json_schema     languages given as a pattern, a list of texts, a table over token ids, a schema
 banned_strings, forced_prefix       texts that must not occur; a text that must come first (healing: token healing)
-then, then_nested, intersection     one language after another; several at once
+then, intersection                  one language after another; several at once
 texts                               checks of texts that a caller passes
 """

@@ -78,9 +78,9 @@ class ForcedPrefix(Constraint):
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")
 
 
-def check_part(name: str, given: object, vocabulary: Vocabulary | None = None) -> None:
-    """Raise `ConfigurationError` if a value is not a constraint, or has another vocabulary than the given one."""
-    if isinstance(given, Constraint) and not given.is_finite:
+def check_part(name: str, given: object, vocabulary: Vocabulary | None = None, last: bool = False) -> None:
+    """Raise `ConfigurationError` if a value is not a constraint, has another vocabulary, or nests although it is not the last."""
+    if isinstance(given, Constraint) and not given.is_finite and not last:
         raise ConfigurationError(
             f"{name} is a {type(given).__name__} whose texts nest without bound, or whose tokens are counted, so it can only "
             "come last; write then(first, it, marker), where first may be Regex('', vocabulary)"

@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
+from logitkit.compiler.bytes.concatenation import anything, until_marker
+from logitkit.compiler.bytes.nested_concatenation import behind, only_the_empty_text
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.before_marker import before_text, before_token
+from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.pushdown_concatenation import then_pushdown
+from logitkit.compiler.tokens.remainder_walk import tokens_of_bytes
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_concatenation import until_token
 from logitkit.constraints.forced_prefix import check_part
-from logitkit.constraints.then_nested import ThenNested, finite_automaton, part_dfa, text_with_marker
+from logitkit.constraints.texts import as_bytes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Either, Nested, Null, Text, TokenId
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.marker import as_marker, token_of
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -28,7 +38,7 @@ def then(
     marker: str | bytes | int,
     *,
     limits: Limits = DEFAULT_LIMITS,
-) -> Then | ThenNested:
+) -> Then:
     """Apply one constraint up to a marker, such as `</think>`, and another one after it.
 
     The first occurrence of the marker counts. It may begin and end inside tokens. EOS is not allowed before the marker, so every
@@ -63,26 +73,24 @@ def then(
         >>> answer.process_logits(state, torch.zeros(1, 5), context)[1]
         tensor([[-inf, -inf, -inf, 0., -inf]])
     """
-    if isinstance(second, Constraint) and second.automaton.has_stacks:
-        if first is not None:
-            check_part("first", first, second.vocabulary)
-        return ThenNested(first, second, checked_marker(marker, second.vocabulary), limits=limits)
     return Then(first, second, marker, limits=limits)
 
 
 @dataclass(frozen=True)
 class Then(Constraint):
-    """Two constraints with a marker between them; create it with `then`."""
+    """Two constraints with a marker between them; create it with `then`.
+
+    The `closing` of the second one applies to the whole text.
+    """
 
     kind = Kind("then", {"first": SECTION, "second": SECTION, "marker": Either((TokenId(), Text()))}, order=110)
-    # A configuration whose second constraint needs a stack makes a `ThenNested`.
-    configured = staticmethod(then)
 
     first: Constraint | None
     second: Constraint | None
     marker: str | bytes | int
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
     vocabulary: Vocabulary = field(init=False, repr=False)
+    closing: bool | int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given = [(name, part) for name, part in (("first", self.first), ("second", self.second)) if part is not None]
@@ -91,25 +99,98 @@ class Then(Constraint):
                 "first and second are both None, which constrains nothing; give at least one of them"
             )
         for name, part in given:
-            check_part(name, part)
-            check_part(name, part, given[0][1].vocabulary)
+            check_part(name, part, last=name == "second")
+            check_part(name, part, given[0][1].vocabulary, last=name == "second")
         object.__setattr__(self, "vocabulary", given[0][1].vocabulary)
+        object.__setattr__(self, "closing", False if self.second is None else self.second.closing)
         object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
         self._compile_once(Then, self.first, self.second, self.marker)
 
-    def byte_dfa(self) -> ByteDfa:
+    def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes.
 
         Raises:
             ConfigurationError: The marker is a token id.
         """
-        return text_with_marker(self.first, self.marker, part_dfa(self.second), self.vocabulary, self.limits)
+        until = self._until(only_the_empty_text())
+        return behind(until, NestedDfa.of(anything()) if self.second is None else self.second.nested_dfa(), self.limits)
+
+    def _until(self, second: ByteDfa) -> ByteDfa:
+        """Return the automaton over bytes of the first part, the marker, and the text of another automaton."""
+        if isinstance(self.marker, int):
+            raise ConfigurationError(
+                f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
+            )
+        return until_marker(_bytes_of(self.first), as_bytes(self.marker), second, self.limits, self._letter)
+
+    @property
+    def _letter(self) -> int | None:
+        """The special token that stands for the marker too, if there is one."""
+        assert not isinstance(self.marker, int)
+        return next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+
+    @property
+    def _name(self) -> str:
+        return f"the text around the marker {self.marker!r}"
+
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """The token ids that are markers of this constraint or of those after it."""
+        later = self.second.marker_ids if isinstance(self.second, Then) else ()
+        return (self.marker, *later) if isinstance(self.marker, int) else later
 
     def _compile(self) -> TokenAutomaton:
-        return finite_automaton(self.first, self.second, self.marker, self.vocabulary, self.limits)
+        if self.second is None or not self.second.automaton.has_stacks:
+            return self._finite()
+        second, limits = self.second.automaton, self.limits
+        if isinstance(self.marker, int):
+            # How many tokens are needed is worked out from what each state lists.
+            before = before_token(self._tokens_of(self.first), self.marker, limits, second.nesting.cost is None)
+            if before is None:
+                raise ConfigurationError(f"the tokens of the vocabulary spell no text that {self._name} matches")
+            return then_pushdown(before, second, limits)
+        bytes_of = tokens_of_bytes(self.vocabulary.trie, self.marker_ids)
+        if bytes_of is None:
+            # Without a token for each byte, the rest of a token after the marker has to be followed through both parts.
+            depth, closing = max(second.nesting.brackets, 1), bool(self.closing)
+            whole = self.nested_dfa()
+            return pushdown_automaton(whole, self.vocabulary, limits, self._name, max_depth=depth, closing=closing)
+        before = before_text(_bytes_of(self.first), as_bytes(self.marker), self._letter, self.vocabulary, limits)
+        return then_pushdown(before, second, limits, bytes_of)
+
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack, if the second part nests to a limited depth."""
+        if not self.automaton.has_stacks:
+            return self.automaton
+        parts = (part and part.automaton.content_key for part in (self.first, self.second))
+        key = (Then, "flat", *parts, self.marker, self.limits)
+        return shared_by(self.vocabulary).automaton(key, self._finite, self.limits)
+
+    def _finite(self) -> TokenAutomaton:
+        """Compile two finite parts with the marker between them."""
+        if not isinstance(self.marker, int):
+            return token_automaton(self._until(_bytes_of(self.second)), self.vocabulary, self.limits, self._name)
+        made = until_token(self._tokens_of(self.first), self.marker, self._tokens_of(self.second), self.limits)
+        if made is None:
+            raise ConfigurationError(
+                f"no sequence of tokens satisfies the constraints around the marker {self.marker!r}"
+            )
+        return made
+
+    def _tokens_of(self, part: Constraint | None) -> TokenAutomaton:
+        """Return the finite automaton over tokens of a part."""
+        if part is not None:
+            return part.flat_automaton
+        shared = shared_by(self.vocabulary)
+        return shared.automaton(
+            (anything,), lambda: token_automaton(anything(), self.vocabulary, DEFAULT_LIMITS, "anything")
+        )
 
 
-ThenNested.kind = Then.kind
+def _bytes_of(part: Constraint | None) -> ByteDfa:
+    """Return the automaton over bytes of a part; None allows anything."""
+    return anything() if part is None else part.byte_dfa()
 
 
 def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["distinct", "examples", "stable_order"]
+# Numbers up to so many times their count are marked in a table, which is faster than sorting; so are these few.
+SPARSE, FEW = 8, 2**12
+
+__all__ = ["distinct", "examples", "stable_order", "which_of"]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -52,6 +55,23 @@ def examples(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDAr
     which = np.empty(len(order), np.int64)
     which[order] = np.cumsum(fresh) - 1
     return order[fresh], which
+
+
+def which_of(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each of some numbers from 0 on once, ascending, and which of them each number is.
+
+    Example:
+        >>> met, which = which_of(np.array([7, 3, 7]))
+        >>> met.tolist(), which.tolist()
+        ([3, 7], [1, 0, 1])
+    """
+    bound = int(numbers.max(initial=-1)) + 1
+    if bound > SPARSE * len(numbers) + FEW:
+        place, which = examples(numbers)
+        return numbers[place].astype(np.int64), which
+    seen = np.zeros(bound, bool)
+    seen[numbers] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
 
 
 def _fresh(ordered: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Counted, Leaf
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.compiler.tokens.outcomes import CountedMoves, Outcomes
 
@@ -75,15 +76,14 @@ def counted_ends(leads: Ints, length: Ints, counted: Counted, outcomes: Outcomes
     Returns:
         [copies, N] the outcomes with these counts.
     """
-    rows, column = np.unique(
-        np.stack([leads.ravel(), np.broadcast_to(length, leads.shape).ravel()]), axis=1, return_inverse=True
-    )
-    found = np.zeros(rows.shape[1], np.int64)
-    for i, (lead, before) in enumerate(rows.T.tolist()):
+    width = 1 + int(length.max(initial=0))
+    met, which = which_of((leads * np.int64(width) + length).ravel())
+    found = np.zeros(len(met), np.int64)
+    for i, (lead, before) in enumerate(zip(*(column.tolist() for column in np.divmod(met, width)), strict=True)):
         if lead != DEAD and before <= counted.most:
             low, high = max(counted.least - before, 0), counted.most - before
             found[i] = outcomes.number(outcomes.outcome(lead)._replace(low=low, high=high))
-    return found[column.ravel()].reshape(leads.shape)
+    return found[which].reshape(leads.shape)
 
 
 def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
@@ -101,16 +101,17 @@ def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outco
     source, target, added = moves
     counted = leaf.counted
     assert counted is not None
-    kinds, column = np.unique(np.stack([target, added, source != leaf.states]), axis=1, return_inverse=True)
-    state, count, kept = kinds
+    width = 1 + int(added.max(initial=0))
+    kinds, which = which_of((target.astype(np.int64) * width + added) * 2 + (source != leaf.states))
+    (state, count), kept = np.divmod(kinds // 2, width), kinds % 2
     high = counted.most - counted.needed[state] - count
     legal = np.flatnonzero(high >= 0)
     states = first[:, None] + state[legal] - FIRST_STATE
     columns = (states, np.where(kept, high, MOST)[legal], kept[legal], count[legal])
     made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
-    found = np.zeros((len(first), kinds.shape[1]), np.int64)
+    found = np.zeros((len(first), len(kinds)), np.int64)
     found[:, legal] = outcomes.add_counted(made).reshape(states.shape)
     # Behind the opening quote, a state without characters is just that.
     plain = legal[(kept[legal] == 0) & (count[legal] == 0)]
     found[:, plain] = first[:, None] + state[plain] - FIRST_STATE
-    return found[:, column.ravel()]
+    return found[:, which]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Outcomes
 
 __all__ = ["OutcomeTable"]
@@ -108,8 +109,8 @@ class _Numbering:
         # Most are states in which nothing must be opened. Moves that only count get their numbers at the end.
         other = np.flatnonzero(self.changes[np.minimum(numbers, len(self.changes) - 1)] & (numbers < COUNTED))
         found = numbers.astype(np.int64)
-        distinct, inverse = np.unique(numbers[other], return_inverse=True)
-        found[other] = np.array([self.of(number) for number in distinct.tolist()], np.int64)[inverse]
+        met, which = which_of(numbers[other])
+        found[other] = np.array([self.of(number) for number in met.tolist()], np.int64)[which]
         return found
 
     def table(self, tokens: Behaviours) -> OutcomeTable:
@@ -156,7 +157,7 @@ class _Numbering:
         """Number the moves that only count behind all other outcomes, and return them."""
         target = behaviours.target
         places = np.flatnonzero(target >= COUNTED)
-        used, number = np.unique(target[places] - COUNTED, return_inverse=True)
+        used, number = which_of(target[places] - COUNTED)
         target[places] = self.outcomes.base + len(self.found) + number
         if not len(used):
             return behaviours, CountedMoves(*(used for _ in CountedMoves._fields))

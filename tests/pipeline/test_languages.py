@@ -1,4 +1,4 @@
-"""Requests with languages of all sorts share one step, and a request may have any number of languages."""
+"""Requests with languages of one sort share a step, and a request may have any number of languages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest, steps_of
+from logitkit.errors import BatchMismatch, StaleAutomaton
 from logitkit.runtime import Constraint
 from tests.batches import tensor_path
 
@@ -83,26 +84,45 @@ def test_rows_of_all_languages_are_as_alone(seed: int, tensors: bool) -> None:
         ]
 
 
-def test_one_call_for_all_languages(monkeypatch: pytest.MonkeyPatch) -> None:
-    batch, calls = BatchedRequests("cpu"), list[int]()
+def test_one_call_for_all_languages_with_stacks_and_one_for_all_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, calls = BatchedRequests("cpu"), list[bool]()
     batch.arrange([NewRequest(lk.from_config(c, VOCABULARY), [0]) for c in CONFIGURATIONS[1:6]])
     original = Constraint.process_logits
 
     def counted(self: Constraint, state: Any, logits: torch.Tensor, context: lk.Context) -> Any:
-        calls.append(len(logits))
+        calls.append(bool(state.stack.shape[1]))
         return original(self, state, logits, context)
 
     monkeypatch.setattr(Constraint, "process_logits", counted)
     batch.process_logits(torch.zeros(5, VOCABULARY.size))
-    assert calls == [5]
+    assert calls == [False, True]
 
 
 def test_languages_of_a_request_are_numbered() -> None:
-    both = lk.from_config(CONFIGURATIONS[8], VOCABULARY)
-    assert len(steps_of(both)) == 2
-    assert next(iter(steps_of(both))) is Constraint
+    steps = [*steps_of(lk.from_config(CONFIGURATIONS[8], VOCABULARY))]
+    assert [step[0] for step in steps if isinstance(step, tuple)] == [0, 1]
     # A chain joins those that nest nothing, so that they are one language.
     assert len(steps_of(lk.from_config(CONFIGURATIONS[7], VOCABULARY))) == 2
+
+
+@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
+def test_rows_with_and_without_stacks_are_not_mixed_by_mistake(tensors: bool) -> None:
+    flat, nested = lk.Regex("0+", VOCABULARY), lk.JsonSchema(LISTS, VOCABULARY)
+    context = lk.Context.of([[0]], VOCABULARY.size)
+    both = lk.concatenate([nested.init_state(context), flat.init_state(context)])
+    logits, token = torch.zeros(2, VOCABULARY.size), torch.tensor([0, 0])
+    with tensor_path() if tensors else nullcontext():
+        for call in (lambda: flat.process_logits(both, logits, context), lambda: flat.advance(both, token)):
+            with pytest.raises(
+                BatchMismatch, match="a Regex got a state with rows of a constraint that nests or counts"
+            ):
+                call()
+        if not tensors:
+            with pytest.raises(StaleAutomaton):
+                nested.process_logits(both, logits, context)
+            return
+        # On a device a row that is in no automaton of the bank is dead.
+        assert nested.process_logits(both, logits, context)[1][1].isfinite().nonzero().tolist() == [[15]]
 
 
 def test_a_registered_constraint_may_stand_between_languages() -> None:

@@ -34,13 +34,15 @@ class OwnStep(NamedTuple):
 
 
 class LaterLanguage(NamedTuple):
-    """The step of a language that follows another one in its request, such as a JSON schema after a list of banned strings.
+    """The step of a language that has a stack, or that follows others in its request.
 
     Args:
         number: How many languages come before it.
+        stacks: Whether its rows have stacks.
     """
 
     number: int
+    stacks: bool
 
 
 # A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
@@ -55,7 +57,7 @@ def rank(step: StepKey) -> tuple[Any, ...]:
     if isinstance(step, OwnStep):
         return *step.kind.rank, step.number, step.parameters
     if isinstance(step, LaterLanguage):
-        return *KINDS[LAST_LANGUAGE].rank, step.number
+        return *KINDS[LAST_LANGUAGE].rank, *step
     return _RANKS[step]
 
 
@@ -123,11 +125,15 @@ def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
 
 def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | LaterLanguage | None:
     step = step_of(type(link))
-    if step is not Constraint or not before:
+    if step is not Constraint:
         return step
+    assert isinstance(link, Constraint)
     languages = sum(step is Constraint or isinstance(step, LaterLanguage) for step in before)
     # A registered processor may come before the first language.
-    return LaterLanguage(languages) if languages or max(map(rank, before)) > rank(Constraint) else Constraint
+    last = max(map(rank, before), default=())
+    if link.automaton.has_stacks or languages or last > rank(Constraint):
+        return LaterLanguage(languages, link.automaton.has_stacks)
+    return Constraint
 
 
 def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:

@@ -53,9 +53,13 @@ class Bank:
     Args:
         mask_bytes: The memory limit of the masks of visited states; the least recently used are dropped first.
         automaton_bytes: The memory limit of the automata on the host; tables on a device take up to twice as much.
+        first_generation: The generation of the first automaton of each slot.
     """
 
-    def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30) -> None:
+    def __init__(
+        self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30, first_generation: int = 0
+    ) -> None:
+        self.first_generation = first_generation
         self.automaton_bytes = automaton_bytes
         self._automata_size = 0
         self.automata: list[TokenAutomaton | None] = [None]
@@ -97,7 +101,7 @@ class Bank:
             else:
                 slot = len(self.automata)
                 self.automata.append(automaton)
-                self.generations.append(0)
+                self.generations.append(self.first_generation)
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[slot] = lease
             self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}

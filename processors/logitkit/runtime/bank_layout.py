@@ -144,6 +144,8 @@ class BankLayout:
         rows, places, states = self._rows, self._places, automaton.states
         set_part(tables.class_of[slot], automaton.class_of)
         set_part(tables.default[slot, : automaton.classes], automaton.default)
+        # Those of an earlier automaton in this slot may be none of the states of this one.
+        tables.default[slot, automaton.classes :] = STAY
         set_part(tables.row_start[rows : rows + states + 1], automaton.row_start + places)
         set_part(tables.row_class[places : places + len(automaton.row_class)], automaton.row_class)
         set_part(tables.row_target[places : places + len(automaton.row_target)], automaton.row_target)
@@ -183,11 +185,15 @@ def set_part(part: Tensor, values: NDArray[np.integer]) -> None:
 
 def _laid_out(automaton: TokenAutomaton) -> TokenAutomaton:
     """Let each state of an automaton list all that it does, if its table stays small: a step reads a row for each fallback."""
-    if automaton.longest_chain > 2:
+    if automaton.fallback is None or automaton.longest_chain > 2:
         return automaton
-    whole = automaton.without_fallback()
-    small = automaton.has_stacks or len(whole.row_class) <= MOST_GROWN * len(automaton.row_class)
-    return whole if small else automaton
+    listed = np.diff(automaton.row_start)
+    most = int(listed.sum() + listed[automaton.fallback].sum())
+    return (
+        automaton.without_fallback()
+        if automaton.has_stacks or most <= MOST_GROWN * len(automaton.row_class)
+        else automaton
+    )
 
 
 def _longest_row(automaton: TokenAutomaton) -> int:

@@ -12,7 +12,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.errors import BatchMismatch, ConfigurationError, VocabularyError
+from logitkit.lazy import lazy
 from logitkit.limits import Limits, check_limits
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
@@ -37,8 +38,8 @@ class Constraint(BankUser):
     """A language over tokens: the output, without the prompt, must be one of its texts.
 
     Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
-    vocabulary can share a batch, because everything that differs is in the state. Rows whose automata nest nothing have stacks
-    of no frames, and their steps look at states alone.
+    vocabulary can share a batch, because everything that differs is in the state, if all of them have stacks or none has. Rows
+    whose automata nest nothing have stacks of no frames, and their steps look at states alone.
     """
 
     role = Role.CONSTRAINT
@@ -49,6 +50,12 @@ class Constraint(BankUser):
     limits: Limits
     # The token limit of the output. False: none. True: as many tokens as the context allows.
     closing: bool | int = False
+
+    @lazy
+    def bank(self) -> Bank:
+        """The bank that states refer to, on every device."""
+        shared = shared_by(self.vocabulary)
+        return shared.stack_bank if self.automaton.has_stacks else shared.bank
 
     @property
     def reads_max_length(self) -> bool:
@@ -132,8 +139,7 @@ class Constraint(BankUser):
         """
         (slot, generation, now), stack, left = state
         check_tokens(type(self).__name__, now.shape[0], tokens)
-        # As `stack.shape[1] == 0`, in half the time.
-        flat = not stack.numel()
+        flat = self._is_flat(stack)
         if not by_tensors(now):
             if not flat:
                 return advance_stack_rows(self.bank, state, tokens)
@@ -159,13 +165,24 @@ class Constraint(BankUser):
         """
         at, stack, left = state
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
-        flat = not stack.numel()
+        flat = self._is_flat(stack)
         if not by_tensors(logits):
             return state, mask_rows(self.bank, at, logits) if flat else mask_stack_rows(self.bank, state, logits)
         if flat:
             return state, mask_tensors(self.bank.tables_on(logits.device), *at, logits)
         rows = StackRows(at.state, stack, left)
         return state, mask_stacks(self.bank.stacks_on(logits.device), at.slot, at.generation, rows, logits)
+
+    def _is_flat(self, stack: Tensor) -> bool:
+        """Whether rows have nothing but a state."""
+        if self.automaton.has_stacks:
+            return False
+        if stack.shape[1]:
+            raise BatchMismatch(
+                f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
+                "their own"
+            )
+        return True
 
     def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""

@@ -55,6 +55,8 @@ class ConstraintState(NamedTuple):
                     raise StateFileError(f"row {row} has open brackets, but no automaton")
                 continue
             automaton = bank.automaton(slot, generation)
+            if left != NO_LIMIT and automaton.nesting.cost is None:
+                raise StateFileError(f"row {row} has {left} tokens left, but its automaton counts none")
             frames = [f for f in stack if f]
             first = automaton.first_frame
             if not all(first <= f < automaton.states for f in frames):

@@ -20,9 +20,12 @@ __all__ = ["Shared", "shared_by", "size_of"]
 
 T = TypeVar("T")
 
+# Generations in the bank of automata with stacks begin here, so that no state of one bank is valid in the other.
+STACKS = 2**40
+
 
 class Shared:
-    """A cache of compiled automata with limits, and one bank, whose slots mean the same on every device.
+    """A cache of compiled automata with limits, and two banks, whose slots mean the same on every device.
 
     Args:
         cached: The maximum number of compiled automata kept while no processor uses them; least recently used ones go first.
@@ -36,7 +39,9 @@ class Shared:
         self._automata: OrderedDict[Hashable, TokenAutomaton] = OrderedDict()
         self._bytes = 0
         self._in_work: dict[Hashable, threading.Lock] = {}
-        self.bank = Bank()
+        # Automata with stacks have a bank of their own: in common tables, rows without stacks would wait for them, and they for
+        # those of long lists of banned strings.
+        self.bank, self.stack_bank = Bank(), Bank(first_generation=STACKS)
         # Files through which other processes share compiled automata with this one, if there are any.
         self.files: AutomatonFiles | None = None
         self._others: dict[type, object] = {}

@@ -126,13 +126,15 @@ def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: Sta
     count, state = state >> COUNT, state & STATE
     first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
     most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
-    depth = (rows.stack > 0).sum(1)
-    framed = torch.where(rows.stack > 0, tables.cost[first[:, None] + rows.stack], 0)
+    # The frames of a row whose automaton no longer exists are none of those in its slot.
+    stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
+    depth = (stack > 0).sum(1)
+    framed = torch.where(stack > 0, tables.cost[first[:, None] + stack], 0)
     # The state, then the frames that a token may pop, innermost first; and the tokens needed for the frames below each.
     places, below = [state], [framed.sum(1)]
-    for popped in range(tables.round.shape[0] if rows.stack.shape[1] else 0):
+    for popped in range(tables.round.shape[0] if stack.shape[1] else 0):
         at = depth - 1 - popped
-        top = rows.stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
+        top = stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
         cost = framed.gather(1, at.clamp(min=0)[:, None])[:, 0]
         places.append(torch.where(at >= 0, top, DEAD))
         below.append(below[-1] - torch.where(at >= 0, cost, 0))
@@ -146,25 +148,24 @@ def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: Sta
     costs = nothing = torch.full_like(unlisted, ILLEGAL)
     for level in range(len(places) - 1, -1, -1):
         behind, costs = costs, nothing if level else unlisted
-        # States of automata without stacks may fall back to others; frames do not.
-        for place in [places[level]] if level else reversed(base.chain(slot, state)):
-            classes, targets, real = base.rows(slot, place)
-            # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
-            targets = torch.where(real, targets, DEAD)
-            outside = targets >= states[:, None]
-            which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
-            rest = tables.rest[which].to(torch.int64)
-            pushes = tables.outcome_cost[which] + below[level][:, None]
-            outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushes)
-            fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
-            if level == 0 and tables.counting.shape[1]:
-                fits = fits & tables.counted(which, count)
-            outside_cost = torch.where(fits, outside_cost, ILLEGAL)
-            stays = torch.where(outside, DEAD, targets).clamp(min=0)
-            cost = torch.where(outside, outside_cost, tables.cost[first[:, None] + stays] + below[level][:, None])
-            cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
-            dummy = torch.full_like(classes, nothing.shape[1] - 1)
-            listed = torch.where(real, classes, dummy).to(torch.int64)
-            costs = costs.scatter(1, listed, cost.to(costs.dtype))
-    limit = torch.where(rows.left == NO_LIMIT, ILLEGAL - 1, torch.maximum(rows.left, needed) - 1)
+        classes, targets, real = base.rows(slot, places[level])
+        # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
+        targets = torch.where(real, targets, DEAD)
+        outside = targets >= states[:, None]
+        which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
+        rest = tables.rest[which].to(torch.int64)
+        pushes = tables.outcome_cost[which] + below[level][:, None]
+        outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushes)
+        fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+        if level == 0 and tables.counting.shape[1]:
+            fits = fits & tables.counted(which, count)
+        outside_cost = torch.where(fits, outside_cost, ILLEGAL)
+        stays = torch.where(outside, DEAD, targets).clamp(min=0)
+        cost = torch.where(outside, outside_cost, tables.cost[first[:, None] + stays] + below[level][:, None])
+        cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
+        dummy = torch.full_like(classes, nothing.shape[1] - 1)
+        listed = torch.where(real, classes, dummy).to(torch.int64)
+        costs = costs.scatter(1, listed, cost.to(costs.dtype))
+    # With more tokens left than anything costs, everything legal fits.
+    limit = torch.where(rows.left == NO_LIMIT, ILLEGAL, torch.maximum(rows.left, needed).clamp(max=ILLEGAL)) - 1
     return keep_allowed(base, slot, state, costs <= limit[:, None], logits)

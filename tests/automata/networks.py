@@ -32,6 +32,10 @@ class Nested(Constraint):
         key = (Nested, self.network, self.max_depth, bool(self.closing))
         object.__setattr__(self, "automaton", shared_by(self.vocabulary).automaton(key, self._compile))
 
+    @property
+    def may_nest(self) -> bool:
+        return True
+
     def nested_dfa(self) -> NestedDfa:
         return network_dfa(self.network, DEFAULT_LIMITS)
 

@@ -11,9 +11,11 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler.tokens import before_marker
+from logitkit.errors import ConfigurationError
 from tests.automata import linked
 from tests.automata.networks import JSON, Nested
 from tests.automata.test_pushdown import advanced, legal_of, may_go_on
+from tests.batches import tensor_path
 from tests.vocabularies import tekken
 
 # Tokens that end the marker `</>` and say more, besides a token for each byte.
@@ -113,6 +115,44 @@ def test_a_known_first_part_is_not_compiled_again() -> None:
     other = lk.JsonSchema({**OPEN, "title": "other", "required": ["more"]}, tekken())
     with mock.patch.object(before_marker, "classes_by_level", side_effect=AssertionError("the vocabulary is scanned")):
         lk.then(first, other, "</think>")
+
+
+def test_long_lists_of_banned_strings_may_come_first() -> None:
+    """On devices, states of a part that falls back several times list all that they do."""
+    vocabulary = lk.Vocabulary([*(bytes([i]) for i in range(256)), None, None], eos_ids=[257])
+    ban = lk.BannedStrings(["abab", "h<h<h<", "<<", "aaaaaa"], vocabulary)
+    constraint = lk.then(ban, lk.JsonSchema({}, vocabulary), 256)
+    assert constraint.automaton.longest_chain > 3
+    context, rng = lk.Context.of([[]], 258), random.Random(0)
+    for _ in range(60):
+        state = constraint.init_state(context)
+        for token in [rng.choice(b"abh<a") for _ in range(9)] + [256, ord("[")]:
+            legal = constraint.process_logits(state, torch.zeros(1, 258), context)[1]
+            with tensor_path():
+                assert torch.equal(constraint.process_logits(state, torch.zeros(1, 258), context)[1], legal)
+            if not legal[0, token].isfinite():
+                break
+            state = constraint.advance(state, torch.tensor([token]))
+
+
+def test_a_remainder_is_no_later_marker() -> None:
+    """Of `>,` the comma is text, even where the id of the comma is a marker."""
+    pieces = [*(bytes([i]) for i in range(256)), b">,", b">a"]
+    vocabulary = lk.Vocabulary([*pieces, None, None, b","], eos_ids=[259])
+    inner = lk.then(lk.Regex("[a-z]*", vocabulary), lk.Regex("b*,*", vocabulary), ord(","))
+    constraint = lk.then(None, lk.then(inner, lk.JsonSchema({"type": "array"}, vocabulary), 258), "</>")
+    context = lk.Context.of([[]], 261)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([list(b"</")]))
+    legal = constraint.process_logits(state, torch.zeros(1, 261), context)[1][0].isfinite()
+    assert [bool(legal[token]) for token in (ord(">"), 256, 257)] == [True, False, True]
+
+
+def test_what_is_defined_over_ids_does_not_follow_text() -> None:
+    vocabulary = lk.Vocabulary([*(bytes([i]) for i in range(256)), None, None], eos_ids=[257])
+    ids = lk.Dfa({(0, 97): 0}, 0, {0}, vocabulary)
+    second = lk.then(ids, lk.JsonSchema({}, vocabulary), 256)
+    with pytest.raises(ConfigurationError, match="Dfa is a constraint over token ids, not over text"):
+        lk.then(None, second, "</>")
 
 
 def test_a_finite_part_with_counts_may_come_first() -> None:

@@ -34,15 +34,15 @@ class OwnStep(NamedTuple):
 
 
 class LaterLanguage(NamedTuple):
-    """The step of a language that has a stack, or that follows others in its request.
+    """The step of a language that may nest, or that follows others in its request.
 
     Args:
         number: How many languages come before it.
-        stacks: Whether its rows have stacks.
+        may_nest: Whether it shares a batch with languages that nest.
     """
 
     number: int
-    stacks: bool
+    may_nest: bool
 
 
 # A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
@@ -131,8 +131,8 @@ def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | L
     languages = sum(step is Constraint or isinstance(step, LaterLanguage) for step in before)
     # A registered processor may come before the first language.
     last = max(map(rank, before), default=())
-    if link.automaton.has_stacks or languages or last > rank(Constraint):
-        return LaterLanguage(languages, link.automaton.has_stacks)
+    if link.may_nest or languages or last > rank(Constraint):
+        return LaterLanguage(languages, link.may_nest)
     return Constraint
 
 

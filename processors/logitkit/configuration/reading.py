@@ -13,7 +13,7 @@ from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters.place import Place
 from logitkit.protocol.kind import unknown_key
 from logitkit.protocol.processor import Processor
-from logitkit.runtime.constraint import check_has_eos
+from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["from_config"]

@@ -16,7 +16,8 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.parameters import Boolean, ListOf, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.constraint import Constraint, check_has_eos
+from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]

@@ -20,7 +20,8 @@ from logitkit.errors import ConfigurationError
 from logitkit.parameters import ListOf, Moves, State
 from logitkit.parameters.integers import as_integer
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.constraint import Constraint, check_has_eos
+from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Dfa"]

@@ -13,7 +13,8 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Either, Nested, Null, Text
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.constraint import Constraint, check_has_eos
+from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ForcedPrefix"]
@@ -73,6 +74,10 @@ class ForcedPrefix(Constraint):
         """Return the automaton over bytes."""
         rest = anything() if self.then is None else self.then.byte_dfa()
         return after_text(as_bytes(self.text), rest, self.limits)
+
+    def own_ids(self) -> tuple[int, ...]:
+        """Return the token ids that mean themselves in this constraint, not their text."""
+        return () if self.then is None else self.then.own_ids()
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, f"the prefix {self.text!r}")

@@ -76,6 +76,10 @@ class Intersection(Constraint):
         """
         return reduce(lambda a, b: intersect_bytes(a, b, self.limits), (part.byte_dfa() for part in self.parts))
 
+    def own_ids(self) -> tuple[int, ...]:
+        """Return the token ids that mean themselves in this constraint, not their text."""
+        return tuple(token for part in self.parts for token in part.own_ids())
+
     def _automata(self) -> dict[str, TokenAutomaton]:
         """Return the automata of the parts by content key; equal constraints count once."""
         return {part.flat_automaton.content_key: part.flat_automaton for part in self.parts}

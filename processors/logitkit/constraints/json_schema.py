@@ -179,6 +179,11 @@ class JsonSchema(Constraint):
             raise UnsupportedSchema(reason, "#")
 
     @property
+    def may_nest(self) -> bool:
+        """Whether its rows can share a batch with those of constraints that nest: those of all schemas can."""
+        return True
+
+    @property
     def flat_automaton(self) -> TokenAutomaton:
         """The automaton without a stack, of a schema whose values nest to a limited depth."""
         if not self.automaton.nesting.frames and self.automaton.counting is None:

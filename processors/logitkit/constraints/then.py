@@ -133,11 +133,10 @@ class Then(Constraint):
     def _name(self) -> str:
         return f"the text around the marker {self.marker!r}"
 
-    @property
-    def marker_ids(self) -> tuple[int, ...]:
-        """The token ids that are markers of this constraint or of those after it."""
-        later = self.second.marker_ids if isinstance(self.second, Then) else ()
-        return (self.marker, *later) if isinstance(self.marker, int) else later
+    def own_ids(self) -> tuple[int, ...]:
+        """Return the token ids that mean themselves in this constraint, not their text: markers."""
+        inside = [token for part in (self.first, self.second) if part is not None for token in part.own_ids()]
+        return (self.marker, *inside) if isinstance(self.marker, int) else (*inside,)
 
     def _compile(self) -> TokenAutomaton:
         if self.second is None or not self.second.automaton.has_stacks:
@@ -149,7 +148,7 @@ class Then(Constraint):
             if before is None:
                 raise ConfigurationError(f"the tokens of the vocabulary spell no text that {self._name} matches")
             return then_pushdown(before, second, limits)
-        bytes_of = tokens_of_bytes(self.vocabulary.trie, self.marker_ids)
+        bytes_of = tokens_of_bytes(self.vocabulary.trie, self.own_ids())
         if bytes_of is None:
             # Without a token for each byte, the rest of a token after the marker has to be followed through both parts.
             depth, closing = max(second.nesting.brackets, 1), bool(self.closing)

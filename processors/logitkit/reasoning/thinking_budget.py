@@ -20,7 +20,8 @@ from logitkit.reasoning.thinking_state import ThinkingState
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
-from logitkit.runtime.constraint import check_has_eos, mask
+from logitkit.runtime.compiled_language import check_has_eos
+from logitkit.runtime.constraint import mask
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
 from logitkit.vocabulary.marker import Marker, as_marker, token_of

@@ -2,6 +2,7 @@
 
 Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
 
+compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint, constraint_state  the base class of all constraints, with steps without stacks; the state, and steps with stacks
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks

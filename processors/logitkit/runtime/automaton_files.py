@@ -65,7 +65,7 @@ class AutomatonFiles:
             found = _whole(json.loads(tables[REST].tobytes()), "", tables)
             if isinstance(found, Repetition):
                 found = found.automaton()
-        except (OSError, SafetensorError, LookupError, TypeError, ValueError):
+        except (OSError, SafetensorError, LookupError, TypeError, ValueError, OverflowError, MemoryError):
             return None
         return found if isinstance(found, TokenAutomaton) else None
 

@@ -26,6 +26,9 @@ __all__ = ["Bank", "Lease"]
 # Slot 0 always allows every id, with or without text: the row of a request without a constraint.
 NEUTRAL = 0
 
+# Generations in a bank with stacks begin here, so that no state of it is valid in one without.
+STACKS = 2**40
+
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Lease:
@@ -53,13 +56,12 @@ class Bank:
     Args:
         mask_bytes: The memory limit of the masks of visited states; the least recently used are dropped first.
         automaton_bytes: The memory limit of the automata on the host; tables on a device take up to twice as much.
-        first_generation: The generation of the first automaton of each slot.
+        stacks: Whether automata may have stacks. On devices, each of their states lists all that it does, or all rows of a batch
+            would wait for those that fall back.
     """
 
-    def __init__(
-        self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30, first_generation: int = 0
-    ) -> None:
-        self.first_generation = first_generation
+    def __init__(self, mask_bytes: int = 256 * 2**20, automaton_bytes: int = 2 * 2**30, stacks: bool = False) -> None:
+        self.stacks = stacks
         self.automaton_bytes = automaton_bytes
         self._automata_size = 0
         self.automata: list[TokenAutomaton | None] = [None]
@@ -101,7 +103,7 @@ class Bank:
             else:
                 slot = len(self.automata)
                 self.automata.append(automaton)
-                self.generations.append(self.first_generation)
+                self.generations.append(STACKS if self.stacks else 0)
             lease = Lease(self, automaton, slot, self.generations[slot])
             self._leases[slot] = lease
             self._alike[automaton.sizes] = {*self._alike.get(automaton.sizes, ()), slot}
@@ -217,7 +219,7 @@ class Bank:
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
         """Return the token table that represents an automaton on devices."""
-        return automaton
+        return automaton.without_fallback() if self.stacks else automaton
 
     def new_layout(self, device: torch.device) -> BankLayout:
         """Lay out the tables of all slots from the start."""

@@ -25,9 +25,6 @@ __all__ = ["BankLayout"]
 # For a slot without an automaton, hence without outcomes: larger than any target.
 NO_OUTCOMES = 2**30
 
-# How many times as large a table may be without fallbacks.
-MOST_GROWN = 4
-
 
 class BankLayout:
     """Tables with spare capacity, and the amount in use.
@@ -42,12 +39,11 @@ class BankLayout:
         self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
     ) -> None:
         self.device = device
-        laid_out = [None if a is None else _laid_out(a) for a in automata]
-        present = [a for a in laid_out if a is not None]
+        present = [a for a in automata if a is not None]
         self._allocate(present, room(len(automata)))
         # Outcome 0 is a placeholder, read by rows without one.
         self._rows, self._places, self._outcomes = NEUTRAL_ROWS, 0, 1
-        for slot, automaton in enumerate(laid_out):
+        for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
 
@@ -114,7 +110,6 @@ class BankLayout:
             if slot < len(self.tables.generation):
                 self.tables.generation[slot] = -1
             return True
-        automaton = _laid_out(automaton)
         if not self._has_room(slot, automaton):
             return False
         self._write(slot, automaton, generation)
@@ -181,19 +176,6 @@ def set_part(part: Tensor, values: NDArray[np.integer]) -> None:
     """Copy the values of an array into a part of a table."""
     # Widened on the host: then the copy is of a plain array (the original may be read-only) of a type that all devices support.
     part.copy_(torch.from_numpy(values.astype(np.int64 if part.dtype == torch.int64 else np.int32)))
-
-
-def _laid_out(automaton: TokenAutomaton) -> TokenAutomaton:
-    """Let each state of an automaton list all that it does, if its table stays small: a step reads a row for each fallback."""
-    if automaton.fallback is None or automaton.longest_chain > 2:
-        return automaton
-    listed = np.diff(automaton.row_start)
-    most = int(listed.sum() + listed[automaton.fallback].sum())
-    return (
-        automaton.without_fallback()
-        if automaton.has_stacks or most <= MOST_GROWN * len(automaton.row_class)
-        else automaton
-    )
 
 
 def _longest_row(automaton: TokenAutomaton) -> int:

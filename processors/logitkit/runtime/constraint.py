@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.place import NO_LIMIT
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import BatchMismatch, ConfigurationError, VocabularyError
+from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
-from logitkit.limits import Limits, check_limits
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
@@ -22,99 +17,44 @@ from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
-from logitkit.runtime.bank_user import BankUser
+from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
 from logitkit.runtime.width import check_width
-from logitkit.vocabulary.marker import check_vocabulary
-from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Constraint", "advance_rows", "check_has_eos", "mask", "mask_rows"]
+__all__ = ["Constraint", "advance_rows", "mask", "mask_rows"]
 
 
-class Constraint(BankUser):
+class Constraint(CompiledLanguage):
     """A language over tokens: the output, without the prompt, must be one of its texts.
 
     Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
-    vocabulary can share a batch, because everything that differs is in the state, if all of them have stacks or none has. Rows
-    whose automata nest nothing have stacks of no frames, and their steps look at states alone.
+    vocabulary can share a batch, because everything that differs is in the state, if all of them may nest or none may. Rows
+    whose automata nest nothing have stacks of no frames; if all rows are so, a step looks at states alone.
     """
 
     role = Role.CONSTRAINT
     may_empty_rows = False
     ends_empty_rows = True
     step_name = "any number of languages"
-    automaton: TokenAutomaton
-    limits: Limits
-    # The token limit of the output. False: none. True: as many tokens as the context allows.
-    closing: bool | int = False
 
     @lazy
     def bank(self) -> Bank:
         """The bank that states refer to, on every device."""
         shared = shared_by(self.vocabulary)
-        return shared.stack_bank if self.automaton.has_stacks else shared.bank
+        return shared.stack_bank if self.may_nest else shared.bank
+
+    @property
+    def may_nest(self) -> bool:
+        """Whether its rows can share a batch with those of constraints that nest, and not with those of others."""
+        return self.automaton.has_stacks
 
     @property
     def reads_max_length(self) -> bool:
         """Whether the maximum number of tokens of a row matters."""
         return self.closing is True
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether nesting is limited and no tokens are counted, so that a finite automaton is enough."""
-        return self.automaton.nesting.is_flat and self.closing is False
-
-    @property
-    def flat_automaton(self) -> TokenAutomaton:
-        """The automaton without a stack, of a constraint that is finite."""
-        return self.automaton
-
-    def nested_dfa(self) -> NestedDfa:
-        """Compile and return the automaton over bytes, to which other text can be prepended."""
-        return NestedDfa.of(self.byte_dfa())
-
-    def byte_dfa(self) -> ByteDfa:
-        """Compile and return the automaton over bytes, from which combinations with other text are compiled.
-
-        Raises:
-            ConfigurationError: The constraint is defined over token ids, or nests without limit.
-        """
-        if type(self).nested_dfa is Constraint.nested_dfa:
-            raise ConfigurationError(
-                f"{type(self).__name__} is a constraint over token ids, not over text, so it cannot follow or precede text; give "
-                "one over text, such as Regex or Choice"
-            )
-        dfa = self.nested_dfa()
-        if dfa.frames:
-            raise ConfigurationError(
-                f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
-            )
-        return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
-
-    def _compile(self) -> TokenAutomaton:
-        """Return the automaton, for `_compile_once`."""
-        raise NotImplementedError
-
-    def _compile_once(self, *key: Hashable) -> None:
-        """Set `automaton`, which all constraints with an equal vocabulary and key share.
-
-        Args:
-            key: Everything that the automaton depends on besides the vocabulary and the limits. A constraint counts by the
-                content of its automaton.
-
-        Raises:
-            ConfigurationError: `limits` is not a `Limits`.
-            PatternTooLarge: A limit is exceeded.
-            VocabularyError: The vocabulary has no EOS id.
-        """
-        check_has_eos(self.vocabulary)
-        check_limits(self.limits)
-        parts = (part.automaton.content_key if isinstance(part, Constraint) else part for part in key)
-        automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
-        object.__setattr__(self, "automaton", automaton)
 
     def init_state(self, context: Context) -> ConstraintState:
         """Return the start state for every row: a constraint starts after the prompt."""
@@ -175,14 +115,14 @@ class Constraint(BankUser):
 
     def _is_flat(self, stack: Tensor) -> bool:
         """Whether rows have nothing but a state."""
-        if self.automaton.has_stacks:
-            return False
-        if stack.shape[1]:
+        if not stack.shape[1]:
+            return True
+        if not self.may_nest:
             raise BatchMismatch(
                 f"a {type(self).__name__} got a state with rows of a constraint that nests or counts; keep these in a batch of "
                 "their own"
             )
-        return True
+        return False
 
     def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""
@@ -259,10 +199,3 @@ def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
 
 def _empty_stacks(context: Context, depth: int) -> Tensor:
     return torch.zeros((context.batch_size, depth), dtype=torch.int32, device=context.device)
-
-
-def check_has_eos(vocabulary: Vocabulary) -> None:
-    """Raise `VocabularyError` if no constrained text could end with this vocabulary."""
-    check_vocabulary(vocabulary)
-    if not vocabulary.eos_ids:
-        raise VocabularyError("the vocabulary has no EOS id, so no constrained text could end; pass eos_ids=[...]")

@@ -20,9 +20,6 @@ __all__ = ["Shared", "shared_by", "size_of"]
 
 T = TypeVar("T")
 
-# Generations in the bank of automata with stacks begin here, so that no state of one bank is valid in the other.
-STACKS = 2**40
-
 
 class Shared:
     """A cache of compiled automata with limits, and two banks, whose slots mean the same on every device.
@@ -41,7 +38,7 @@ class Shared:
         self._in_work: dict[Hashable, threading.Lock] = {}
         # Automata with stacks have a bank of their own: in common tables, rows without stacks would wait for them, and they for
         # those of long lists of banned strings.
-        self.bank, self.stack_bank = Bank(), Bank(first_generation=STACKS)
+        self.bank, self.stack_bank = Bank(), Bank(stacks=True)
         # Files through which other processes share compiled automata with this one, if there are any.
         self.files: AutomatonFiles | None = None
         self._others: dict[type, object] = {}

@@ -126,7 +126,7 @@ def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: Sta
     count, state = state >> COUNT, state & STATE
     first, states = base.first_row.index_select(0, slot), tables.states.index_select(0, slot)
     most, outcome = tables.max_depth.index_select(0, slot), tables.first_outcome.index_select(0, slot)
-    # The frames of a row whose automaton no longer exists are none of those in its slot.
+    # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
     depth = (stack > 0).sum(1)
     framed = torch.where(stack > 0, tables.cost[first[:, None] + stack], 0)

@@ -21,7 +21,7 @@ from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
-from logitkit.runtime.constraint import check_has_eos
+from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.width import check_width
 from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank

@@ -155,17 +155,25 @@ class TokenAutomaton(StackEffects):
         """Return the same automaton, in which each state lists all that it does."""
         if self.fallback is None:
             return self
-        states = np.flatnonzero(self.fallback != np.arange(self.states))
-        below = self.fallback[states]
-        place, owner = expand(self.row_start[below], self.row_start[below + 1] - self.row_start[below])
+        found, states = self, np.arange(self.states)
+        below = states
+        # What is listed first on the way down counts.
+        while len(states):
+            goes_on = self.fallback[below] != below
+            states, below = states[goes_on], self.fallback[below[goes_on]]
+            found = found._with_rows(states, below, self)
+        return replace(found, fallback=None)
+
+    def _with_rows(self, states: Ints, below: Ints, rows: TokenAutomaton) -> TokenAutomaton:
+        """Add to the rows of some states what those of other ones list in another automaton, but for what they list already."""
+        place, owner = expand(rows.row_start[below], rows.row_start[below + 1] - rows.row_start[below])
         classes = np.int64(self.classes)
         own = np.repeat(np.arange(self.states), np.diff(self.row_start)) * classes + self.row_class
-        taken = states[owner] * classes + self.row_class[place]
+        taken = states[owner] * classes + rows.row_class[place]
         left = ~np.isin(taken, own)
         keys = np.concatenate([own, taken[left]])
         order = np.argsort(keys)
         source, symbol = np.divmod(keys[order], classes)
-        target = np.concatenate([self.row_target, self.row_target[place[left]]])[order]
+        target = np.concatenate([self.row_target, rows.row_target[place[left]]])[order]
         start = np.searchsorted(source, np.arange(self.states + 1))
-        narrow = symbol.astype(self.row_class.dtype)
-        return replace(self, row_start=start, row_class=narrow, row_target=target, fallback=None)
+        return replace(self, row_start=start, row_class=symbol.astype(self.row_class.dtype), row_target=target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load, save
 
 import logitkit as lk
 from logitkit.compiler import TokenAutomaton
@@ -124,6 +127,19 @@ def test_a_file_has_only_one_copy_of_a_repeated_record(vocabulary: lk.Vocabulary
         made.write(number, automaton(vocabulary, f"(a?b){{1,{most}}}"))
         sizes.append(sum(path.stat().st_size for path in tmp_path.iterdir()) - sum(sizes))
     assert sizes[1] < sizes[0] + 100
+
+
+@pytest.mark.parametrize("maximum", [2**45, 2**70])
+def test_a_file_that_asks_for_too_much_memory_is_not_read(
+    vocabulary: lk.Vocabulary, tmp_path: Path, maximum: int
+) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    made.write("a", automaton(vocabulary, "(a?b){1,9000}"))
+    (path,) = tmp_path.iterdir()
+    tables = load(path.read_bytes())
+    rest = json.loads(tables["rest"].tobytes()) | {"maximum": maximum}
+    path.write_bytes(save(tables | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}))
+    assert made.read("a") is None
 
 
 def test_what_has_no_spelling_is_not_written(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:

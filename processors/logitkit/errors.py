@@ -11,7 +11,7 @@ LogitkitError
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
 ├── BankFull (RuntimeError)              the automata in use have reached the memory limit
-├── BatchMismatch (ValueError)           two batches that must agree have different sizes
+├── BatchMismatch (ValueError)           rows cannot share a batch, or batches that must agree differ in size
 ├── SampleMismatch (ValueError)          two sample counts that must agree differ
 ├── SequenceIndexError (IndexError)      the index in `state[...]` is out of range, or has the wrong form
 └── SlicingError (ValueError)            a sequence cannot be sliced at that point
@@ -159,7 +159,7 @@ class StaleAutomaton(LogitkitError, RuntimeError):
 
 
 class BatchMismatch(LogitkitError, ValueError):
-    """Two batches that must agree have different sizes; the message names both."""
+    """Rows that cannot share a batch do, or two batches that must agree have different sizes; the message says which."""
 
 
 class SampleMismatch(LogitkitError, ValueError):

@@ -11,7 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest, steps_of
-from logitkit.errors import BatchMismatch, StaleAutomaton
+from logitkit.errors import BatchMismatch
 from logitkit.runtime import Constraint
 from tests.batches import tensor_path
 
@@ -118,8 +118,11 @@ def test_rows_with_and_without_stacks_are_not_mixed_by_mistake(tensors: bool) ->
             ):
                 call()
         if not tensors:
-            with pytest.raises(StaleAutomaton):
-                nested.process_logits(both, logits, context)
+            finite = lk.JsonSchema({"enum": [0, 1]}, VOCABULARY)
+            of_states = lk.concatenate([finite.init_state(context), flat.init_state(context)])
+            for state in (both, of_states):
+                with pytest.raises(BatchMismatch, match="such as JsonSchema, next to rows of others, such as Regex"):
+                    nested.process_logits(state, logits, context)
             return
         # On a device a row that is in no automaton of the bank is dead.
         assert nested.process_logits(both, logits, context)[1][1].isfinite().nonzero().tolist() == [[15]]

@@ -13,7 +13,7 @@ import torch
 
 from logitkit.compiler.tokens.place import Place
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import BankFull, StaleAutomaton
+from logitkit.errors import BankFull, BatchMismatch, StaleAutomaton
 from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.mask_cache import MaskCache
@@ -139,12 +139,18 @@ class Bank:
         """Return the automaton that a state refers to, of the type that the bank holds.
 
         Raises:
+            BatchMismatch: The automaton is in another bank.
             StaleAutomaton: All processors that used it are gone.
         """
         if 0 < slot < len(self.automata) and self.generations[slot] == generation:
             found = self.automata[slot]
             if found is not None:
                 return found
+        if (generation >= STACKS) != self.stacks:
+            raise BatchMismatch(
+                "a state has rows of constraints that may nest, such as JsonSchema, next to rows of others, such as Regex; keep "
+                "each sort in a batch of its own"
+            )
         raise StaleAutomaton(
             f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "
             "that made the state (Regex, Choice, ...) alive as long as the state is used"

@@ -45,8 +45,8 @@ def operations(processors: Sequence[lk.Processor[Any]], times: int) -> tuple[int
     return processing.count, advancing.count
 
 
-@pytest.mark.parametrize("kind", ORDER, ids=lambda kind: kind.__name__)
-def test_a_kind_takes_as_many_for_many_rows(kind: type) -> None:
+@pytest.mark.parametrize("kind", ORDER, ids=lambda kind: str(getattr(kind, "__name__", kind)))
+def test_a_kind_takes_as_many_for_many_rows(kind: Any) -> None:
     processors = [one for one in PROCESSORS if kind in steps_of(one)]
     assert operations(processors, FEW) == operations(processors, MANY)
 

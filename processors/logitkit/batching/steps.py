@@ -78,8 +78,8 @@ def _ranks() -> dict[type, tuple[Any, ...]]:
 
 _RANKS = _ranks()
 
-# The steps of shipped processors, each a class, in the canonical order.
-ORDER = tuple(sorted(_RANKS, key=_RANKS.__getitem__))
+# The steps of shipped processors in the canonical order, as far as a request takes one language.
+ORDER: tuple[type | LaterLanguage, ...] = tuple(sorted([*_RANKS, LaterLanguage(0, may_nest=True)], key=rank))
 
 
 def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:
@@ -145,7 +145,12 @@ def _own_step(link: Registered, before: Collection[StepKey]) -> OwnStep:
 
 
 def _names() -> str:
-    steps = {step: rank(step) for step in ORDER if step is not Ending}
-    names = {getattr(step, "step_name", step.__name__): place for step, place in steps.items()}
+    names = {_name_of(step): rank(step) for step in ORDER if step is not Ending}
     names |= {k.name: k.rank for k in KINDS.values() if isinstance(k, RegisteredKind)}
     return ", ".join(sorted(names, key=lambda name: names[name]))
+
+
+def _name_of(step: type | LaterLanguage) -> str:
+    if isinstance(step, LaterLanguage):
+        return "more languages, or one that may nest"
+    return str(getattr(step, "step_name", step.__name__))

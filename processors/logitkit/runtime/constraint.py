@@ -38,7 +38,7 @@ class Constraint(CompiledLanguage):
     role = Role.CONSTRAINT
     may_empty_rows = False
     ends_empty_rows = True
-    step_name = "any number of languages"
+    step_name = "a language"
 
     @lazy
     def bank(self) -> Bank:

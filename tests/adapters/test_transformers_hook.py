@@ -110,7 +110,7 @@ def test_the_state_after_generate_is_that_of_its_rows() -> None:
     )
     # The last call came before the last token: EOS of the longer row.
     assert not pattern.is_dead(hook.state).any()
-    assert hook.state.state.shape == (2,)
+    assert hook.state.at.state.shape == (2,)
 
 
 @pytest.mark.parametrize(

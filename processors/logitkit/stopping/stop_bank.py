@@ -95,6 +95,7 @@ class StopBank(Bank):
         # The tables are read even when no automaton is left, by rows that outlived theirs.
         ends, finished = (torch.tensor(mask.allowed, dtype=torch.int64, device=device) for mask in self.endings)
         layout.tables = layout.tables._replace(eos_ids=ends, finished_ids=finished)
+        layout.stacks = layout.stacks._replace(base=layout.tables)
         return layout
 
 

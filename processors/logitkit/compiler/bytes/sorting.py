@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Numbers up to so many times their count are marked in a table, which is faster than sorting; so are these few.
+# Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
 __all__ = ["distinct", "examples", "stable_order", "which_of"]

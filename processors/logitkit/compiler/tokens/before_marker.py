@@ -106,7 +106,7 @@ def before_token(first: TokenAutomaton, marker: int, limits: Limits, falls_back:
     side = Side(first, np.arange(first.classes))
     falls_back = falls_back and first.fallback is not None
     source, symbol, target = listed(side, limits, falls_back)
-    # A class without tokens, as that of the marker may be now, is no way to the end.
+    # The class that the marker had may have no tokens left; then it does not lead to the end.
     kept = np.bincount(class_of, minlength=last)[symbol + 1] > 0
     accepting, states = np.flatnonzero(first.accepting), first.states
     source = np.concatenate([source[kept], accepting])
@@ -147,7 +147,7 @@ def before_text(
     Args:
         first: The automaton.
         marker: The text; not empty.
-        token: The special token that stands for the marker too, if there is one; it has no text.
+        token: The special token that also stands for the marker, or None. It has no text.
         vocabulary: The tokens. Every byte is a token, so that each state has a way to the end.
         limits: Bounds on the work.
 
@@ -183,12 +183,12 @@ def _key(first: ByteDfa, marker: bytes, token: int | None) -> bytes:
 
 def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> BeforeMarker:
     trie = vocabulary.trie
-    # The end of the marker is no state here: a chain of states stands for it, which counts the bytes after it.
+    # The end of the marker is not a state of this table. A chain of states stands for it and counts the bytes after it.
     kept = np.flatnonzero(~whole.accepting)
     states = len(kept)
     number = np.full(len(whole.step), states)
     number[kept] = np.arange(states)
-    # `leaf_store` takes one more row, for the state before the opening quote of a string; there is none here.
+    # `leaf_store` expects one more row, for the state before the opening quote of a string. Here, this row is dead.
     step = np.zeros((states + 1, whole.step.shape[1]), np.int32)
     step[:states] = number[whole.step[kept]]
     store = leaf_store(step, whole.byte_class, 1, trie.depth, limits)

@@ -35,7 +35,7 @@ class Reached(NamedTuple):
 
 
 def tokens_of_bytes(trie: Trie, without: Collection[int] = ()) -> NDArray[np.int64] | None:
-    """Return a token for each byte, [256], or None if some byte has none.
+    """Return a token for each byte, [256], or None if the vocabulary lacks one for some byte.
 
     Args:
         trie: The tokens.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.sorting import stable_order
+from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.tokens.before_marker import BeforeMarker, before_token
 from logitkit.compiler.tokens.joint_classes import Side, listed
-from logitkit.compiler.tokens.signatures import MANY_PAIRS, mixed
+from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -144,16 +144,8 @@ def _merged(before: BeforeMarker, ends: Ends) -> tuple[Ints, Ints]:
 def _pairs(first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
     """Return [V] the number of each pair of classes, ascending, that of zeros first; and both classes of each pair."""
     width = int(second.max()) + 1
-    pairs = first.astype(np.int64) * width + second
-    many = (int(first.max()) + 1) * width
-    if many > MANY_PAIRS:
-        met, number = np.unique(np.append(pairs, 0), return_inverse=True)
-        return number.ravel()[:-1], *np.divmod(met, width)
-    seen = np.zeros(many, bool)
-    seen[pairs] = True
-    seen[0] = True
-    numbers = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-    return numbers.take(pairs), *np.divmod(np.flatnonzero(seen), width)
+    met, number = which_of(np.append(first.astype(np.int64) * width + second, 0))
+    return number[:-1], *np.divmod(met, width)
 
 
 def _rows_before(

@@ -47,7 +47,7 @@ class Reading:
 
 
 def is_special(name: str, token: bytes | None) -> bool:
-    """Whether a token is special: it has no text, or it has a name like `<think>`, which some tokenizers do not declare as special.
+    """Whether a token is special: it has no text, or a name like `<think>`, even if the tokenizer does not declare it as special.
 
     Args:
         name: The token's name.

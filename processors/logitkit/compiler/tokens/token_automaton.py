@@ -158,11 +158,12 @@ class TokenAutomaton(StackEffects):
         found, states = self, np.arange(self.states)
         below = states
         # What is listed first on the way down counts.
-        while len(states):
+        while True:
             goes_on = self.fallback[below] != below
             states, below = states[goes_on], self.fallback[below[goes_on]]
+            if not len(states):
+                return replace(found, fallback=None)
             found = found._with_rows(states, below, self)
-        return replace(found, fallback=None)
 
     def _with_rows(self, states: Ints, below: Ints, rows: TokenAutomaton) -> TokenAutomaton:
         """Add to the rows of some states what those of other ones list in another automaton, but for what they list already."""

@@ -40,6 +40,7 @@ def schema_network(
     leaves: bool = True,
     strict_formats: bool = False,
     longest: int = 0,
+    called_root: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -52,6 +53,7 @@ def schema_network(
         leaves: Whether strings are definitions, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        called_root: Whether an object or array that is the whole value is to be a definition.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -63,7 +65,7 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            network = _network(reader, whitespace, apart, leaves, longest)
+            network = _network(reader, whitespace, apart, leaves, longest, called_root)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -76,9 +78,13 @@ def schema_network(
             longest = 0
 
 
-def _network(reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool, longest: int) -> Network:
+def _network(
+    reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool, longest: int, called_root: bool
+) -> Network:
     root = reader.conjunction(reader.references.resources[""])
-    network = None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves, longest)
+    network = (
+        None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves, longest, called_root)
+    )
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return network

@@ -27,7 +27,13 @@ MOST_INLINE = 64
 
 
 def network_of(
-    root: Conjunction, reader: Reader, layout: Layout, apart: bool = False, leaves: bool = True, longest: int = 0
+    root: Conjunction,
+    reader: Reader,
+    layout: Layout,
+    apart: bool = False,
+    leaves: bool = True,
+    longest: int = 0,
+    called_root: bool = False,
 ) -> Network | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
@@ -38,6 +44,7 @@ def network_of(
         apart: Whether every object and array is to be called, whatever it is.
         leaves: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        called_root: Whether the object or array that is the whole value is to be called.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -50,7 +57,7 @@ def network_of(
     number = {key: i + 1 for i, key in enumerate(keys)}
     inside: list[list[Key]] = [trimmed.keys_of([root]), *[trimmed.keys_of(parts[key].inside) for key in keys]]
     order = components([{number[key]: 1 for key in row} for row in inside])
-    called: set[Key] = set()
+    called: set[Key] = {*trimmed.keys_of([root])} if called_root else set()
     height: dict[Key, int] = {}
     bottom_up: list[Key] = []
     for component in order:

@@ -12,9 +12,12 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 
-__all__ = ["Letters", "free_states", "letter_of", "tokens_of", "with_letters"]
+__all__ = ["OTHERS", "Letters", "free_states", "letter_of", "tokens_of", "with_letters"]
 
 Letters: TypeAlias = Mapping[int, NDArray[np.int64]]
+
+# As a letter: all ids without text that are not letters. An automaton has either this letter or free states.
+OTHERS = -1
 
 
 def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
@@ -24,7 +27,7 @@ def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:
 
 def letter_of(dfa: ByteDfa | NestedDfa, token: int) -> NDArray[np.int64]:
     """Return [S] where a token without text leads, be it a letter of the automaton or not."""
-    found = dfa.letters.get(token)
+    found = dfa.letters.get(token, dfa.letters.get(OTHERS))
     return np.where(free_states(dfa), np.arange(len(dfa.step)), DEAD) if found is None else found
 
 
@@ -33,18 +36,24 @@ def tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
     return sorted({token for part in parts for token in part.letters})
 
 
-def with_letters(class_of: Ints, behaviours: Behaviours, letters: Letters) -> tuple[Ints, Behaviours]:
+def with_letters(
+    class_of: Ints, behaviours: Behaviours, letters: Letters, has_text: NDArray[np.bool_]
+) -> tuple[Ints, Behaviours]:
     """Give each letter a class of its own, after all others.
 
     Args:
         class_of: [V] class of each token.
         behaviours: What each class does.
         letters: Where each letter leads.
+        has_text: [V] which tokens have text.
     """
     if not letters:
         return class_of, behaviours
     class_of = class_of.astype(np.int32)
-    class_of[[*letters]] = len(behaviours) + np.arange(len(letters))
+    # The letter that stands for many comes first, so that the others take their tokens from it.
+    letters = dict(sorted(letters.items()))
+    for number, token in enumerate(letters, len(behaviours)):
+        class_of[~has_text if token == OTHERS else token] = number
     return class_of, Behaviours.joined([behaviours, *map(_moving, letters.values())])
 
 

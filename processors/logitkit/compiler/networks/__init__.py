@@ -1,6 +1,7 @@
 """Definitions that call each other, such as those of a recursive JSON Schema, as automata over bytes.
 
 network              what comes in: trees that call each other, and strings that are known as automata
+symbols, renumbered  what stands for calls, words and special tokens in a tree; a tree as part of a larger network
 part, parts          one automaton over characters for everything that is called; known_parts keeps those of many networks
 endless_calls        definitions that have no text
 joint, live, words   one automaton over bytes, in which names are written out, without what leads nowhere

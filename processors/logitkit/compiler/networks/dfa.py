@@ -25,7 +25,7 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
         ConfigurationError: A bracket begins both a call and other text, or a definition continues after its closing bracket.
     """
-    if not network.words and not has_calls(network.main):
+    if not network.words and not network.letters and not has_calls(network.main):
         return NestedDfa.of(byte_dfa_of(network.main, limits))
     parts = parts_of(network, limits)
     return live(Joint(network, parts, limits, share).dfa())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit.budget import spend
-from logitkit.compiler.networks.network import Network, Strings
+from logitkit.compiler.networks.network import Network, PlacedDefinition, Strings
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph, Machine, Node, Repeat
 
@@ -23,7 +23,9 @@ def endless_calls(network: Network) -> frozenset[int]:
         >>> endless_calls(Network(Call(0), (endings, Definition("[", Concat((Call(1), parse(r"\]")))))))
         frozenset({1})
     """
-    ended = {d for d, definition in enumerate(network.definitions) if isinstance(definition, Strings)}
+    ended = {
+        d for d, definition in enumerate(network.definitions) if isinstance(definition, Strings | PlacedDefinition)
+    }
     waiting = [d for d in range(len(network.definitions)) if d not in ended]
     while waiting:
         # Definitions tend to call those behind them, or those before: there and back finds either in one go.

@@ -157,6 +157,11 @@ class Joint:
             for marks, target in behind:
                 if (body, marks) in self.ends:
                     behind_of[self.ends[body, marks], frame] = target
+        letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
+        for called, first in zip(self.bodies, self.first, strict=False):
+            for state, targets in enumerate(self.parts[called].letters):
+                for letter, target in targets.items():
+                    letters[self.network.letters[letter]][first + state] = first + target
         # The leaves that are called are behind all bodies.
         entry = np.append(self.first[:-1], np.zeros(len(self.leaves), np.int64))
         entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
@@ -170,6 +175,7 @@ class Joint:
             np.array([frame for _, frame in self.calls], np.int64),
             behind_of,
             np.zeros(states, np.int64),
+            letters=letters,
             # Strings that are written in place are followed better with all tokens at once.
             copies=copies if self.leaves or self.network.words else None,
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from logitkit.budget import one_budget, outside_budget, spent
-from logitkit.compiler.networks.network import Definition
+from logitkit.compiler.networks.network import Definition, PlacedDefinition
 from logitkit.compiler.networks.part import Part
 from logitkit.limits import Limits
 
 __all__ = ["KnownParts"]
 
 # Parts that are kept.
-MOST_KNOWN = 64
+MOST_KNOWN = 2048
 
 
 class KnownParts:
@@ -21,7 +21,7 @@ class KnownParts:
     def __init__(self) -> None:
         self._parts: dict[Hashable, tuple[Part, int]] = {}
 
-    def part(self, definition: Definition, make: Callable[[], Part], limits: Limits) -> Part:
+    def part(self, definition: Definition | PlacedDefinition, make: Callable[[], Part], limits: Limits) -> Part:
         """Return the part of a definition with a name; what is known costs as much as what is made now."""
         key = definition.known_as, definition.opening, limits
         # Other threads may drop it meanwhile.
@@ -33,9 +33,13 @@ class KnownParts:
                 work = spent()
             if len(self._parts) >= MOST_KNOWN:
                 self._parts.clear()
-            found = made.renamed({d: i for i, d in enumerate(definition.calls)})
+            found = made.renamed(_numbers(definition.calls), _numbers(definition.words))
             self._parts[key] = found, work
         else:
             found, work = known
         limits.spend(work)
-        return found.renamed(dict(enumerate(definition.calls)))
+        return found.renamed(dict(enumerate(definition.calls)), dict(enumerate(definition.words)))
+
+
+def _numbers(listed: tuple[int, ...]) -> dict[int, int]:
+    return {number: place for place, number in enumerate(listed)}

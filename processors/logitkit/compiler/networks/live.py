@@ -73,13 +73,29 @@ def live(dfa: NestedDfa) -> NestedDfa:
         dfa.frame[left],
         number[dfa.behind],
         need,
+        letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
         copies=None if dfa.copies is None else dfa.copies.renumbered(number, len(known)),
     )
+
+
+def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the states that are left are led by a letter; those that stand for no state are led nowhere."""
+    found = number[leads]
+    found[:FIRST_STATE] = DEAD
+    return found
 
 
 def _moves(dfa: NestedDfa) -> Moves:
     """Return what the states do: a copy with one exit has one state, the first, which leads there, as strings may be long."""
     copies = dfa.copies
+    by_letters = [(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
+    source = np.concatenate([np.zeros(0, np.int64), *(source for source, _ in by_letters)])
+    does = np.concatenate([np.zeros(0, np.int64), *(leads for _, leads in by_letters)])
+    found = _moves_of_bytes(dfa, copies)
+    return Moves(np.concatenate([found.source, source]), np.concatenate([found.does, does]))
+
+
+def _moves_of_bytes(dfa: NestedDfa, copies: Copies | None) -> Moves:
     if copies is None:
         return Moves.of(dfa.step, np.arange(dfa.states))
     single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)

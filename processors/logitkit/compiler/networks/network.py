@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.characters.positions import CALLS
+from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.compiler.networks.symbols import LETTERS, WORDS
 from logitkit.patterns.syntax import Node
 
-__all__ = ["WORDS", "Definition", "Network", "Strings"]
-
-# Words come after all that stands for calls, and for their ends.
-WORDS = CALLS + 2**21
+__all__ = ["LETTERS", "WORDS", "Definition", "Network", "PlacedDefinition", "Strings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,40 @@ class Definition:
     body: Node
     known_as: Hashable = None
     calls: tuple[int, ...] = ()
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The words that it reads, in an order that belongs to its name; they have the same numbers in all networks."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PlacedDefinition:
+    """A definition of one network that stands in a larger one, where what it calls and reads has other numbers.
+
+    Args:
+        inner: The definition in its own network. Some text belongs to it.
+        known_as: Its name, as in `Definition`.
+        calls: The definitions that it calls, in an order that belongs to that name.
+        words: The number here of each word of its own network.
+        numbers: The number here of each definition of its own network.
+    """
+
+    inner: Definition
+    known_as: Hashable
+    calls: tuple[int, ...]
+    words: tuple[int, ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def opening(self) -> Literal["{", "["]:
+        """The bracket that it begins with."""
+        return self.inner.opening
+
+    @property
+    def body(self) -> Node:
+        """What follows that, with the numbers that are used here."""
+        return renumbered(self.inner.body, self.numbers, self.words)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,8 +99,11 @@ class Network:
         definitions: What is called, by index.
         words: Texts of which none begins another one. The character `WORDS + i` stands for the whole of text `i`, so that long
             names are one step of what is worked out over characters.
+        letters: The ids of special tokens. The character `LETTERS + i` stands for token `i` of them; only `main` has such ones.
+            The id `OTHERS` stands for all ids without text that are not listed.
     """
 
     main: Node
-    definitions: tuple[Definition | Strings, ...] = ()
+    definitions: tuple[Definition | PlacedDefinition | Strings, ...] = ()
     words: tuple[bytes, ...] = ()
+    letters: tuple[int, ...] = ()

@@ -35,6 +35,7 @@ class Part:
         alphabet: The alphabet of these moves.
         brackets: For each state, what opening brackets do.
         words: For each state, where whole words lead.
+        letters: For each state, where special tokens lead.
         ends: For each state, the marks of the definitions that end there, as bits; 0 for most.
     """
 
@@ -42,6 +43,7 @@ class Part:
     alphabet: Alphabet
     brackets: list[dict[str, Bracket]] = field(default_factory=list)
     words: list[dict[int, int]] = field(default_factory=list)
+    letters: list[dict[int, int]] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
 
     def over_bytes(self, limits: Limits) -> ByteDfa:
@@ -55,9 +57,11 @@ class Part:
             found = self.__dict__["_over_bytes"] = to_bytes(self.dfa, self.alphabet, limits)
         return found
 
-    def renamed(self, names: Mapping[int, int]) -> Part:
-        """Return the same part with other numbers of what it calls."""
+    def renamed(self, names: Mapping[int, int], words: Mapping[int, int]) -> Part:
+        """Return the same part with other numbers of what it calls, and of words; a word that is not listed keeps its number."""
         found = replace(self, brackets=[_renamed(row, names) if row else row for row in self.brackets])
+        if words:
+            found = replace(found, words=[{words.get(w, w): t for w, t in row.items()} for row in self.words])
         if "_over_bytes" in self.__dict__:
             found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
         return found

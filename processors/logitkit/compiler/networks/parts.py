@@ -18,15 +18,13 @@ from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
-from logitkit.compiler.networks.network import WORDS, Definition, Network, Strings
+from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.part import Bracket, Called, Part
+from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
-
-# Symbols that stand at the end of what is called: this one plus a mark. Calls come before it, words after it.
-MARKS = CALLS + 2**20
 
 # What a set of states costs, in steps: by itself, and for each state in it.
 SET_STEPS, MEMBER_STEPS = 40, 2
@@ -53,7 +51,7 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
         if is_leaf(called, network):
             return {1}
         if called not in parts:
-            parts[called] = _part(_tree(called, network), network, endless, limits, marks_of)
+            parts[called] = _part(partial(_tree, called, network), network, endless, limits, marks_of)
         return {marks for marks in parts[called].ends if marks}
 
     while todo:
@@ -61,8 +59,8 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
         if called in parts or is_leaf(called, network):
             continue
         definition = network.definitions[called[0][0]] if len(called) == 1 else None
-        make = partial(_part, _tree(called, network), network, endless, limits, marks_of)
-        if isinstance(definition, Definition) and definition.known_as is not None and called[0][1] == 0:
+        make = partial(_part, partial(_tree, called, network), network, endless, limits, marks_of)
+        if isinstance(definition, Definition | PlacedDefinition) and definition.known_as and not called[0][1]:
             part = _known_parts.part(definition, make, limits)
         else:
             part = make()
@@ -108,9 +106,13 @@ def _tree(called: Called, network: Network) -> Node:
 
 
 def _part(
-    tree: Node, network: Network, endless: frozenset[int], limits: Limits, marks_of: Callable[[Called], set[int]]
+    tree: Callable[[], Node],
+    network: Network,
+    endless: frozenset[int],
+    limits: Limits,
+    marks_of: Callable[[Called], set[int]],
 ) -> Part:
-    positions = positions_of(tree, limits)
+    positions = positions_of(tree(), limits)
     special: dict[CharSet, int] = {}
     for charset in positions.charsets:
         if charset.ranges and charset.ranges[0][0] >= CALLS:
@@ -159,27 +161,30 @@ class _Resolver:
         moves: list[dict[int, int]] = []
         brackets: list[dict[str, Bracket]] = []
         words: list[dict[int, int]] = []
+        letters: list[dict[int, int]] = []
         ends: list[int] = []
         try:
             for members in self.sets:
-                text, calls, read, marks = self.row(members)
+                text, calls, read, tokens, marks = self.row(members)
                 moves.append(self.merged(text, members))
                 brackets.append(self.brackets(calls))
                 words.append({word: self.state(frozenset(targets)) for word, targets in read.items()})
+                letters.append({letter: self.state(frozenset(targets)) for letter, targets in tokens.items()})
                 ends.append(marks)
         finally:
             took(self.work)
         accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
-        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, ends)
+        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, letters, ends)
 
     def row(
         self, members: frozenset[int]
-    ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], int]:
-        """Return the moves by characters of some states, those by calls and by words, and the marks of what ends there."""
+    ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], dict[int, set[int]], int]:
+        """Return the moves of some states by characters, calls, words and special tokens, and the marks of what ends there."""
         size = self.alphabet.size
         text: list[tuple[int, int]] = []
         calls: dict[int, set[int]] = {}
         words: dict[int, set[int]] = {}
+        letters: dict[int, set[int]] = {}
         marks = 0
         for member in sorted(members):
             for target, mask in self.dfa.moves[member].items():
@@ -189,13 +194,15 @@ class _Resolver:
                 while above:
                     symbol = self.special[(above & -above).bit_length() - 1]
                     above &= above - 1
-                    if symbol >= WORDS:
+                    if symbol >= LETTERS:
+                        letters.setdefault(symbol - LETTERS, set()).add(target)
+                    elif symbol >= WORDS:
                         words.setdefault(symbol - WORDS, set()).add(target)
                     elif symbol >= MARKS:
                         marks |= 1 << (symbol - MARKS)
                     else:
                         calls.setdefault(symbol - CALLS, set()).add(target)
-        return text, calls, words, marks
+        return text, calls, words, letters, marks
 
     def merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
         row: dict[int, int] = {}

@@ -38,7 +38,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
-    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
+    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
     fallback = None if dfa.fallback is None else dfa.fallback.state
     if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)

@@ -85,7 +85,7 @@ def pushdown_automaton(
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
-    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters)
+    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())

@@ -1,0 +1,62 @@
+"""A tree of one network as part of a larger one, in which calls and words have other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logitkit.compiler.networks.symbols import LETTERS, WORDS
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph, Node, Repeat
+
+__all__ = ["renumbered"]
+
+
+def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int]) -> Node:
+    """Return a tree with other numbers of calls and words; equal nodes stay one node.
+
+    Args:
+        tree: The tree.
+        calls: The new number of each call.
+        words: The new number of each word.
+
+    Example:
+        >>> renumbered(Concat((Call(0), Call(1))), [5, 3], [])
+        Concat(parts=(Call(definition=5), Call(definition=3)))
+    """
+    return _Renumbering(calls, words).of(tree)
+
+
+class _Renumbering:
+    def __init__(self, calls: Sequence[int], words: Sequence[int]) -> None:
+        self.calls, self.words = calls, words
+        # By identity: a node may stand in a tree many times.
+        self._done: dict[int, Node] = {}
+
+    def of(self, tree: Node) -> Node:
+        if type(tree) is Characters:
+            return self._characters(tree)
+        found = self._done.get(id(tree))
+        if found is None:
+            found = self._done[id(tree)] = self._of(tree)
+        return found
+
+    def _of(self, tree: Node) -> Node:
+        match tree:
+            case Call(definition):
+                return Call(self.calls[definition])
+            case Concat(parts):
+                return Concat(tuple(map(self.of, parts)))
+            case Alternate(options):
+                return Alternate(tuple(map(self.of, options)))
+            case Repeat(node, minimum, maximum, kind):
+                return Repeat(self.of(node), minimum, maximum, kind)
+            case Graph(moves, accepting):
+                return Graph(tuple([tuple([(self.of(n), t) for n, t in row]) for row in moves]), accepting)
+            case _:
+                return tree
+
+    def _characters(self, tree: Characters) -> Node:
+        ranges = tree.charset.ranges
+        if not ranges or not WORDS <= ranges[0][0] < LETTERS:
+            return tree
+        return Characters(CharSet.single(WORDS + self.words[ranges[0][0] - WORDS]))

@@ -1,0 +1,43 @@
+"""Languages: what may be written, defined without a vocabulary, so that one definition serves several models.
+
+texts              fixed texts, patterns, special tokens, free text
+schemas            JSON values by schema
+combined           one after another, one of several, repetition, tags
+dispatching        free text in which triggers start tags
+searching          the automaton that looks for markers in free text
+language           the base class
+language_writer    from a language to the network that the compiler takes
+constraint         the constraint that a language becomes for one vocabulary
+"""
+
+from logitkit.languages.combined import either as either
+from logitkit.languages.combined import optional as optional
+from logitkit.languages.combined import repeat as repeat
+from logitkit.languages.combined import sequence as sequence
+from logitkit.languages.combined import tag as tag
+from logitkit.languages.constraint import LanguageConstraint as LanguageConstraint
+from logitkit.languages.dispatching import dispatch as dispatch
+from logitkit.languages.language import Language as Language
+from logitkit.languages.schemas import json_schema as json_schema
+from logitkit.languages.texts import any_text as any_text
+from logitkit.languages.texts import choice as choice
+from logitkit.languages.texts import literal as literal
+from logitkit.languages.texts import regex as regex
+from logitkit.languages.texts import special as special
+
+__all__ = [
+    "Language",
+    "LanguageConstraint",
+    "any_text",
+    "choice",
+    "dispatch",
+    "either",
+    "json_schema",
+    "literal",
+    "optional",
+    "regex",
+    "repeat",
+    "sequence",
+    "special",
+    "tag",
+]

@@ -1,0 +1,140 @@
+"""The constraint that a language becomes for the tokens of one vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
+from logitkit.compiler.collection import uncollected
+from logitkit.compiler.networks.dfa import network_dfa
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
+from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
+from logitkit.limits import Limits
+from logitkit.runtime.constraint import Constraint
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["LanguageConstraint"]
+
+
+AMBIGUOUS_BRACKET = (
+    "in one place of the language a bracket may begin a JSON value that nests without limit, and other text as well, so that no "
+    "automaton with one stack can follow both; put a marker before the value, as in tag('<json>', json_schema(S), '</json>'), "
+    "or exclude the bracket from the other text"
+)
+
+
+@dataclass(frozen=True)
+class LanguageConstraint(Constraint):
+    """Allow only the texts of a language; create it with `Language.constraint`.
+
+    Args:
+        language: The language.
+        vocabulary: The tokens.
+        max_depth: The maximum number of open brackets in recursive parts of a schema.
+        closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
+        limits: Bounds on the cost of compiling.
+    """
+
+    language: Any
+    vocabulary: Vocabulary
+    max_depth: int = field(default=32, kw_only=True)
+    closing: bool | int = field(default=False, kw_only=True)
+    limits: Limits = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        with self._one_budget():
+            self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
+        needed = int(self.automaton.cost[self.automaton.start])
+        if self.closing is not True and 0 < self.closing < needed:
+            raise ConfigurationError(
+                f"closing is {self.closing}, but the shortest text of this language takes {needed} tokens; give at least {needed}"
+            )
+
+    @property
+    def may_nest(self) -> bool:
+        """Whether its rows can share a batch with those of constraints that nest: those of all languages can."""
+        return True
+
+    def own_ids(self) -> tuple[int, ...]:
+        """Return the token ids that mean themselves in the language, not their text."""
+        return tuple(token for token in self._writer(SchemaOptions()).letters if token >= 0)
+
+    def nested_dfa(self) -> NestedDfa:
+        """Compile and return the automaton over bytes."""
+        return self._nested_dfa(share=False)[0]
+
+    def _nested_dfa(self, share: bool) -> tuple[NestedDfa, LanguageWriter]:
+        with self._one_budget():
+            # Where strings are shared, their characters are counted too.
+            ways = [SchemaOptions(longest=self.vocabulary.trie.depth - 1 if share else 0)]
+            while ways:
+                options = ways.pop()
+                try:
+                    writer = self._writer(options)
+                    network = writer.network(self.language.tree(writer))
+                    return network_dfa(network, self.limits, share), writer
+                except (CountsOverlap, PatternTooLarge) as error:
+                    if not options.longest or spent() > self.limits.work:
+                        raise
+                    reason: Exception = error
+                    ways = [options._replace(longest=0)]
+                except CallsOverlap as error:
+                    # Where a string that is called and other text begin alike, strings are written in place.
+                    reason = error
+                    ways = [SchemaOptions(leaves=False, called=options.called)]
+                except UnsupportedSchema:
+                    raise
+                except ConfigurationError as error:
+                    # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
+                    if "bracket" not in str(error):
+                        raise
+                    reason = ConfigurationError(AMBIGUOUS_BRACKET)
+                    ways = [SchemaOptions(leaves=False, called=False)] if options.called else []
+            raise reason
+
+    def _writer(self, options: SchemaOptions) -> LanguageWriter:
+        met = list(_all_of(self.language))
+        special = (token for part in met for token in part.special_tokens)
+        texts = (text for part in met for text in part.texts)
+        return LanguageWriter(self.vocabulary, special, texts, options, self.limits)
+
+    def _compile(self) -> TokenAutomaton:
+        share = not self.closing
+        dfa, writer = self._nested_dfa(share)
+        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary.trie.single_bytes()):
+            # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
+            dfa, writer = self._nested_dfa(share=False)
+        made = pushdown_automaton(
+            dfa,
+            self.vocabulary,
+            self.limits,
+            "the language",
+            # The object that a schema describes is called, and counts as a bracket.
+            max_depth=self.max_depth + writer.options.called,
+            closing=bool(self.closing),
+        )
+        return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
+
+    @contextmanager
+    def _one_budget(self) -> Iterator[None]:
+        with one_budget(self.limits.work), uncollected():
+            yield
+
+
+def _all_of(language: Any) -> Iterator[Any]:
+    """Return a language and all that it is built from; equal ones once."""
+    met = {language: None}
+    todo = [language]
+    while todo:
+        fresh = [part for part in todo.pop().parts if part not in met]
+        met.update(dict.fromkeys(fresh))
+        todo.extend(fresh)
+    return iter(met)

@@ -1,0 +1,214 @@
+r"""Writes a language as a network for one vocabulary: its syntax tree, the schemas that it calls, and special tokens as symbols.
+
+The language `sequence(special("<tool_call>"), json_schema(S))` becomes a tree that reads two symbols: one stands for the special
+token, one for a call of the object that `S` describes. Everything regular is one tree, so that a text that may go on in several
+ways is followed in all of them, as in a regular expression. The objects and arrays of schemas are called, so each schema is
+compiled by itself, once, however many languages it stands in.
+
+A special token stands for itself wherever the language names it, and is legal in free text otherwise. Fixed texts may contain
+the name of a special token: it may be written as that token, or spelled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import product
+from typing import NamedTuple
+
+from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.json_schema.compile import Compiled
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Alternate, Characters, Empty, Node
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["LanguageWriter", "SchemaOptions", "Symbols"]
+
+# A text with special tokens in it: code points, and numbers from `LETTERS` on.
+Symbols = tuple[int, ...]
+
+# A text with more special tokens in it, each written in two ways, is refused.
+MOST_NAMES = 8
+
+
+class SchemaOptions(NamedTuple):
+    """How schemas are written.
+
+    Args:
+        leaves: Whether their strings are called, unless they are few.
+        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        called: Whether the object or array that a schema describes is called.
+    """
+
+    leaves: bool = True
+    longest: int = 0
+    called: bool = True
+
+
+class LanguageWriter:
+    """Knows which number stands for what.
+
+    Args:
+        vocabulary: The tokens.
+        special: The special tokens that the language names, by name or id.
+        texts: The fixed texts of the language.
+        options: How schemas are written.
+        limits: Bounds on the cost of compiling.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        special: Iterable[str | int],
+        texts: Iterable[str],
+        options: SchemaOptions,
+        limits: Limits,
+    ) -> None:
+        self.vocabulary, self.options, self.limits = vocabulary, options, limits
+        # What is said about the schemas: keywords that are left out, formats that are annotations.
+        self.dropped: list[str] = []
+        self.ignored: list[str] = []
+        without_text = [n for n, t in vocabulary.special.items() if n and vocabulary.tokens[t] is None]
+        # The longest first: one name may begin another.
+        named = sorted(without_text, key=len, reverse=True)
+        self._names = re.compile("|".join(map(re.escape, named)) or "(?!)")
+        ids = {self.token(name) for name in special}
+        ids |= {vocabulary.special[name] for text in texts for name in self._names.findall(text)}
+        self.letters: tuple[int, ...] = (OTHERS, *sorted(ids))
+        self._number = {token: LETTERS + i for i, token in enumerate(self.letters)}
+        self._definitions: list[Definition | PlacedDefinition | Strings] = []
+        self._places: dict[Hashable, int] = {}
+        self._words: dict[bytes, int] = {}
+
+    def token(self, special: str | int) -> int:
+        """Return the id of a special token.
+
+        Raises:
+            VocabularyError: The vocabulary has no such token.
+        """
+        if isinstance(special, int):
+            if not 0 <= special < self.vocabulary.size:
+                raise VocabularyError(
+                    f"there is no token {special}; allowed are ids from 0 to {self.vocabulary.size - 1}"
+                )
+            return special
+        found = self.vocabulary.special.get(special)
+        if found is None:
+            # A token that is added to a tokenizer without being special has its name as text.
+            spelled = self._spelled(special.encode())
+            if spelled is None:
+                known = ", ".join(map(repr, list(self.vocabulary.special)[:20])) or "none"
+                raise VocabularyError(
+                    f"the vocabulary has no token {special!r}; its special tokens are: {known}. Use literal({special!r}) if the "
+                    "model spells it in ordinary tokens"
+                )
+            return spelled
+        return found
+
+    def _spelled(self, text: bytes) -> int | None:
+        trie = self.vocabulary.trie
+        path = trie.path(text)
+        if len(path) < len(text) or not trie.own[path[-1]]:
+            return None
+        return int(trie.tokens_below(path[-1])[0])
+
+    def letter(self, special: str | int) -> Node:
+        """Return the tree of a special token."""
+        return Characters(CharSet.single(self._number[self.token(special)]))
+
+    @property
+    def tokens(self) -> Iterator[int]:
+        """The symbols of all special tokens, the first of which stands for those that the language does not name."""
+        return iter(self._number.values())
+
+    def symbols(self, given: str | int, only_token: bool = False) -> list[Symbols]:
+        """Return all ways to write a text or a special token.
+
+        Args:
+            given: A text, in which names of special tokens may stand; or a special token.
+            only_token: Whether a special token is meant, and not its spelling.
+
+        Raises:
+            ConfigurationError: The text holds too many special tokens.
+        """
+        if only_token or isinstance(given, int):
+            return [(self._number[self.token(given)],)]
+        pieces: list[list[Symbols]] = []
+        end = 0
+        for found in self._names.finditer(given):
+            pieces.append([tuple(map(ord, given[end : found.start()]))])
+            name = found.group()
+            pieces.append([(self._number[self.vocabulary.special[name]],), tuple(map(ord, name))])
+            end = found.end()
+        pieces.append([tuple(map(ord, given[end:]))])
+        if len(pieces) > 2 * MOST_NAMES + 1:
+            raise ConfigurationError(
+                f"the text {given!r} has more than {MOST_NAMES} special tokens in it; give it in parts"
+            )
+        return [tuple(s for part in way for s in part) for way in product(*pieces)]
+
+    def text(self, text: str) -> Node:
+        """Return the tree of a fixed text; special tokens in it may be written as tokens, or spelled."""
+        parts: list[Node] = []
+        end = 0
+        for found in self._names.finditer(text):
+            parts.extend(_plain(text[end : found.start()]))
+            name = found.group()
+            parts.append(Alternate((self.letter(name), concatenate(_plain(name)))))
+            end = found.end()
+        return concatenate([*parts, *_plain(text[end:])]) if text else Empty()
+
+    def value(self, key: Hashable, compiled: Compiled) -> Node:
+        """Return the tree of a schema, which calls its objects and arrays.
+
+        Args:
+            key: What tells the schema from all others.
+            compiled: Its network.
+        """
+        network = compiled.network
+        self.dropped.extend(compiled.dropped)
+        self.ignored.extend(compiled.ignored)
+        words = tuple([self._words.setdefault(text, len(self._words)) for text in network.words])
+        fresh: list[tuple[int, int]] = []
+        calls: list[int] = []
+        for number, definition in enumerate(network.definitions):
+            place = _place(definition, key, number)
+            known = self._places.get(place)
+            if known is None:
+                known = self._places[place] = len(self._definitions)
+                self._definitions.append(definition)
+                fresh.append((number, known))
+            calls.append(known)
+        numbers = tuple(calls)
+        for number, place_here in fresh:
+            definition = network.definitions[number]
+            if isinstance(definition, Definition):
+                name, called = definition.known_as, numbers
+                if name is None:
+                    name = key, number
+                else:
+                    called = tuple(numbers[call] for call in definition.calls)
+                self._definitions[place_here] = PlacedDefinition(definition, name, called, words, numbers)
+        return renumbered(network.main, numbers, words)
+
+    def network(self, main: Node) -> Network:
+        """Return the whole network, given the tree of the language."""
+        return Network(main, tuple(self._definitions), tuple(self._words), self.letters)
+
+
+def _place(definition: object, key: Hashable, number: int) -> Hashable:
+    """Return what equal definitions have in common, whatever schemas they stand in."""
+    if isinstance(definition, Strings):
+        return definition.leaf.key, definition.excluded
+    assert isinstance(definition, Definition)
+    return (key, number) if definition.known_as is None else (definition.known_as, definition.opening)
+
+
+def _plain(text: str) -> list[Node]:
+    return [Characters(CharSet.single(ord(c))) for c in text]

@@ -1,0 +1,95 @@
+"""The language of the JSON values that satisfy a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, get_args
+
+from logitkit.budget import one_budget, outside_budget, spend, spent
+from logitkit.errors import ConfigurationError
+from logitkit.json_schema.compile import Compiled, schema_network
+from logitkit.json_schema.document import key_of, load
+from logitkit.json_schema.layout import Whitespace
+from logitkit.languages.language import Language
+from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
+from logitkit.limits import Limits
+from logitkit.patterns.syntax import Node
+
+__all__ = ["JsonValue", "json_schema"]
+
+# Networks that are kept.
+MOST_KNOWN = 2048
+
+_known: dict[Hashable, tuple[Compiled, int]] = {}
+_lock = Lock()
+
+
+@dataclass(frozen=True)
+class JsonValue(Language):
+    """A JSON value; see `json_schema`."""
+
+    schema: Any = field(compare=False)
+    whitespace: Whitespace = "compact"
+    lax: bool = False
+    strict_formats: bool = False
+    content: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", load(self.schema))
+        object.__setattr__(self, "content", key_of(self.schema))
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree."""
+        key = self.content, self.whitespace, self.lax, self.strict_formats, writer.options
+        return writer.value(key, self._compiled(key, writer.limits, writer.options))
+
+    def _compiled(self, key: Hashable, limits: Limits, options: SchemaOptions) -> Compiled:
+        """Return the network of the schema; what is known counts against limits as if it were worked out now."""
+        known = _known.get((key, limits))
+        if known is None:
+            with outside_budget(), one_budget(limits.work):
+                made = schema_network(
+                    self.schema,
+                    limits,
+                    self.whitespace,
+                    self.lax,
+                    leaves=options.leaves,
+                    strict_formats=self.strict_formats,
+                    longest=options.longest,
+                    called_root=options.called,
+                )
+                work = spent()
+            known = made, work
+            with _lock:
+                if len(_known) >= MOST_KNOWN:
+                    _known.clear()
+                _known[key, limits] = known
+        spend(known[1])
+        return known[0]
+
+
+def json_schema(
+    schema: object, *, whitespace: Whitespace = "compact", lax: bool = False, strict_formats: bool = False
+) -> JsonValue:
+    """Return the language of the JSON texts that satisfy a schema.
+
+    Args:
+        schema: A dict, true or false, JSON text, a pydantic model class, or another Python type, as in `JsonSchema`.
+        whitespace: `"compact"` or `"bounded"`, as in `JsonSchema`.
+        lax: Whether to leave out the keywords that cannot be enforced exactly.
+        strict_formats: Whether to refuse a `format` that is not known.
+
+    Raises:
+        ConfigurationError: An argument is not allowed.
+
+    Example:
+        >>> json_schema({"type": "integer"})
+        JsonValue(schema={'type': 'integer'}, whitespace='compact', lax=False, strict_formats=False)
+    """
+    if whitespace not in get_args(Whitespace):
+        raise ConfigurationError(
+            f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
+        )
+    return JsonValue(schema, whitespace, lax, strict_formats)

@@ -60,7 +60,11 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
             continue
         definition = network.definitions[called[0][0]] if len(called) == 1 else None
         make = partial(_part, partial(_tree, called, network), network, endless, limits, marks_of)
-        if isinstance(definition, Definition | PlacedDefinition) and definition.known_as and not called[0][1]:
+        if (
+            isinstance(definition, Definition | PlacedDefinition)
+            and definition.known_as is not None
+            and not called[0][1]
+        ):
             part = _known_parts.part(definition, make, limits)
         else:
             part = make()

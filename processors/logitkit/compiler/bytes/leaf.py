@@ -50,12 +50,14 @@ class Leaf:
         byte_class: [256] int64, class of each byte.
         marks: What is known at each end: a set of marks, as bits, of the definitions that the text belongs to.
         counted: How many characters its texts have, if that is counted, in place of having states for each count.
+        is_text: Whether it is free text, which no quote begins and any byte may end.
     """
 
     step: NDArray[np.int32]
     byte_class: NDArray[np.int64]
     marks: tuple[int, ...]
     counted: Counted | None = None
+    is_text: bool = False
 
     @classmethod
     def of(cls, dfa: ByteDfa, marks: list[int]) -> Leaf:
@@ -93,7 +95,7 @@ class Leaf:
     def uncounted_key(self) -> bytes:
         """A digest of the content without the lengths of texts, but with what counts as a character."""
         between = 0 if self.counted is None else self.counted.between
-        digest = hashlib.sha256(repr((self.step.shape, self.marks, between)).encode())
+        digest = hashlib.sha256(repr((self.step.shape, self.marks, between, self.is_text)).encode())
         digest.update(self.step.tobytes())
         digest.update(self.byte_class.tobytes())
         return digest.digest()

@@ -77,6 +77,15 @@ class NestedDfa:
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
         return found
 
+    def after_ends(self) -> list[list[tuple[int, int]]]:
+        """Return for each end the frames that it may pop, ascending, each with the state behind it."""
+        found: list[list[tuple[int, int]]] = [[] for _ in self.behind]
+        # Of hundreds of ends and frames, few meet.
+        ends, frames = np.nonzero(self.behind)
+        for end, frame, state in zip(ends.tolist(), frames.tolist(), self.behind[ends, frames].tolist(), strict=True):
+            found[end].append((frame, state))
+        return found
+
     @property
     def shares(self) -> bool:
         """Whether strings are called, or their characters are counted: both need tokens for all bytes."""

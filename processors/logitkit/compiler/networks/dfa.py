@@ -8,6 +8,7 @@ from logitkit.compiler.networks.joint import Joint
 from logitkit.compiler.networks.live import live
 from logitkit.compiler.networks.network import Network
 from logitkit.compiler.networks.parts import has_calls, parts_of
+from logitkit.compiler.networks.text_regions import with_text_regions
 from logitkit.limits import Limits
 
 __all__ = ["network_dfa"]
@@ -28,4 +29,5 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     if not network.words and not network.letters and not has_calls(network.main):
         return NestedDfa.of(byte_dfa_of(network.main, limits))
     parts = parts_of(network, limits)
-    return live(Joint(network, parts, limits, share).dfa())
+    found = live(Joint(network, parts, limits, share).dfa())
+    return with_text_regions(found) if network.letters else found

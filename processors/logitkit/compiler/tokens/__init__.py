@@ -5,7 +5,7 @@ token_automaton                            the result: a token_table by state an
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
-leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves
+leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text
 trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 intersection, token_concatenation, joint_classes    of two token automata

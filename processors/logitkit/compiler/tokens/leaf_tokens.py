@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
 from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
 from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.signatures import mixed
+from logitkit.compiler.tokens.text_remainders import TextRemainders
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
-from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LeafTokens", "leaf_tokens"]
@@ -61,6 +61,7 @@ class LeafTokens:
         first_end: The least target that is an end.
         width: More than any target.
         work: Steps that it took.
+        remainders: The remainders, if the leaf is free text; None: those of the vocabulary.
     """
 
     class_of: Ints
@@ -75,6 +76,7 @@ class LeafTokens:
     first_end: int
     width: int
     work: int
+    remainders: TextRemainders | None = None
 
     def reached(self, target: Ints) -> tuple[Ints, Ints]:
         """Return the states that targets before `first_end` stand for, and how many characters begin on the way there."""
@@ -114,7 +116,7 @@ def leaf_tokens(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafToken
 
 def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     remainders = vocabulary.remainders
-    states, chain = leaf.states, remainders.longest + 1
+    states, chain = leaf.states, (vocabulary.trie.depth if leaf.is_text else remainders.longest + 1)
     # One class of bytes for the quote alone, if it has none yet.
     byte_class, own = leaf.byte_class, leaf.step
     if np.count_nonzero(byte_class == byte_class[QUOTE]) > 1:
@@ -122,7 +124,7 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
         byte_class = byte_class.copy()
         byte_class[QUOTE] = own.shape[1] - 1
     before = np.zeros((1, own.shape[1]), np.int32)
-    before[0, byte_class[QUOTE]] = FIRST_STATE
+    before[0, byte_class[QUOTE]] = DEAD if leaf.is_text else FIRST_STATE
     if leaf.counted is None:
         first_end = states + 1
         store = leaf_store(np.concatenate([own, before]), byte_class, len(leaf.marks), chain, limits)
@@ -133,20 +135,21 @@ def _made(leaf: Leaf, vocabulary: Vocabulary, limits: Limits) -> LeafTokens:
     classes = classes_by_level(store, byte_class, vocabulary.trie)
     # Of long strings each state does one thing with a token, which is quick to find.
     work = store.work // 2 + len(classes.class_of) // IDS_A_STEP
-    return _by_remainder(classes, states, first_end, remainders, work)
+    return _by_remainder(classes, leaf, first_end, vocabulary, work)
 
 
-def _by_remainder(classes: TokenClasses, states: int, first_end: int, remainders: Remainders, work: int) -> LeafTokens:
+def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary: Vocabulary, work: int) -> LeafTokens:
     """Cut the classes of tokens so that all tokens of each leave the same bytes.
 
     Args:
         classes: The classes, which become groups.
-        states: The number of states of the leaf.
+        leaf: The leaf.
         first_end: Where the chains of its ends begin.
-        remainders: The remainders of the vocabulary.
+        vocabulary: The tokens.
         work: What was done so far.
     """
-    table, chain = classes.behaviours, remainders.longest + 1
+    states, of_vocabulary = leaf.states, vocabulary.remainders
+    table, chain = classes.behaviours, (vocabulary.trie.depth if leaf.is_text else of_vocabulary.longest + 1)
     width = 1 + max(int(table.target.max(initial=0)), states)
     owner = np.repeat(np.arange(len(table)), np.diff(table.start))
     outside = np.flatnonzero(table.target >= first_end)
@@ -173,8 +176,15 @@ def _by_remainder(classes: TokenClasses, states: int, first_end: int, remainders
     np.maximum.at(longest, group, unread)
     tokens = np.flatnonzero((longest > 0).take(classes.class_of))
     mine = classes.class_of[tokens].astype(np.int64)
-    remainder = remainders.of_token.find(tokens, longest[mine])
-    _, first, inverse = np.unique(mine * len(remainders) + remainder, return_index=True, return_inverse=True)
+    bounds = np.searchsorted(group, np.arange(len(table) + 1))
+    remainders = None
+    if leaf.is_text:
+        item, owner = expand(bounds[mine], bounds[mine + 1] - bounds[mine])
+        remainders = TextRemainders.of(vocabulary, tokens[owner], unread[item])
+    find = of_vocabulary.of_token.find if remainders is None else remainders.find
+    remainder = find(tokens, longest[mine])
+    count = len(of_vocabulary) if remainders is None else len(remainders)
+    _, first, inverse = np.unique(mine * count + remainder, return_index=True, return_inverse=True)
     # Those without remainders, and then the new ones, in place of all others.
     kept = np.flatnonzero(longest == 0)
     number = np.zeros(len(table), np.int32)
@@ -183,9 +193,8 @@ def _by_remainder(classes: TokenClasses, states: int, first_end: int, remainders
     class_of[tokens] = len(kept) + inverse.ravel()
     groups = np.concatenate([kept, mine[first]])
     example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
-    bounds = np.searchsorted(group, np.arange(len(table) + 1))
     item, ending = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
-    rest = remainders.of_token.find(example[ending], unread[item])
+    rest = find(example[ending], unread[item])
     narrow = np.int16 if len(groups) < 2**15 else np.int32
     return LeafTokens(
         class_of.astype(narrow),
@@ -200,4 +209,5 @@ def _by_remainder(classes: TokenClasses, states: int, first_end: int, remainders
         first_end,
         width,
         work,
+        remainders,
     )

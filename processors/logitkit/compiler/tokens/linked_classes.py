@@ -24,11 +24,12 @@ from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
 from logitkit.compiler.tokens.leaf_partition import leaf_partition
-from logitkit.compiler.tokens.leaf_tokens import leaf_tokens
+from logitkit.compiler.tokens.leaf_tokens import LeafTokens, leaf_tokens
 from logitkit.compiler.tokens.linked_leaf import ENTRIES_A_STEP, linked_leaf
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
+from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.compiler.tokens.token_classes import TokenClasses
 from logitkit.compiler.tokens.trie_walk import Found, Starts, TrieWalk
 from logitkit.limits import Limits
@@ -79,15 +80,25 @@ class _Link:
         self.outcomes = outcomes
         self.owner = copies.of_states()
         self.walk = TrieWalk(dfa, copies, outcomes, limits)
-        exits = np.array(sorted({leads for row in copies.exits for leads in row}), np.int64)
+        is_text = [copies.leaves[leaf].is_text for leaf in copies.leaf.tolist()]
+        ends = zip(copies.exits, is_text, strict=True)
+        exits = np.array(sorted({leads for row, text in ends for leads in row if not text}), np.int64)
         self.rests = Rests(dfa, exits, vocabulary.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
         numbers = np.unique(copies.leaf).tolist()
         self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
         self.leaves = [
-            linked_leaf(number, copies, tokens, self.rests, limits)
+            linked_leaf(number, copies, tokens, self._rests(number, tokens), limits)
             for number, (_, tokens) in zip(numbers, self.known, strict=True)
         ]
+
+    def _rests(self, leaf: int, known: LeafTokens) -> Rests | TextRests:
+        """Return what the remainders of tokens do after a leaf."""
+        if known.remainders is None:
+            return self.rests
+        copies = np.flatnonzero(self.copies.leaf == leaf).tolist()
+        exits = np.array([leads for copy in copies for leads in self.copies.exits[copy]], np.int64)
+        return TextRests(known.remainders, exits, self.walk, self.outcomes)
 
     def _walked(self, inside: NDArray[np.bool_]) -> Found:
         """Follow tokens from all states that are in no copy."""

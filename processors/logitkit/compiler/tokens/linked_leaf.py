@@ -17,6 +17,7 @@ from logitkit.compiler.tokens.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens
 from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import mixed
+from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -51,7 +52,7 @@ class LinkedLeaf:
         return self.merged[self.known.class_of[tokens]]
 
 
-def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, limits: Limits) -> LinkedLeaf:
+def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | TextRests, limits: Limits) -> LinkedLeaf:
     """Say of one leaf where its ends lead in each copy, and make classes one that do alike in all.
 
     Args:
@@ -70,7 +71,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests, li
     size = np.int64(len(rests.remainders))
     ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
     mark, rest = np.divmod(ends, size)
-    length, mark = np.divmod(mark, len(leaf.marks))
+    length, mark = np.divmod(mark, max(len(leaf.marks), 1))
     limits.spend(1 + len(mine) * len(ends) // ENTRIES_A_STEP)
     state = exits[:, mark]
     leads = from_quote = rests.of(state.ravel(), np.tile(rest, len(mine))).reshape(state.shape)

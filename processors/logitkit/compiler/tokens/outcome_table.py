@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
-from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Outcomes
@@ -80,7 +79,7 @@ class _Numbering:
         self.classes = classes
         self.rests: dict[int, int] = {}
         self.found: dict[Outcome, int] = {}
-        ends = [{f: s for f, s in enumerate(row) if s != DEAD} for row in dfa.behind.tolist()]
+        ends: list[dict[int, int]] = [dict(pairs) for pairs in dfa.after_ends()]
         self.plain_ends = {number for number, rest in enumerate(outcomes.rests) if rest and rest in ends}
 
     def of(self, number: int) -> int:

@@ -41,9 +41,7 @@ class Rests:
         self._by_remainder[0] = {state: state for state in states.tolist()}
         for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
             self._by_remainder[text + 1][state] = outcome
-        self._ends = [
-            [(frame, state) for frame, state in enumerate(row) if state != DEAD] for row in dfa.behind.tolist()
-        ]
+        self._ends = dfa.after_ends()
         self._pops: dict[tuple[int, int, int], int] = {}
         self._add_popped(popped)
         self._size = len(remainders)

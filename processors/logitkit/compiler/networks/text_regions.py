@@ -1,0 +1,179 @@
+"""Free text in an automaton, as leaves: in it nearly every token is alive, and does the same in all automata with such text.
+
+In the language of tool calls, the text before `<tool_call>` has a dozen states, one for each number of characters of the marker
+that have just been read. From each of them every token of the vocabulary leads somewhere, so following them all would take most
+of a second. But where they lead depends on the marker alone. So these states become a copy of a *leaf* (`compiler.bytes.leaf`):
+what tokens do in it is worked out once for each vocabulary, and known in every automaton that has text with the same marker.
+
+Invariants: the states of a region stand next to each other, after all other states, in an order that depends on the content of
+the region alone, as far as possible; each move out of it leads to a state, never to a call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies, Leaf
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.sorting import examples
+
+__all__ = ["with_text_regions"]
+
+Ints = NDArray[np.int64]
+
+# A state that reads so many different bytes is in the middle of some text.
+MANY_BYTES = 48
+
+# The bytes of one character after its first.
+MOST_INSIDE = 3
+
+
+def with_text_regions(dfa: NestedDfa) -> NestedDfa:
+    """Return the same automaton, in which free text is known as copies of leaves."""
+    regions = _regions(dfa)
+    if not regions:
+        return dfa
+    inside = np.zeros(dfa.states, bool)
+    inside[np.concatenate(regions)] = True
+    order = np.concatenate([np.flatnonzero(~inside), *regions])
+    number = np.zeros(dfa.states, np.int64)
+    number[order] = np.arange(dfa.states)
+    found = _reordered(dfa, order, number)
+    copies = _none(dfa.states, dfa.frames) if found.copies is None else found.copies
+    leaves, leaf_of = list(copies.leaves), copies.leaf.tolist()
+    known = {leaf.key: place for place, leaf in enumerate(leaves)}
+    first, exits = copies.first.tolist(), list(copies.exits)
+    for region in regions:
+        begin = int(number[region[0]])
+        leaf, leads = _leaf(found, begin, begin + len(region))
+        place = known.setdefault(leaf.key, len(leaves))
+        if place == len(leaves):
+            leaves.append(leaf)
+        leaf_of.append(place)
+        first.append(begin)
+        exits.append(leads)
+    text = copies._replace(
+        leaves=tuple(leaves),
+        leaf=np.array(leaf_of, np.int64),
+        first=np.array(first, np.int64),
+        exits=tuple(exits),
+    )
+    return replace(found, copies=text)
+
+
+def _regions(dfa: NestedDfa) -> list[Ints]:
+    """Return the states of each region, in an order that its content determines."""
+    step = dfa.step
+    apart = np.zeros(dfa.states, bool)
+    apart[:FIRST_STATE] = True
+    if dfa.copies is not None:
+        apart |= dfa.copies.of_states() >= 0
+        apart |= dfa.copies.like > 0
+        apart[dfa.copies.opening] = True
+    # A move that opens or closes a bracket has no place in a leaf.
+    apart |= (step >= dfa.states).any(axis=1)
+    bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
+    within = ~apart & ((step != DEAD) @ bytes_of >= MANY_BYTES)
+    for _ in range(MOST_INSIDE):
+        # The states inside of a character: text leads there, and from there only to text.
+        led = np.zeros(dfa.states, bool)
+        led[step[within & ~apart]] = True
+        only = (within[np.minimum(step, dfa.states - 1)] | (step == DEAD)).all(axis=1)
+        within |= led & only & ~apart
+    states = np.flatnonzero(within)
+    if not len(states):
+        return []
+    row, column = np.nonzero(within[step[states]] & (step[states] != DEAD))
+    source, target = states[row], step[states[row], column].astype(np.int64)
+    joined = _components(source, target, dfa.states)
+    return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def _components(source: Ints, target: Ints, states: int) -> Ints:
+    """Return a number for each state, equal for states that are joined by moves."""
+    found: Ints = np.arange(states)
+    while True:
+        before = found.copy()
+        least = np.minimum(found[source], found[target])
+        np.minimum.at(found, source, least)
+        np.minimum.at(found, target, least)
+        found = found.take(found)
+        if np.array_equal(found, before):
+            return found
+
+
+def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
+    """Return the states of a region as they are met from the one that most moves lead to."""
+    step = dfa.step
+    inside = np.zeros(dfa.states, bool)
+    inside[region] = True
+    # Bytes in order, each class where its first byte stands: so that numbers of classes do not matter.
+    _, first = np.unique(dfa.byte_class, return_index=True)
+    columns = dfa.byte_class[np.sort(first)]
+    rows = step[region][:, columns]
+    met = np.bincount(rows[inside[rows]].ravel(), minlength=dfa.states)
+    order: dict[int, None] = {}
+    for root in [int(np.argmax(met)), *region.tolist()]:
+        todo = [root]
+        while todo:
+            fresh: list[int] = []
+            for state in todo:
+                if state not in order:
+                    order[state] = None
+                    fresh.extend(t for t in step[state, columns].tolist() if inside[t] and t not in order)
+            todo = fresh
+    return np.array([*order], np.int64)
+
+
+def _leaf(dfa: NestedDfa, begin: int, end: int) -> tuple[Leaf, tuple[int, ...]]:
+    """Return the leaf that some states are a copy of, and where each of its ends leads."""
+    rows = dfa.step[begin:end].astype(np.int64)
+    # Classes of bytes that the region tells apart, numbered by their first bytes.
+    _, column = examples_of_columns(rows)
+    first, byte_class = examples(column[dfa.byte_class])
+    rank = np.argsort(np.argsort(first))
+    byte_class = rank[byte_class]
+    rows = rows[:, dfa.byte_class[np.sort(first)]]
+    outside = (rows != DEAD) & ((rows < begin) | (rows >= end))
+    leads = list(dict.fromkeys(rows[outside].tolist()))
+    number = {state: place for place, state in enumerate(leads)}
+    size = end - begin
+    step = np.where(rows == DEAD, DEAD, rows - begin + FIRST_STATE)
+    step[outside] = FIRST_STATE + size + np.array([number[s] for s in rows[outside].tolist()], np.int64)
+    whole = np.concatenate([np.zeros((FIRST_STATE, step.shape[1]), np.int32), step.astype(np.int32)])
+    return Leaf(whole, byte_class, tuple(range(1, len(leads) + 1)), is_text=True), tuple(leads)
+
+
+def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
+    """Return one example of each group of equal columns, and the group of each column."""
+    _, first, which = np.unique(rows, axis=1, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
+    """Return the automaton with other numbers of its states."""
+    above = np.arange(dfa.states, dfa.states + dfa.calls + len(dfa.behind))
+    means = np.concatenate([number, above])
+    copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states)
+    return replace(
+        dfa,
+        step=means[dfa.step[order]].astype(np.int32),
+        accepting=dfa.accepting[order],
+        start=int(number[dfa.start]),
+        entry=number[dfa.entry],
+        behind=number[dfa.behind],
+        need=dfa.need[order],
+        letters={token: number[leads[order]] for token, leads in dfa.letters.items()},
+        copies=copies,
+    )
+
+
+def _none(states: int, frames: int) -> Copies:
+    """Return the copies of an automaton that has none."""
+    nothing = np.zeros(0, np.int64)
+    like, strings = np.zeros(states, np.int64), np.zeros(frames, bool)
+    return Copies((), nothing, nothing, (), nothing, nothing, nothing, nothing, like, strings)

@@ -2,6 +2,7 @@
 
 texts              fixed texts, patterns, special tokens, free text
 schemas            JSON values by schema
+xml_arguments      the members of an object between tags
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
 searching          the automaton that looks for markers in free text
@@ -24,6 +25,7 @@ from logitkit.languages.texts import choice as choice
 from logitkit.languages.texts import literal as literal
 from logitkit.languages.texts import regex as regex
 from logitkit.languages.texts import special as special
+from logitkit.languages.xml_arguments import xml_arguments as xml_arguments
 
 __all__ = [
     "Language",
@@ -40,4 +42,5 @@ __all__ = [
     "sequence",
     "special",
     "tag",
+    "xml_arguments",
 ]

@@ -177,7 +177,7 @@ def tag(begin: Language | str, content: Language | str, end: Language | str) -> 
     Example:
         >>> from logitkit.languages import any_text
         >>> tag("<b>", any_text(), "</b>").parts[1]
-        AnyText(until=('</b>',), exclude=())
+        AnyText(until=('</b>',), exclude=(), max_tokens=None)
     """
     inside = as_language("content", content)
     if isinstance(inside, AnyText) and not inside.until:

@@ -65,7 +65,7 @@ class LanguageConstraint(Constraint):
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids that mean themselves in the language, not their text."""
-        return tuple(token for token in self._writer(SchemaOptions()).letters if token >= 0)
+        return self._writer(SchemaOptions()).own_ids
 
     def nested_dfa(self) -> NestedDfa:
         """Compile and return the automaton over bytes."""

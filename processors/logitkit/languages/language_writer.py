@@ -80,8 +80,9 @@ class LanguageWriter:
         self._names = re.compile("|".join(map(re.escape, named)) or "(?!)")
         ids = {self.token(name) for name in special}
         ids |= {vocabulary.special[name] for text in texts for name in self._names.findall(text)}
-        self.letters: tuple[int, ...] = (OTHERS, *sorted(ids))
-        self._number = {token: LETTERS + i for i, token in enumerate(self.letters)}
+        self._letters = [OTHERS, *sorted(ids)]
+        self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
+        self._limits: list[tuple[int, int]] = []
         self._definitions: list[Definition | PlacedDefinition | Strings] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
@@ -121,6 +122,18 @@ class LanguageWriter:
     def letter(self, special: str | int) -> Node:
         """Return the tree of a special token."""
         return Characters(CharSet.single(self._number[self.token(special)]))
+
+    @property
+    def own_ids(self) -> tuple[int, ...]:
+        """The ids of all special tokens that the language names."""
+        return tuple(token for token in self._number if token != OTHERS)
+
+    def token_limit(self, most: int) -> CharSet:
+        """Return a symbol for a limit of tokens: in each state of the text it leads to that state."""
+        letter = OTHERS - 1 - len(self._limits)
+        self._limits.append((letter, most))
+        self._letters.append(letter)
+        return CharSet.single(LETTERS + len(self._letters) - 1)
 
     @property
     def tokens(self) -> Iterator[int]:
@@ -199,7 +212,7 @@ class LanguageWriter:
 
     def network(self, main: Node) -> Network:
         """Return the whole network, given the tree of the language."""
-        return Network(main, tuple(self._definitions), tuple(self._words), self.letters)
+        return Network(main, tuple(self._definitions), tuple(self._words), tuple(self._letters), tuple(self._limits))
 
 
 def _place(definition: object, key: Hashable, number: int) -> Hashable:

@@ -105,6 +105,7 @@ class AnyText(Language):
 
     until: tuple[str | SpecialToken, ...] = ()
     exclude: tuple[str | SpecialToken, ...] = ()
+    max_tokens: int | None = None
 
     @property
     def special_tokens(self) -> Iterator[str | int]:
@@ -122,9 +123,14 @@ class AnyText(Language):
         search = Search.of(ways, writer.tokens)
         states = len(search.moves)
         end = len(self.until)
+        counts = () if self.max_tokens is None else (writer.token_limit(self.max_tokens),)
         rows = [
-            (*row, *((charset, states) for charset, which in found if max(which) < end))
-            for row, found in zip(search.moves, search.found, strict=True)
+            (
+                *row,
+                *((charset, states) for charset, which in found if max(which) < end),
+                *((charset, state) for charset in counts),
+            )
+            for state, (row, found) in enumerate(zip(search.moves, search.found, strict=True))
         ]
         return Machine((*rows, ()), (*(not end,) * states, True))
 
@@ -249,6 +255,7 @@ def special(token: str | int) -> SpecialToken:
 def any_text(
     until: str | SpecialToken | Iterable[str | SpecialToken] | None = None,
     exclude: str | SpecialToken | Iterable[str | SpecialToken] = (),
+    max_tokens: int | None = None,
 ) -> AnyText:
     """Return the language of free text, in which special tokens may stand.
 
@@ -256,15 +263,24 @@ def any_text(
         until: The text goes on up to one of these, and ends with it where it occurs first: a text, or `special(...)`. None: there
             is no marker, and the text may end anywhere.
         exclude: What never occurs in it.
+        max_tokens: The maximum number of tokens before the one that completes the marker `until`; the marker is forced in time.
+            None: there is no limit.
 
     Raises:
-        ConfigurationError: A marker is neither a text nor a special token, or is empty.
+        ConfigurationError: A marker is neither a text nor a special token, or is empty; or `max_tokens` is not a positive
+            integer, or is given without `until`.
 
     Example:
         >>> any_text(until="</think>")
-        AnyText(until=('</think>',), exclude=())
+        AnyText(until=('</think>',), exclude=(), max_tokens=None)
     """
-    return AnyText(markers_of("until", until), markers_of("exclude", exclude))
+    most = None if max_tokens is None else as_integer(max_tokens)
+    if max_tokens is not None and (most is None or most < 1):
+        raise ConfigurationError(f"max_tokens is {max_tokens!r}; allowed are None and integers from 1")
+    markers = markers_of("until", until)
+    if most is not None and not markers:
+        raise ConfigurationError("max_tokens is given without 'until'; name the marker that must follow the text")
+    return AnyText(markers, markers_of("exclude", exclude), most)
 
 
 def languages_of(name: str, given: Iterable[object]) -> tuple[Language, ...]:

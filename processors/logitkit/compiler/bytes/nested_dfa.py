@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,24 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
 
 NEVER = 2**30
+
+
+class TokenLimit(NamedTuple):
+    """Free text of a limited number of tokens.
+
+    Args:
+        most: The greatest number of tokens.
+        fresh: [M] its states before its first token ends.
+        like: [M] the place in `later` of the state that does the same.
+        later: [N] the states after one token.
+        first: The first state after two tokens: here the others follow, and then those after three.
+    """
+
+    most: int
+    fresh: NDArray[np.int64]
+    like: NDArray[np.int64]
+    later: NDArray[np.int64]
+    first: int
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,6 +53,7 @@ class NestedDfa:
         free: [S] bool, in which states ids without text are legal and change nothing; None: in none.
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
         copies: The copies of leaves that are known in it; None: that is not known.
+        token_limits: Texts whose tokens are counted.
     """
 
     step: NDArray[np.int32]
@@ -47,6 +67,7 @@ class NestedDfa:
     free: NDArray[np.bool_] | None = None
     letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     copies: Copies | None = None
+    token_limits: tuple[TokenLimit, ...] = ()
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:

@@ -9,6 +9,7 @@ from logitkit.compiler.networks.live import live
 from logitkit.compiler.networks.network import Network
 from logitkit.compiler.networks.parts import has_calls, parts_of
 from logitkit.compiler.networks.text_regions import with_text_regions
+from logitkit.compiler.networks.token_limits import with_layers, with_second_copies
 from logitkit.limits import Limits
 
 __all__ = ["network_dfa"]
@@ -30,4 +31,8 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
         return NestedDfa.of(byte_dfa_of(network.main, limits))
     parts = parts_of(network, limits)
     found = live(Joint(network, parts, limits, share).dfa())
-    return with_text_regions(found) if network.letters else found
+    if not network.letters:
+        return found
+    if not network.token_limits:
+        return with_text_regions(found)
+    return with_layers(with_text_regions(with_second_copies(found, dict(network.token_limits), limits)))

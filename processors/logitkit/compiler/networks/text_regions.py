@@ -21,7 +21,7 @@ from logitkit.compiler.bytes.leaf import Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import examples
 
-__all__ = ["with_text_regions"]
+__all__ = ["with_characters", "with_text_regions"]
 
 Ints = NDArray[np.int64]
 
@@ -36,7 +36,8 @@ def with_text_regions(dfa: NestedDfa) -> NestedDfa:
     """Return the same automaton, in which free text is known as copies of leaves."""
     regions = _regions(dfa)
     if not regions:
-        return dfa
+        # Tokens are counted in tables that are put together from parts.
+        return replace(dfa, copies=dfa.copies or _none(dfa.states, dfa.frames)) if dfa.token_limits else dfa
     inside = np.zeros(dfa.states, bool)
     inside[np.concatenate(regions)] = True
     order = np.concatenate([np.flatnonzero(~inside), *regions])
@@ -78,19 +79,28 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     apart |= (step >= dfa.states).any(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
     within = ~apart & ((step != DEAD) @ bytes_of >= MANY_BYTES)
-    for _ in range(MOST_INSIDE):
-        # The states inside of a character: text leads there, and from there only to text.
-        led = np.zeros(dfa.states, bool)
-        led[step[within & ~apart]] = True
-        only = (within[np.minimum(step, dfa.states - 1)] | (step == DEAD)).all(axis=1)
-        within |= led & only & ~apart
-    states = np.flatnonzero(within)
+    states = np.flatnonzero(with_characters(dfa, within) & ~apart)
     if not len(states):
         return []
+    within = np.zeros(dfa.states, bool)
+    within[states] = True
     row, column = np.nonzero(within[step[states]] & (step[states] != DEAD))
     source, target = states[row], step[states[row], column].astype(np.int64)
     joined = _components(source, target, dfa.states)
     return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def with_characters(dfa: NestedDfa, text: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return some states, [S] bool, with those inside of a character: these lead there, and from there only to these."""
+    within = text.copy()
+    # Numbers above those of states stand for brackets, which do not lead on in the text.
+    step = np.where(dfa.step < dfa.states, dfa.step, FIRST_STATE - 1)
+    for _ in range(MOST_INSIDE):
+        led = np.zeros(dfa.states, bool)
+        led[step[within]] = True
+        led[:FIRST_STATE] = False
+        within |= led & (within[step] | (step == DEAD)).all(axis=1)
+    return within
 
 
 def _components(source: Ints, target: Ints, states: int) -> Ints:
@@ -169,6 +179,7 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
         need=dfa.need[order],
         letters={token: number[leads[order]] for token, leads in dfa.letters.items()},
         copies=copies,
+        token_limits=tuple(t._replace(fresh=number[t.fresh], later=number[t.later]) for t in dfa.token_limits),
     )
 
 

@@ -4,6 +4,7 @@ compile, pushdown_compile                  from an automaton over bytes to one o
 token_automaton                            the result: a token_table by state and class, and stack_effects where languages nest
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
+layers                                     texts of a limited number of tokens
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text
 trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves

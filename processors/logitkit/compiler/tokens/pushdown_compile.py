@@ -14,6 +14,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.layers import in_layers
 from logitkit.compiler.tokens.linked_classes import linked_classes
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
@@ -86,9 +87,11 @@ def pushdown_automaton(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
     class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
+    behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
-    dead_ends = may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
+    # Where tokens are counted, too few may be left to spell a marker.
+    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
     if closing or dead_ends:
         cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():

@@ -1,0 +1,108 @@
+"""Free text of a limited number of tokens: the states that count, once for each number of tokens.
+
+Take text up to `</think>` of at most 1,000 tokens. Bytes know nothing of tokens. So the automaton over bytes gets the text twice:
+the *fresh* states, in which what came before leads, and the same states as they are after the first token. A move from the
+latter to themselves says that a whole token was part of the text; one that left the text and came back is fresh again. States for
+more tokens need no moves by bytes: they do as those after the first token, one layer further (`compiler.tokens.layers`).
+
+Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
+from logitkit.compiler.networks.text_regions import with_characters
+from logitkit.errors import ConfigurationError
+from logitkit.limits import Limits
+
+__all__ = ["with_layers", "with_second_copies"]
+
+
+def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> NestedDfa:
+    """Write the texts with limits a second time, as they are after their first token.
+
+    Args:
+        dfa: The automaton. A letter below -1 stands for a limit: it leads from each state of the text to itself.
+        most: The greatest number of tokens, by letter.
+        limits: Bounds on the number of states.
+
+    Raises:
+        ConfigurationError: Text with a limit and other text begin in one place.
+        PatternTooLarge: There are too many states.
+    """
+    found: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
+    for letter, tokens in most.items():
+        leads = dfa.letters[letter]
+        fresh = np.flatnonzero(leads)
+        # Where the text may begin, the whole text may end as well, but nothing else may be different.
+        same = (dfa.step[fresh] == dfa.step[leads[fresh]]).all() and (leads[leads[fresh]] == leads[fresh]).all()
+        others = [other for token, other in dfa.letters.items() if token not in most]
+        if not same or any((other[fresh] != other[leads[fresh]]).any() for other in others):
+            raise ConfigurationError(
+                "text with max_tokens and other text begin in one place, so it is not known which of them a token belongs to; "
+                "put a marker before the text, or leave out max_tokens"
+            )
+        text = np.zeros(dfa.states, bool)
+        text[leads[fresh]] = True
+        inside = np.flatnonzero(with_characters(dfa, text) & ~text)
+        found.append((tokens, np.append(fresh, inside), np.append(leads[fresh], inside)))
+    letters = {token: leads for token, leads in dfa.letters.items() if token not in most}
+    dfa = replace(dfa, letters=letters)
+    token_limits = []
+    for tokens, fresh, leads in found:
+        region = np.unique(leads)
+        limits.check_states(dfa.states + len(region) * tokens)
+        later = dfa.states + np.arange(len(region))
+        dfa = _with_copy(dfa, region)
+        token_limits.append(TokenLimit(tokens, fresh, np.searchsorted(region, leads), later, 0))
+    return replace(dfa, token_limits=tuple(token_limits))
+
+
+def _with_copy(dfa: NestedDfa, region: NDArray[np.int64]) -> NestedDfa:
+    """Append a copy of some states, whose moves to each other stay in the copy."""
+    states = dfa.states
+    means = np.arange(states + dfa.calls + len(dfa.behind))
+    means[states:] += len(region)
+    within = means.copy()
+    within[region] = states + np.arange(len(region))
+    step = np.concatenate([means[dfa.step], within[dfa.step[region]]]).astype(np.int32)
+    copies = dfa.copies
+    if copies is not None:
+        copies = copies._replace(like=np.append(copies.like, np.zeros(len(region), np.int64)))
+    return replace(
+        dfa,
+        step=step,
+        accepting=np.append(dfa.accepting, dfa.accepting[region]),
+        need=np.append(dfa.need, dfa.need[region]),
+        letters={token: np.append(leads, within[leads[region]]) for token, leads in dfa.letters.items()},
+        copies=copies,
+    )
+
+
+def with_layers(dfa: NestedDfa) -> NestedDfa:
+    """Append the states of all layers after the first one; no byte leads anywhere from them."""
+    found = list(dfa.token_limits)
+    for place, limit in enumerate(found):
+        more = np.tile(limit.later, limit.most - 1)
+        means = np.arange(dfa.states + dfa.calls + len(dfa.behind))
+        means[dfa.states :] += len(more)
+        found[place] = limit._replace(first=dfa.states)
+        nowhere = np.zeros(len(more), np.int64)
+        step = np.concatenate([means[dfa.step], np.zeros((len(more), dfa.step.shape[1]), np.int64)]).astype(np.int32)
+        copies = dfa.copies
+        if copies is not None:
+            copies = copies._replace(like=np.append(copies.like, nowhere))
+        dfa = replace(
+            dfa,
+            step=step,
+            accepting=np.append(dfa.accepting, dfa.accepting[more]),
+            need=np.append(dfa.need, dfa.need[more]),
+            letters={token: np.append(leads, nowhere) for token, leads in dfa.letters.items()},
+            copies=copies,
+        )
+    return replace(dfa, token_limits=tuple(found))

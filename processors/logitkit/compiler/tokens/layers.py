@@ -1,0 +1,83 @@
+"""What tokens do in texts of a limited number of tokens: one layer of states for each number of them.
+
+See `compiler.networks.token_limits`. The table of classes knows what tokens do after the first token of the text. A fresh state
+does the same. A state of layer `n` does the same too, but where that stays in the text, it leads to layer `n + 1`; in the last
+layer it is dead.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.nested_dfa import TokenLimit
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["in_layers"]
+
+# So many entries of a table take as long as one other step.
+ENTRIES_A_STEP = 3
+
+
+def in_layers(behaviours: Behaviours, token_limits: tuple[TokenLimit, ...], states: int, limits: Limits) -> Behaviours:
+    """Return the behaviours of classes with those of all layers.
+
+    Args:
+        behaviours: What each class does in all other states; the default of each is dead.
+        token_limits: The texts.
+        states: The number of states.
+        limits: Bounds on the work.
+
+    Raises:
+        PatternTooLarge: There are too many layers.
+    """
+    for limit in token_limits:
+        behaviours = _in_layers(behaviours, limit, states, limits)
+    return behaviours
+
+
+def _in_layers(behaviours: Behaviours, limit: TokenLimit, states: int, limits: Limits) -> Behaviours:
+    size, most = len(limit.later), limit.most
+    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    source, target = behaviours.source.astype(np.int64), behaviours.target.astype(np.int64)
+    local = np.full(states, -1)
+    local[limit.later] = np.arange(size)
+    fresh = np.zeros(states, bool)
+    fresh[limit.fresh] = True
+    mine = local[source] >= 0
+    limits.check_work(int(mine.sum()) * most // ENTRIES_A_STEP)
+    kept = ~mine & ~fresh[source]
+    symbol, at, leads = owner[mine], local[source[mine]], target[mine]
+    inside = np.full(len(leads), -1)
+    inside[leads < states] = local[leads[leads < states]]
+    # Layer 1 has the states that bytes know, all further ones stand in a row.
+    layer = np.arange(1, most + 1)[:, None]
+    states_of = _state(limit, layer, at, size)
+    goes_to = np.where(inside < 0, leads, _state(limit, layer + 1, inside, size))
+    alive = (inside < 0) | (layer < most)
+    symbols = np.broadcast_to(symbol, alive.shape)
+    # A fresh state does what its state after one token does.
+    of_state = np.argsort(at, kind="stable")
+    bounds = np.searchsorted(at[of_state], np.arange(size + 1))
+    place, which = expand(bounds[limit.like], bounds[limit.like + 1] - bounds[limit.like])
+    place = of_state[place]
+    columns = [
+        (owner[kept], source[kept], target[kept]),
+        (symbol[place], limit.fresh[which], leads[place]),
+        (symbols[alive], states_of[alive], goes_to[alive]),
+    ]
+    owner, source, target = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.argsort(owner, kind="stable")
+    begin = starts(np.bincount(owner, minlength=len(behaviours)))
+    return Behaviours(behaviours.default, begin, _narrow(source[order]), _narrow(target[order]))
+
+
+def _state(limit: TokenLimit, layer: NDArray[np.int64], local: Ints, size: int) -> NDArray[np.int64]:
+    later: NDArray[np.int64] = limit.later[local]
+    return np.where(layer == 1, later, limit.first + (layer - 2) * size + local)
+
+
+def _narrow(numbers: NDArray[np.int64]) -> Ints:
+    return numbers.astype(np.int32)

@@ -1,0 +1,116 @@
+"""Free text of a limited number of tokens, against all sequences of a few tokens."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.languages import LanguageConstraint, any_text, either, json_schema, regex, repeat, sequence, special
+from tests import vocabularies
+from tests.processors.both_paths import tensors_only
+
+TOKENS = [b"a", b"b", b"c", b"ab", b"bc", b"bab", None, None, None]
+NAMED, OTHER, EOS = 6, 7, 8
+VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[EOS], special={"<end>": NAMED})
+
+
+def belongs(tokens: tuple[int, ...], most: int, marker: str) -> bool:
+    """Whether tokens are text up to the marker, of at most so many tokens before the one that completes it, and then `c?`."""
+    text = ""
+    for place, token in enumerate(tokens):
+        if token == NAMED:
+            # The special token is no part of a text, so what stands before it has to be free of the marker.
+            if marker == "<end>":
+                return place <= most and rest(tokens[place + 1 :], "")
+            continue
+        text += (TOKENS[token] or b"").decode()
+        if marker in text:
+            return place <= most and rest(tokens[place + 1 :], text.partition(marker)[2])
+    return False
+
+
+def rest(tokens: tuple[int, ...], text: str) -> bool:
+    if {NAMED, OTHER} & set(tokens):
+        return False
+    return re.fullmatch("c?", text + b"".join(TOKENS[t] or b"" for t in tokens).decode()) is not None
+
+
+def legal(constraint: LanguageConstraint, tokens: tuple[int, ...]) -> set[int]:
+    context = lk.Context.of([[]], vocabulary_size=len(TOKENS))
+    state = constraint.init_state(context)
+    if tokens:
+        state = constraint.advance(state, torch.tensor([tokens]))
+    zeros = torch.zeros(1, len(TOKENS))
+    mask = constraint.process_logits(state, zeros.clone(), context)[1]
+    assert torch.equal(mask, tensors_only(constraint, state, zeros))
+    return set(torch.nonzero(mask[0] == 0).ravel().tolist())
+
+
+@pytest.mark.parametrize("closing", [False, 20])
+@pytest.mark.parametrize(
+    ("most", "marker"), [*[(n, marker) for n in (1, 2) for marker in ("b", "ab", "bb", "abab", "<end>")], (3, "ab")]
+)
+def test_masks_are_those_of_all_sequences(most: int, marker: str, closing: int) -> None:
+    until = special("<end>") if marker == "<end>" else marker
+    constraint = sequence(any_text(until=until, max_tokens=most), regex("c?")).constraint(VOCABULARY, closing=closing)
+    longest = most + 3
+    accepted = {t for n in range(longest + 1) for t in product(range(EOS), repeat=n) if belongs(t, most, marker)}
+    begun = {t[:n] for t in accepted for n in range(len(t) + 1)}
+    for n in range(most + 1):
+        for tokens in product(range(EOS), repeat=n):
+            if tokens in begun:
+                expected = {t for t in range(EOS) if (*tokens, t) in begun} | ({EOS} if tokens in accepted else set())
+                assert legal(constraint, tokens) == expected, tokens
+
+
+def test_the_count_starts_again_with_each_text() -> None:
+    constraint = repeat(any_text(until="b", max_tokens=2)).constraint(VOCABULARY)
+    # `bab` ends one text, and begins and ends another one; `bc` ends one and begins one that has no whole token yet.
+    assert legal(constraint, (0, 0)) == {1, 3, 4, 5}
+    assert legal(constraint, (0, 0, 1)) == set(range(EOS + 1))
+    assert legal(constraint, (0, 0, 4)) == set(range(EOS))
+    assert legal(constraint, (0, 0, 4, 0, 0)) == {1, 3, 4, 5}
+    assert legal(constraint, (5,) * 9) == set(range(EOS + 1))
+
+
+def test_a_marker_that_no_tokens_spell_in_time() -> None:
+    with pytest.raises(ConfigurationError, match="spell no text"):
+        any_text(until="cacac", max_tokens=3).constraint(VOCABULARY)
+
+
+def test_other_text_in_the_same_place_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="other text begin in one place"):
+        either(sequence(any_text(until="b", max_tokens=2), "c"), regex("a*")).constraint(VOCABULARY)
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ConfigurationError, match="integers from 1"):
+        any_text(until="b", max_tokens=0)
+    with pytest.raises(ConfigurationError, match="without 'until'"):
+        any_text(max_tokens=5)
+
+
+def test_budgets_of_thousands_of_tokens() -> None:
+    vocabulary = vocabularies.sentencepiece_32k()
+    schema = json_schema({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    constraint = sequence(any_text(until="</think>", max_tokens=4000), schema).constraint(vocabulary)
+    word = vocabulary.tokens.index(b"the")
+    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+    state = constraint.advance(constraint.init_state(context), torch.full((1, 3990), word))
+    written = b""
+    while not bool(constraint.is_finished(state)) and len(written) < 90:
+        mask = constraint.process_logits(state, torch.zeros(1, vocabulary.size), context)[1][0]
+        assert not bool(constraint.is_dead(state))
+        # A model that would go on for ever.
+        mask[word] += 1
+        token = int(mask.argmax())
+        written += vocabulary.tokens[token] or b""
+        state = constraint.advance(state, torch.tensor([token]))
+    assert b"</think>{" in written
+    with pytest.raises(PatternTooLarge):
+        sequence(any_text(until="</think>", max_tokens=10**9), schema).constraint(vocabulary)

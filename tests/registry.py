@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.rows import automata, chains, nesting, penalties, reasoning, sampling, schemas, stopping, texts, tokens
+from tests.rows import (
+    automata,
+    chains,
+    languages,
+    nesting,
+    penalties,
+    reasoning,
+    sampling,
+    schemas,
+    stopping,
+    texts,
+    tokens,
+)
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
 __all__ = ["BOS", "EOS", "PAD", "ROWS", "TOKENS", "Row", "ids", "of_kind", "vocabulary"]
@@ -13,6 +25,7 @@ ROWS: tuple[Row, ...] = (
     *automata.ROWS,
     *nesting.ROWS,
     *schemas.ROWS,
+    *languages.ROWS,
     *penalties.ROWS,
     *tokens.ROWS,
     *texts.ROWS,

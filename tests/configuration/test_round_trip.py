@@ -12,6 +12,7 @@ import torch
 import logitkit as lk
 from logitkit.configuration import KINDS
 from logitkit.errors import ConfigurationError
+from logitkit.languages import LanguageConstraint
 from tests.automata.networks import Nested
 from tests.batches import run, same_result
 from tests.continue_saved import batch
@@ -21,9 +22,9 @@ SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 
 
 def has_json_form(processor: lk.Processor[Any]) -> bool:
-    """Whether there is no function in it, and no network."""
+    """Whether there is no function in it, no network, and no language that was composed in Python."""
     parts = processor.processors if isinstance(processor, lk.Chain) else (processor,)
-    return not any(isinstance(part, lk.Stateless | Nested) for part in parts)
+    return not any(isinstance(part, lk.Stateless | Nested) or type(part) is LanguageConstraint for part in parts)
 
 
 WRITTEN = [row for row in ROWS if has_json_form(row.processor)]

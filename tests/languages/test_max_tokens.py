@@ -20,11 +20,11 @@ VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[EOS], special={"<end>": NAMED})
 
 
 def belongs(tokens: tuple[int, ...], most: int, marker: str) -> bool:
-    """Whether tokens are text up to the marker, of at most so many tokens before the one that completes it, and then `c?`."""
+    """Whether tokens are text up to the marker, of at most `most` tokens before the one that completes it, and then `c?`."""
     text = ""
     for place, token in enumerate(tokens):
         if token == NAMED:
-            # The special token is no part of a text, so what stands before it has to be free of the marker.
+            # The special token adds nothing to the text.
             if marker == "<end>":
                 return place <= most and rest(tokens[place + 1 :], "")
             continue

@@ -14,6 +14,7 @@ from tests.rows import (
     sampling,
     schemas,
     stopping,
+    structural_tags,
     texts,
     tokens,
 )
@@ -26,6 +27,7 @@ ROWS: tuple[Row, ...] = (
     *nesting.ROWS,
     *schemas.ROWS,
     *languages.ROWS,
+    *structural_tags.ROWS,
     *penalties.ROWS,
     *tokens.ROWS,
     *texts.ROWS,

@@ -56,6 +56,8 @@ from logitkit.sessions.sequence_parts import CacheDropped as CacheDropped
 from logitkit.sessions.sequence_state import SequenceState as SequenceState
 from logitkit.stopping.stop_strings import StopStrings as StopStrings
 from logitkit.stopping.text_stream import TextStream as TextStream
+from logitkit.structural_tags.structural_tag import StructuralTag as StructuralTag
+from logitkit.structural_tags.structural_tag import from_structural_tag as from_structural_tag
 from logitkit.tokens.allow import AllowTokens as AllowTokens
 from logitkit.tokens.ban import BanTokens as BanTokens
 from logitkit.tokens.bias import LogitBias as LogitBias
@@ -99,6 +101,7 @@ __all__ = [
     "SequenceState",
     "Stateless",
     "StopStrings",
+    "StructuralTag",
     "Temperature",
     "TextStream",
     "Then",
@@ -120,6 +123,7 @@ __all__ = [
     "count_tokens",
     "forced_run",
     "from_config",
+    "from_structural_tag",
     "heal_prompt",
     "load_state",
     "own_rows",

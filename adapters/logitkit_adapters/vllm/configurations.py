@@ -38,7 +38,9 @@ VERDICT_BYTES = 32 * 2**20
 LEAST_BYTES = 2**16
 
 # Kinds of processors that define the language of a text.
-LANGUAGES = frozenset({"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "forced_tokens"})
+LANGUAGES = frozenset(
+    {"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "structural_tag", "forced_tokens"}
+)
 
 # More ids than any tokenizer has.
 MANY_IDS = 2**19

@@ -21,6 +21,9 @@ PROMPT_LENGTH = "logitkit_prompt_length"
 # Only a text with one of these may depend on the `max_tokens` of its request; an escape may hide either name.
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
 
+# Kinds whose main parameter is a document, and the name of that parameter.
+DOCUMENTS = {"json_schema": "schema", "structural_tag": "document"}
+
 # A text of up to this many characters is searched each time, which takes some microseconds.
 SHORT = 4096
 _long_texts: Recent[str, bool] = Recent(limit=16 * 2**20)
@@ -125,8 +128,8 @@ def _within(config: Any, tokens: int) -> Any:
         return config
     found = {}
     for name, given in config.items():
-        if name == "json_schema":  # a schema may have members with these names
-            bare = not isinstance(given, Mapping) or given.get("closing") is not True or "schema" not in given
+        if name in DOCUMENTS:  # a document may have members with these names
+            bare = not isinstance(given, Mapping) or given.get("closing") is not True or DOCUMENTS[name] not in given
             found[name] = given if bare else {**given, "closing": tokens}
         elif name == "forced_eos":
             own = {"max_new_tokens": given} if given is None else given

@@ -140,6 +140,10 @@ class LanguageWriter:
         """The symbols of all special tokens, the first of which stands for those that the language does not name."""
         return iter(self._number.values())
 
+    def names_in(self, text: str) -> Iterator[tuple[int, int]]:
+        """Return where names of special tokens without text stand in a text: where each begins and ends."""
+        return (found.span() for found in self._names.finditer(text))
+
     def symbols(self, given: str | int, only_token: bool = False) -> list[Symbols]:
         """Return all ways to write a text or a special token.
 

@@ -40,20 +40,24 @@ class Search:
         """Build the automaton.
 
         Args:
-            texts: The texts, each with all ways to write it; none of them is empty.
+            texts: The texts, each with all ways to write it; none of them is empty. A way that begins with a way of another text
+                is never found, as the other one is found first.
             tokens: The symbols of all special tokens.
         """
         child: list[dict[int, int]] = [{}]
         ends: list[set[int]] = [set()]
-        for number, ways in enumerate(texts):
-            for way in ways:
-                state = 0
-                for symbol in way:
-                    following = child[state].setdefault(symbol, len(child))
-                    if following == len(child):
-                        child.append({})
-                        ends.append(set())
-                    state = following
+        # The shortest first: what begins with another way adds no states.
+        for way, number in sorted(((way, n) for n, ways in enumerate(texts) for way in ways), key=lambda w: len(w[0])):
+            state = 0
+            for symbol in way:
+                if ends[state]:
+                    break
+                following = child[state].setdefault(symbol, len(child))
+                if following == len(child):
+                    child.append({})
+                    ends.append(set())
+                state = following
+            else:
                 ends[state].add(number)
         used = {symbol for row in child for symbol in row}
         others = ENCODABLE - CharSet.of((s, s) for s in used if s < LETTERS)

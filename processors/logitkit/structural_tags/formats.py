@@ -1,0 +1,210 @@
+"""One format as a language: texts, schemas, patterns, tokens, and combinations of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from logitkit.errors import ConfigurationError, PatternSyntaxError, UnsupportedSchema
+from logitkit.json_schema.layout import WIDEST_INDENT, Whitespace
+from logitkit.languages.combined import either, optional, repeat, sequence
+from logitkit.languages.language import Language
+from logitkit.languages.schemas import json_schema
+from logitkit.languages.texts import any_text, literal, regex, special
+from logitkit.languages.xml_arguments import xml_arguments
+from logitkit.parameters.place import shown
+from logitkit.structural_tags.document import JsonPart
+from logitkit.structural_tags.located import LocatedSchema
+
+__all__ = ["FormatReader", "Surroundings", "plain_formats", "schema_at"]
+
+# Formats inside each other. Documents of models have about five levels.
+DEEPEST = 64
+
+# The most repetitions: what is larger could not be compiled.
+MOST_TIMES = 1_000_000
+
+STYLES = ("json", "qwen_xml")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What stands around a format, as far as its language depends on it.
+
+    Args:
+        whitespace: The white space of JSON texts.
+        formats: What reads each type of format.
+        ends: The texts that may end the nearest tag around it. Free text does not contain them.
+        end_token: The token that ends the nearest tag around it. Free tokens do not contain it.
+        depth: The number of formats around it.
+    """
+
+    whitespace: Whitespace
+    formats: dict[str, FormatReader]
+    ends: tuple[str, ...] = ()
+    end_token: str | int | None = None
+    depth: int = 0
+
+    def read(self, part: JsonPart) -> Language:
+        """Return the language of a format here.
+
+        Raises:
+            ConfigurationError: It is not such a format; the message has its path.
+        """
+        if not isinstance(part.value, dict):
+            raise part.refuse("a format, which is an object with a 'type'")
+        if "type" not in part.value:
+            raise part.refused("the format lacks its 'type'; allowed are " + ", ".join(self.formats))
+        name = part.value["type"]
+        reader = self.formats.get(name) if isinstance(name, str) else None
+        if reader is None:
+            near = get_close_matches(name[:64], self.formats, n=1) if isinstance(name, str) else []
+            hint = f"; did you mean {near[0]!r}?" if near else ";"
+            allowed = ", ".join(self.formats)
+            raise part.refused(f"the type {shown(name)} is not supported{hint} allowed are {allowed}")
+        if self.depth == DEEPEST:
+            raise part.refused(f"formats are nested more than {DEEPEST} levels deep; allowed are {DEEPEST}")
+        return reader(part, replace(self, depth=self.depth + 1))
+
+
+# Returns the language of a format at a place.
+FormatReader = Callable[[JsonPart, Surroundings], Language]
+
+
+def _const_string(part: JsonPart, _around: Surroundings) -> Language:
+    part.check_fields(("type", "value"))
+    return literal(part.text("value"))
+
+
+def _json_schema(part: JsonPart, around: Surroundings) -> Language:
+    optional_fields = ("style", "any_order", "max_whitespace_cnt", "excludes")
+    part.check_fields(("type", "json_schema"), optional_fields)
+    schema = _schema_in(part)
+    style = part.value.get("style", "json")
+    if style not in STYLES:
+        raise part.inside("style").refuse(" or ".join(map(repr, STYLES)) + "; the other styles are not supported")
+    if part.flag("any_order"):
+        raise part.inside("any_order").refuse("false: the members of an object have the order of the schema")
+    if part.texts("excludes"):
+        raise part.inside("excludes").refuse("an empty list; put a 'pattern' without these texts into the schema")
+    spaces = part.integer("max_whitespace_cnt", 0) if part.has("max_whitespace_cnt") else None
+    # A line break and its indent are the longest white space.
+    whitespace = around.whitespace if spaces is None or spaces > WIDEST_INDENT else "compact"
+    return schema_at(schema, whitespace) if style == "json" else _xml_at(schema, whitespace)
+
+
+def _schema_in(part: JsonPart) -> JsonPart:
+    schema = part.inside("json_schema")
+    if not isinstance(schema.value, dict | bool):
+        raise schema.refuse("a JSON Schema: an object, true or false")
+    return schema
+
+
+def schema_at(schema: JsonPart, whitespace: Whitespace) -> Language:
+    """Return the language of a schema in a document.
+
+    Raises:
+        ConfigurationError: It is not a schema.
+    """
+    try:
+        return LocatedSchema(json_schema(schema.value, whitespace=whitespace), schema.path)
+    except (ConfigurationError, UnsupportedSchema) as error:
+        raise schema.refused(str(error)) from None
+
+
+def _qwen_xml_parameter(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type", "json_schema"))
+    return _xml_at(_schema_in(part), around.whitespace)
+
+
+def _xml_at(schema: JsonPart, whitespace: Whitespace) -> Language:
+    """Return the language of arguments between tags: on lines of their own, or all on one line."""
+    try:
+        lines = xml_arguments(schema.value, whitespace=whitespace)
+        one_line = xml_arguments(
+            schema.value, begin="<parameter={name}>", end="</parameter>", separator="", whitespace=whitespace
+        )
+        return LocatedSchema(either(lines, one_line), schema.path)
+    except (ConfigurationError, UnsupportedSchema) as error:
+        raise schema.refused(str(error)) from None
+
+
+def _regex(part: JsonPart, _around: Surroundings) -> Language:
+    part.check_fields(("type", "pattern"))
+    pattern = part.text("pattern")
+    try:
+        return regex(pattern)
+    except PatternSyntaxError as error:
+        raise PatternSyntaxError(f"{part.path}.pattern: {error.reason}", error.pattern, error.position) from None
+
+
+def _any_text(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type",), ("excludes", "max_tokens", "max_chars"))
+    _refuse_counts(part, "max_tokens", "max_chars")
+    return any_text(exclude=(*part.texts("excludes"), *around.ends))
+
+
+def _refuse_counts(part: JsonPart, *names: str) -> None:
+    for name in names:
+        if part.has(name):
+            raise part.inside(name).refuse("null: limits on free text are not supported here")
+
+
+def _token(part: JsonPart, _around: Surroundings) -> Language:
+    part.check_fields(("type", "token"))
+    return special(part.inside("token").token())
+
+
+def _any_tokens(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type",), ("exclude_tokens", "max_tokens"))
+    _refuse_counts(part, "max_tokens")
+    excluded = [item.token() for item in part.items("exclude_tokens")] if part.has("exclude_tokens") else []
+    if around.end_token is not None:
+        excluded.append(around.end_token)
+    return any_text(exclude=[special(token) for token in excluded])
+
+
+def _sequence(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type", "elements"))
+    return sequence(*[around.read(item) for item in part.items("elements", least=1)])
+
+
+def _or(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type", "elements"))
+    return either(*[around.read(item) for item in part.items("elements", least=1)])
+
+
+def _content(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type", "content"))
+    return around.read(part.inside("content"))
+
+
+def _repeat(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type", "min", "max", "content"))
+    least, most = part.integer("min", 0), part.integer("max", -1)
+    if 0 <= most < least:
+        raise part.inside("max").refuse(f"-1, which means no maximum, and integers from {least}, which is 'min'")
+    for name, given in (("min", least), ("max", most)):
+        if given > MOST_TIMES:
+            raise part.inside(name).refuse(f"an integer up to {MOST_TIMES}")
+    return repeat(around.read(part.inside("content")), least, None if most < 0 else most)
+
+
+def plain_formats() -> dict[str, FormatReader]:
+    """Return what reads each type of format that has no tags of its own."""
+    return {
+        "const_string": _const_string,
+        "json_schema": _json_schema,
+        "qwen_xml_parameter": _qwen_xml_parameter,
+        "regex": _regex,
+        "any_text": _any_text,
+        "sequence": _sequence,
+        "or": _or,
+        "optional": lambda part, around: optional(_content(part, around)),
+        "plus": lambda part, around: repeat(_content(part, around), 1),
+        "star": lambda part, around: repeat(_content(part, around)),
+        "repeat": _repeat,
+        "token": _token,
+        "any_tokens": _any_tokens,
+    }

@@ -1,0 +1,346 @@
+"""Each format, by texts that belong to it and texts that do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import logitkit as lk
+from tests.structural_tags.tokens import SPECIAL_IDS, accepts, made, spelled, tokens_of, vocabulary
+
+NUMBER = {"type": "json_schema", "json_schema": {"type": "integer"}}
+ANY = {"type": "any_text"}
+SIMPLE = {"begin": "<a>", "content": NUMBER, "end": "</a>"}
+OTHER = {"type": "tag", "begin": "<ab>", "content": ANY, "end": ";"}
+PERSON = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+    "required": ["name"],
+}
+XML = {"type": "json_schema", "json_schema": {**PERSON, "additionalProperties": False}, "style": "qwen_xml"}
+
+
+def const(text: str) -> dict[str, Any]:
+    return {"type": "const_string", "value": text}
+
+
+CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
+    ("const_string", const("né"), ["né"], ["", "n", "nés"]),
+    ("empty const_string", const(""), [""], ["a"]),
+    ("json_schema", NUMBER, ["1", "-20"], ["", "1.5", "a", " 1"]),
+    ("json", {"type": "json_schema", "json_schema": PERSON}, ['{"name": "x"}', '{"name":"x","age":1}'], ['{"age":1}']),
+    (
+        "json without white space",
+        {"type": "json_schema", "json_schema": PERSON, "max_whitespace_cnt": 0},
+        ['{"name":"x"}'],
+        ['{"name": "x"}'],
+    ),
+    (
+        "qwen_xml",
+        XML,
+        [
+            "<parameter=name>\nBob\n</parameter>\n<parameter=age>\n3\n</parameter>",
+            "<parameter=name>Bob</parameter><parameter=age>3</parameter>",
+            '<parameter=name>"B<</parameter>',
+        ],
+        ["<parameter=age>3</parameter>", "<parameter=name>B</parameter><parameter=age>x</parameter>"],
+    ),
+    (
+        "qwen_xml_parameter",
+        {"type": "qwen_xml_parameter", "json_schema": PERSON},
+        ["<parameter=name>B</parameter>"],
+        [""],
+    ),
+    ("regex", {"type": "regex", "pattern": "[A-Z]{2}-[0-9]+"}, ["AB-1"], ["A-1", "AB-", "xAB-1"]),
+    ("any_text", ANY, ["", "any\ntext é <tool>"], []),
+    ("any_text without", {"type": "any_text", "excludes": ["ab", "é"]}, ["", "a", "ba", "acb"], ["ab", "xaby", "é"]),
+    ("sequence", {"type": "sequence", "elements": [const("a"), NUMBER, const("b")]}, ["a1b"], ["a1", "1b", "ab"]),
+    ("or", {"type": "or", "elements": [const("a"), NUMBER]}, ["a", "12"], ["", "a1"]),
+    ("optional", {"type": "optional", "content": const("ab")}, ["", "ab"], ["a", "abab"]),
+    ("plus", {"type": "plus", "content": const("ab")}, ["ab", "ababab"], ["", "a"]),
+    ("star", {"type": "star", "content": const("ab")}, ["", "ab", "abab"], ["a"]),
+    ("repeat", {"type": "repeat", "min": 2, "max": 3, "content": const("ab")}, ["abab", "ababab"], ["ab", "ab" * 4]),
+    ("repeat from", {"type": "repeat", "min": 2, "max": -1, "content": const("a")}, ["aa", "a" * 9], ["", "a"]),
+    ("repeat never", {"type": "repeat", "min": 0, "max": 0, "content": const("a")}, [""], ["a"]),
+    ("tag", {"type": "tag", **SIMPLE}, ["<a>12</a>"], ["<a></a>", "<a>12", "12</a>"]),
+    (
+        "tag of text",
+        {"type": "tag", "begin": "<a>", "content": ANY, "end": "</a>"},
+        ["<a></a>", "<a></a</a>"],
+        ["<a></a></a>"],
+    ),
+    (
+        "an end that begins as it ends",
+        {"type": "tag", "begin": "<", "content": ANY, "end": "aa"},
+        ["<aa", "<xaa", "<xaaa", "<aaa"],
+        ["<", "<a", "<aaaa"],
+    ),
+    (
+        "several ends",
+        {"type": "tag", "begin": "<a>", "content": ANY, "end": ["</a>", ";", ""]},
+        ["<a>", "<a>x", "<a>x;", "<a>x</a>"],
+        ["<a>x;y", "<a>;;"],
+    ),
+    ("no end", {"type": "tag", "begin": "<a>", "content": ANY, "end": ""}, ["<a>", "<a>x"], ["", "<a"]),
+    (
+        "text deep in a tag",
+        {
+            "type": "tag",
+            "begin": "<a>",
+            "content": {"type": "sequence", "elements": [{"type": "or", "elements": [ANY, const("q;")]}, const("!")]},
+            "end": ";",
+        },
+        ["<a>x!;", "<a>q;!;", "<a>!;"],
+        ["<a>x;!;", "<a>x;"],
+    ),
+    (
+        "text in a tag in a tag",
+        {
+            "type": "tag",
+            "begin": "<a>",
+            "content": {"type": "tag", "begin": "<b>", "content": ANY, "end": "</b>"},
+            "end": "</a>",
+        },
+        ["<a><b>x</a>y</b></a>"],
+        ["<a><b></b></b></a>"],
+    ),
+    (
+        "triggered_tags",
+        {"type": "triggered_tags", "triggers": ["<a"], "tags": [SIMPLE, OTHER]},
+        ["", "hi", "<", "<a>1</a>", "x<a>1</a>y<ab>z;<ab>;", "</a>", "<<a>1</a>"],
+        ["<a", "<a>", "<a>x</a>", "<ac", "<ab>z"],
+    ),
+    (
+        "at_least_one",
+        {"type": "triggered_tags", "triggers": ["<a"], "tags": [SIMPLE, OTHER], "at_least_one": True},
+        ["<a>1</a>", "<a>1</a>y<ab>z;w"],
+        ["", "hi", "x<a>1</a>", "<a>1</a><a"],
+    ),
+    (
+        "stop_after_first",
+        {"type": "triggered_tags", "triggers": ["<a"], "tags": [SIMPLE, OTHER], "stop_after_first": True},
+        ["", "hi", "x<a>1</a>", "<ab>z;"],
+        ["<a>1</a>x", "<a>1</a><ab>;"],
+    ),
+    (
+        "exactly one",
+        {
+            "type": "triggered_tags",
+            "triggers": ["<a>", "<ab"],
+            "tags": [SIMPLE, OTHER],
+            "stop_after_first": True,
+            "at_least_one": True,
+        },
+        ["<a>1</a>", "<ab>z;"],
+        ["", "x", "x<a>1</a>", "<a>1</a>x"],
+    ),
+    (
+        "triggered_tags without",
+        {"type": "triggered_tags", "triggers": ["<a"], "tags": [SIMPLE, OTHER], "excludes": ["!", "x<"]},
+        ["<a>1</a>", "x", "<ab>!;"],
+        ["!", "<a>1</a>!", "x<a>1</a>"],
+    ),
+    (
+        "triggered_tags in a tag",
+        {
+            "type": "tag",
+            "begin": "{",
+            "content": {"type": "triggered_tags", "triggers": ["<a"], "tags": [SIMPLE, OTHER]},
+            "end": "}",
+        },
+        ["{}", "{x<ab>};}", "{<a>1</a>}"],
+        ["{", "{}}", "{<ab>;"],
+    ),
+    (
+        "tags_with_separator",
+        {"type": "tags_with_separator", "tags": [SIMPLE, OTHER], "separator": ", "},
+        ["", "<a>1</a>", "<a>1</a>, <ab>;, <a>2</a>"],
+        ["<a>1</a>, ", "<a>1</a><a>2</a>", "x"],
+    ),
+    (
+        "tags in a row",
+        {"type": "tags_with_separator", "tags": [SIMPLE], "separator": "", "at_least_one": True},
+        ["<a>1</a>", "<a>1</a><a>2</a>"],
+        ["", "<a>1</a>,<a>2</a>"],
+    ),
+    (
+        "one tag at most",
+        {"type": "tags_with_separator", "tags": [SIMPLE], "separator": ",", "stop_after_first": True},
+        ["", "<a>1</a>"],
+        ["<a>1</a>,<a>1</a>"],
+    ),
+    (
+        "one tag",
+        {
+            "type": "tags_with_separator",
+            "tags": [SIMPLE],
+            "separator": ",",
+            "stop_after_first": True,
+            "at_least_one": True,
+        },
+        ["<a>1</a>"],
+        ["", "<a>1</a>,<a>1</a>"],
+    ),
+    (
+        "dispatch",
+        {"type": "dispatch", "rules": [["ab", const("c")], ["x", NUMBER]]},
+        ["", "hi a", "abc", "abcabc", "qx12abc "],
+        ["ab", "abd", "xx", "abcab"],
+    ),
+    (
+        "dispatch once",
+        {"type": "dispatch", "rules": [["ab", const("c")], ["x", NUMBER]], "loop": False, "excludes": ["q"]},
+        ["", "hi", "hi abc", "x1"],
+        ["abcx1", "abc ", "q", "qabc"],
+    ),
+    (
+        "two formats after a pattern",
+        {"type": "dispatch", "rules": [["ab", const("c")], ["ab", const("d")]]},
+        ["abc", "abdabc"],
+        ["abe"],
+    ),
+    (
+        "dispatch in a tag",
+        {"type": "tag", "begin": "(", "content": {"type": "dispatch", "rules": [["ab", const("c")]]}, "end": ")"},
+        ["()", "(abc)", "(a)b)"],
+        ["(ab)", "(abc"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("format_", "good", "bad"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_texts_of_a_format(format_: dict[str, Any], good: list[str], bad: list[str]) -> None:
+    constraint = made(format_)
+    assert [text for text in good if not accepts(constraint, spelled(text))] == []
+    assert [text for text in bad if accepts(constraint, spelled(text))] == []
+
+
+TOOL = {"begin": {"type": "token", "token": "<tool>"}, "content": NUMBER, "end": {"type": "token", "token": "</tool>"}}
+THINK = {"type": "tag", "begin": {"token": "<think>"}, "content": {"type": "any_tokens"}, "end": {"token": "<tool>"}}
+Pieces = tuple[str, ...]
+TOKENS: list[tuple[str, dict[str, Any], list[Pieces], list[Pieces]]] = [
+    ("token", {"type": "token", "token": "<tool>"}, [("<tool>",)], [("<", "tool>"), (), ("<tool>", "<tool>")]),
+    ("token by id", {"type": "token", "token": 97}, [("a",)], [("b",), ("aa",)]),
+    (
+        "any_tokens",
+        {"type": "any_tokens", "exclude_tokens": ["<tool>", 98]},
+        [(), ("<think>", "a", "</tool>"), ("ab", "<", "tool>")],
+        [("<tool>",), ("a", "b")],
+    ),
+    (
+        "any_tokens in a tag",
+        THINK,
+        [("<think>", "a", "<think>", "<tool>")],
+        [("<think>", "<tool>", "<tool>"), ("<think>",)],
+    ),
+    (
+        "names in texts",
+        {"type": "tag", "begin": "<tool>", "content": ANY, "end": "\n</tool>"},
+        [
+            ("<tool>", "x", "\n", "</tool>"),
+            ("<", "tool>", "<think>", "\n</to", "ol>"),
+            ("<tool>", "</tool>", "\n</", "tool>"),
+        ],
+        [("<tool>", "\n", "</tool>", "x"), ("<tool>", "</tool>")],
+    ),
+    (
+        "token_triggered_tags",
+        {"type": "token_triggered_tags", "trigger_tokens": ["<tool>"], "tags": [TOOL], "exclude_tokens": ["<think>"]},
+        [(), ("x", "<", "tool>"), ("x", "<tool>", "1", "</tool>", "</tool>", "<tool>", "2", "</tool>")],
+        [("<tool>",), ("<think>",), ("<tool>", "x", "</tool>"), ("<tool>", "1", "</", "tool>")],
+    ),
+    (
+        "token_triggered_tags, one",
+        {
+            "type": "token_triggered_tags",
+            "trigger_tokens": ["<tool>"],
+            "tags": [TOOL],
+            "at_least_one": True,
+            "stop_after_first": True,
+        },
+        [("<tool>", "1", "</tool>")],
+        [(), ("x", "<tool>", "1", "</tool>"), ("<tool>", "1", "</tool>", "x")],
+    ),
+    (
+        "token_triggered_tags in a tag",
+        {
+            **THINK,
+            "content": {
+                "type": "token_triggered_tags",
+                "trigger_tokens": ["</tool>"],
+                "tags": [
+                    {"begin": {"token": "</tool>"}, "content": const("x"), "end": ";"},
+                ],
+            },
+        },
+        [("<think>", "<tool>"), ("<think>", "a", "</tool>", "x;", "b", "<tool>")],
+        [("<think>", "<tool>", "<tool>"), ("<think>", "</tool>", "<tool>")],
+    ),
+    (
+        "token_dispatch",
+        {
+            "type": "token_dispatch",
+            "rules": [["<tool>", NUMBER], [SPECIAL_IDS["<think>"], const("x")]],
+            "exclude_tokens": [98],
+        },
+        [(), ("<tool>", "1", "a", "<think>", "x")],
+        [("<tool>", "a"), ("<think>",), ("b",)],
+    ),
+    (
+        "token_dispatch once",
+        {"type": "token_dispatch", "rules": [["<tool>", NUMBER]], "loop": False},
+        [("a",), ("a", "<tool>", "1")],
+        [("<tool>", "1", "a")],
+    ),
+    (
+        "a name that begins in a trigger",
+        {
+            "type": "triggered_tags",
+            "triggers": ["!<to"],
+            "tags": [{"begin": "!<tool>{", "content": NUMBER, "end": "}"}],
+        },
+        [("!", "<tool>", "{", "1", "}"), ("a!<to", "ol>{1}"), ("<tool>",), ("!", "<think>")],
+        [("!", "<tool>"), ("!", "<tool>", "1"), ("!<to",)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("format_", "good", "bad"), [case[1:] for case in TOKENS], ids=[case[0] for case in TOKENS])
+def test_tokens_of_a_format(format_: dict[str, Any], good: list[Pieces], bad: list[Pieces]) -> None:
+    constraint = made(format_)
+    assert [pieces for pieces in good if not accepts(constraint, tokens_of(*pieces))] == []
+    assert [pieces for pieces in bad if accepts(constraint, tokens_of(*pieces))] == []
+
+
+def test_the_older_form() -> None:
+    older = {
+        "type": "structural_tag",
+        "structures": [
+            {"begin": "<f=g>", "schema": {"type": "integer"}, "end": "</f>"},
+            {"begin": "<f=h>", "schema": '{"type": "boolean"}', "end": "</f>"},
+        ],
+        "triggers": ["<f="],
+    }
+    constraint = lk.from_structural_tag(older, vocabulary())
+    for text in ("", "hi <f", "<f=g>1</f>", "a<f=h>true</f>b<f=g>2</f>"):
+        assert accepts(constraint, spelled(text)), text
+    for text in ("<f=", "<f=i>", "<f=g>true</f>", "<f=g>1"):
+        assert not accepts(constraint, spelled(text)), text
+
+
+def test_json_text_and_equality() -> None:
+    text = '{"type": "structural_tag", "format": {"type": "json_schema", "json_schema": {"const": 1.0}}}'
+    one = lk.from_structural_tag(text, vocabulary())
+    other = made({"type": "json_schema", "json_schema": {"const": 1.0}})
+    assert one == other
+    assert hash(one) == hash(other)
+    assert one != made({"type": "json_schema", "json_schema": {"const": 1}}) != made(ANY)
+    assert one != lk.from_structural_tag(text, vocabulary(), closing=9)
+
+
+def test_later_changes_of_the_document_do_not_matter() -> None:
+    document = {"type": "structural_tag", "format": const("a")}
+    constraint = lk.from_structural_tag(document, vocabulary())
+    document["format"]["value"] = "b"  # type: ignore[index]
+    assert lk.to_config(constraint) == {"structural_tag": {"type": "structural_tag", "format": const("a")}}

@@ -1,0 +1,348 @@
+"""What is refused: each error says where, what was given and what is allowed. Nothing else is ever raised."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, LogitkitError, PatternSyntaxError, UnsupportedSchema, VocabularyError
+from logitkit.structural_tags import structural_tag_language
+from tests.structural_tags.tokens import made, vocabulary, whole
+
+ANY = {"type": "any_text"}
+TAG = {"type": "tag", "begin": "<a>", "content": ANY, "end": "</a>"}
+TRIGGERED = {"type": "triggered_tags", "triggers": ["<a"], "tags": [TAG]}
+TOKENS = {"type": "token_triggered_tags", "trigger_tokens": ["<tool>"], "tags": [{**TAG, "begin": {"token": "<tool>"}}]}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": "const_string", "value": "a"}
+    for _ in range(levels):
+        found = {"type": "optional", "content": found}
+    return found
+
+
+FORMATS: list[tuple[Any, str]] = [
+    ([], "format is []; allowed is a format, which is an object with a 'type'"),
+    ({"value": "a"}, "format: the format lacks its 'type'; allowed are const_string, json_schema"),
+    ({"type": "any_txt"}, "format: the type 'any_txt' is not supported; did you mean 'any_text'? allowed are"),
+    ({"type": 3}, "format: the type 3 is not supported; allowed are const_string"),
+    (
+        {"type": "sequence", "elements": [ANY, {"type": "grammar", "grammar": "x"}]},
+        "format.elements[1]: the type 'grammar' is not supported; allowed are const_string",
+    ),
+    ({"type": "sequence", "elements": []}, "format.elements is []; allowed is a list with at least one item"),
+    (
+        {"type": "or", "elements": ANY},
+        "format.elements is {'type': 'any_text'}; allowed is a list with at least one item",
+    ),
+    ({"type": "const_string"}, "format lacks the field 'value'"),
+    ({"type": "const_string", "value": 1}, "format.value is 1; allowed is a text"),
+    ({"type": "const_string", "value": "\ud800"}, "allowed is a text, without lone surrogates"),
+    (
+        {"type": "const_string", "valu": "a"},
+        "has the unknown field 'valu'; did you mean 'value'? Allowed are type, value",
+    ),
+    ({"type": "any_text", "excludes": [""]}, "format.excludes[0] is ''; allowed is a text that is not empty"),
+    ({"type": "any_text", "excludes": "ab"}, "format.excludes is 'ab'; allowed is a list"),
+    ({"type": "regex", "pattern": 1}, "format.pattern is 1; allowed is a text"),
+    (
+        {"type": "json_schema", "json_schema": "{}"},
+        "format.json_schema is '{}'; allowed is a JSON Schema: an object, true",
+    ),
+    (
+        {"type": "json_schema", "json_schema": True, "style": "glm_xml"},
+        "format.style is 'glm_xml'; allowed is 'json' or 'qwen_xml'; the other styles are not supported",
+    ),
+    ({"type": "json_schema", "json_schema": True, "any_order": True}, "format.any_order is True; allowed is false"),
+    ({"type": "json_schema", "json_schema": True, "any_order": 1}, "format.any_order is 1; allowed is true or false"),
+    (
+        {"type": "json_schema", "json_schema": True, "excludes": ["x"]},
+        "format.excludes is ['x']; allowed is an empty list",
+    ),
+    (
+        {"type": "json_schema", "json_schema": True, "max_whitespace_cnt": -1},
+        "format.max_whitespace_cnt is -1; allowed is an integer from 0",
+    ),
+    (
+        {"type": "repeat", "min": 3, "max": 2, "content": ANY},
+        "format.max is 2; allowed is -1, which means no maximum, and",
+    ),
+    ({"type": "repeat", "min": True, "max": 2, "content": ANY}, "format.min is True; allowed is an integer from 0"),
+    (
+        {"type": "repeat", "min": 0, "max": 10**9, "content": ANY},
+        "format.max is 1000000000; allowed is an integer up to",
+    ),
+    ({"type": "token", "token": -1}, "format.token is -1; allowed is a token: its id, an integer from 0, or its text"),
+    ({"type": "token", "token": ""}, "format.token is ''; allowed is a text that is not empty"),
+    ({"type": "any_tokens", "exclude_tokens": [1.5]}, "format.exclude_tokens[0] is 1.5; allowed is a token"),
+    ({**TAG, "begin": 3}, "format.begin is 3; allowed is a text or a token format"),
+    ({**TAG, "begin": {"type": "any_text"}}, "format.begin lacks the field 'token'"),
+    ({**TAG, "begin": {"type": "regex", "token": 3}}, "format.begin.type is 'regex'; allowed is 'token'"),
+    ({**TAG, "end": []}, "format.end is []; allowed is a text, a list with at least one text, or a token format"),
+    ({**TAG, "end": ["a", 1]}, "format.end[1] is 1; allowed is a text"),
+    ({**TAG, "content": None}, "format.content is None; allowed is a format"),
+    ({**TRIGGERED, "triggers": []}, "format.triggers is []; allowed is a list with at least one item"),
+    ({**TRIGGERED, "tags": []}, "format.tags is []; allowed is a list with at least one item"),
+    ({**TRIGGERED, "tags": [ANY]}, "format.tags[0] lacks the field 'begin'"),
+    ({**TRIGGERED, "tags": [{**TAG, "type": "or"}]}, "format.tags[0].type is 'or'; allowed is 'tag'"),
+    ({**TRIGGERED, "at_least_one": "yes"}, "format.at_least_one is 'yes'; allowed is true or false"),
+    (
+        {**TRIGGERED, "triggers": ["b", "c"]},
+        "format.tags[0].begin: '<a>' does not start with any of the triggers 'b', 'c'; exactly one is allowed",
+    ),
+    (
+        {**TRIGGERED, "triggers": ["<", "b", "<a"]},
+        "format.tags[0].begin: '<a>' starts with several of the triggers '<', '<a'; exactly one is allowed",
+    ),
+    (
+        {**TRIGGERED, "tags": [{**TAG, "begin": {"token": "<tool>"}}]},
+        "format.tags[0].begin: the token '<tool>' does not start with any of the triggers '<a'; exactly one is allowed",
+    ),
+    (
+        {**TOKENS, "tags": [TAG]},
+        "format.tags[0].begin: '<a>' does not start with any of the triggers the token '<tool>'",
+    ),
+    (
+        {**TOKENS, "trigger_tokens": [280]},
+        "the token '<tool>' does not start with any of the triggers the token 280; exactly one is allowed, named in the same way",
+    ),
+    ({"type": "tags_with_separator", "tags": [TAG]}, "format lacks the field 'separator'"),
+    (
+        {"type": "dispatch", "rules": [["a"]]},
+        "format.rules[0] is ['a']; allowed is a list of two: what starts the format",
+    ),
+    ({"type": "dispatch", "rules": [["", ANY]]}, "format.rules[0][0] is ''; allowed is a text that is not empty"),
+    ({"type": "dispatch", "rules": [["a", []]]}, "format.rules[0][1] is []; allowed is a format"),
+    ({"type": "dispatch", "rules": [["a", ANY]], "loop": None}, "format.loop is None; allowed is true or false"),
+    (deep(64), f"format{'.content' * 64}: formats are nested more than 64 levels deep; allowed are 64"),
+]
+
+
+@pytest.mark.parametrize(("format_", "message"), FORMATS, ids=range(len(FORMATS)))
+def test_a_format_is_refused_with_its_path(format_: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        structural_tag_language(whole(format_))
+
+
+DOCUMENTS: list[tuple[Any, str]] = [
+    (None, "document is None of type NoneType; allowed is a dict or JSON text"),
+    ([], "document is [] of type list; allowed is a dict or JSON text"),
+    ("{", "document is a string, but not JSON text"),
+    ("[" * 100_000, "the document is nested more than"),
+    ("3", "document is a int"),
+    ("true", "document is the JSON text 'true'; allowed is the text of an object"),
+    ({"format": {"type": "const_string", "value": {1}}}, "the document holds {1}, which JSON cannot"),
+    ({"format": {3: 4}}, "the document has the key 3, a int"),
+    ({}, "the document lacks the field 'format'"),
+    ({"type": "tag", "format": ANY}, "type is 'tag'; allowed is 'structural_tag'; put a format into"),
+    ({"formt": ANY}, "the document has the unknown field 'formt'; did you mean 'format'?"),
+    ({"structures": [], "triggers": ["a"]}, "structures is []; allowed is a list with at least one item"),
+    ({"structures": [{}]}, "the document lacks the field 'triggers'"),
+    ({"structures": [{}], "triggers": ["a"]}, "structures[0] lacks the field 'begin'"),
+    (
+        {"structures": [{"begin": "a", "schema": 3, "end": "b"}], "triggers": ["a"]},
+        "structures[0].schema is 3; allowed is a JSON Schema: an object, true, false, or its text",
+    ),
+    (
+        {"structures": [{"begin": "a", "schema": "{", "end": "b"}], "triggers": ["a"]},
+        "structures[0].schema: schema is a string, but not JSON text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "message"), DOCUMENTS, ids=range(len(DOCUMENTS)))
+def test_a_document_is_refused(document: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        structural_tag_language(document)
+
+
+def test_patterns_and_schemas_are_refused_with_their_path() -> None:
+    several = {"type": "sequence", "elements": [ANY, {"type": "regex", "pattern": "a(b"}]}
+    with pytest.raises(PatternSyntaxError, match=r"^format\.elements\[1\]\.pattern: ") as caught:
+        structural_tag_language(whole(several))
+    assert caught.value.position == 1
+    schema = {"items": {"type": "string"}, "uniqueItems": True}
+    unsupported = {"type": "optional", "content": {"type": "json_schema", "json_schema": schema}}
+    with pytest.raises(UnsupportedSchema, match=r"^'uniqueItems' at format\.content\.json_schema#: "):
+        made(unsupported)
+    with pytest.raises(ConfigurationError, match=r"^format\.json_schema: "):
+        made({"type": "json_schema", "json_schema": False})
+
+
+def test_tokens_that_the_vocabulary_lacks() -> None:
+    with pytest.raises(VocabularyError, match="the vocabulary has no token '<tol>'"):
+        made({"type": "token", "token": "<tol>"})
+    with pytest.raises(VocabularyError, match="there is no token 100000"):
+        made({"type": "any_tokens", "exclude_tokens": [100_000]})
+
+
+def test_arguments() -> None:
+    with pytest.raises(ConfigurationError, match="whitespace is 'wide'; allowed are 'compact', 'bounded'"):
+        structural_tag_language(whole(ANY), whitespace="wide")  # type: ignore[arg-type]
+    for options in ({"whitespace": "wide"}, {"limits": 3}, {"closing": 0}, {"max_depth": 0}):
+        with pytest.raises(ConfigurationError, match=next(iter(options))):
+            made(ANY, **options)
+    with pytest.raises(ConfigurationError, match="closing is 2, but the shortest text"):
+        made({"type": "const_string", "value": "xyz"}, closing=2)
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 400)
+    | st.sampled_from(["", "a", "<tool>", "tag", 10**30, 1.5, "\ud800"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["type", "token", "a"]), inner, max_size=2)
+    ),
+    max_leaves=3,
+)
+NAMES = (
+    *(
+        "const_string",
+        "json_schema",
+        "qwen_xml_parameter",
+        "regex",
+        "any_text",
+        "sequence",
+        "or",
+        "optional",
+        "plus",
+        "star",
+    ),
+    *(
+        "repeat",
+        "token",
+        "any_tokens",
+        "tag",
+        "triggered_tags",
+        "tags_with_separator",
+        "dispatch",
+        "token_triggered_tags",
+    ),
+    *("token_dispatch", "exclude_token", "grammar"),
+)
+FIELDS = (
+    *(
+        "value",
+        "json_schema",
+        "style",
+        "pattern",
+        "excludes",
+        "elements",
+        "content",
+        "min",
+        "max",
+        "token",
+        "exclude_tokens",
+    ),
+    *("begin", "end", "triggers", "tags", "separator", "at_least_one", "rules", "loop", "trigger_tokens", "max_tokens"),
+)
+broken = st.recursive(
+    values,
+    lambda inner: st.builds(
+        lambda name, fields: {"type": name, **fields},
+        st.sampled_from(NAMES),
+        st.dictionaries(st.sampled_from(FIELDS), inner | st.lists(inner, max_size=2), max_size=5),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(format_=broken)
+def test_nothing_else_is_ever_raised(format_: Any) -> None:
+    with suppress(LogitkitError):
+        made(format_)
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, part in inside for found in _leaves(part, (*path, key)))]
+
+
+def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    if isinstance(value, dict):
+        return {key: _replaced(part, path[1:], new) if key == path[0] else part for key, part in value.items()}
+    return [_replaced(part, path[1:], new) if key == path[0] else part for key, part in enumerate(value)]
+
+
+LARGE = {
+    "type": "sequence",
+    "elements": [
+        TOKENS,
+        {**TRIGGERED, "excludes": ["!"], "at_least_one": True},
+        {
+            "type": "dispatch",
+            "rules": [["x", {"type": "json_schema", "json_schema": {"type": "integer"}}]],
+            "loop": False,
+        },
+        {"type": "repeat", "min": 1, "max": 2, "content": {"type": "regex", "pattern": "[a-z]+"}},
+    ],
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=st.sampled_from(_leaves(LARGE)), value=values)
+def test_nothing_else_is_raised_for_one_wrong_value(path: tuple[Any, ...], value: Any) -> None:
+    with suppress(LogitkitError):
+        made(_replaced(LARGE, path, value))
+
+
+def tools(count: int) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    content = {"type": "json_schema", "json_schema": schema}
+    tags = [{"begin": f"<f=tool{n}>", "content": content, "end": "</f>"} for n in range(count)]
+    return {"type": "triggered_tags", "triggers": ["<f="], "tags": tags}
+
+
+HOSTILE: dict[str, Callable[[], dict[str, Any]]] = {
+    "long text": lambda: {"type": "const_string", "value": "ab" * 200_000},
+    "many repetitions": lambda: {"type": "repeat", "min": 10**6, "max": 10**6, "content": tools(3)},
+    "repetitions of repetitions": lambda: {
+        "type": "repeat",
+        "min": 0,
+        "max": 1000,
+        "content": {"type": "repeat", "min": 0, "max": 1000, "content": tools(1)},
+    },
+    "many elements": lambda: {
+        "type": "or",
+        "elements": [{"type": "const_string", "value": str(n)} for n in range(20_000)],
+    },
+    "many tags": lambda: tools(5000),
+    "many excluded texts": lambda: {"type": "any_text", "excludes": [f"{n:08d}" for n in range(20_000)]},
+    "deep": lambda: deep(63),
+    "deep stars": lambda: {
+        "type": "star",
+        "content": {"type": "plus", "content": {"type": "star", "content": deep(60)}},
+    },
+    "free text beside free text": lambda: {
+        "type": "sequence",
+        "elements": [{"type": "any_text", "excludes": [f"{n}x"]} for n in range(60)],
+    },
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_documents_end_soon(name: str) -> None:
+    document = HOSTILE[name]()
+    vocabulary().trie  # noqa: B018 - built once
+    began = time.process_time()
+    with suppress(LogitkitError):
+        made(document)
+    assert time.process_time() - began < 15
+
+
+def test_limits_of_a_configuration_hold() -> None:
+    with pytest.raises(LogitkitError, match="more than"):
+        lk.from_config({"structural_tag": whole(tools(50))}, vocabulary(), limits=lk.Limits(work=1000))

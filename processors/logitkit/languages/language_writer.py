@@ -74,12 +74,15 @@ class LanguageWriter:
         # What is said about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
         self.ignored: list[str] = []
-        without_text = [n for n, t in vocabulary.special.items() if n and vocabulary.tokens[t] is None]
+        given = {name: self.token(name) for name in special}
+        ids = set(given.values())
+        # A token that is a symbol is never read by its text, so texts that contain its name have to name the symbol.
+        self._named = {n: t for n, t in vocabulary.special.items() if vocabulary.tokens[t] is None or t in ids}
+        self._named |= {name: token for name, token in given.items() if isinstance(name, str)}
         # The longest first: one name may begin another.
-        named = sorted(without_text, key=len, reverse=True)
-        self._names = re.compile("|".join(map(re.escape, named)) or "(?!)")
-        ids = {self.token(name) for name in special}
-        ids |= {vocabulary.special[name] for text in texts for name in self._names.findall(text)}
+        names = sorted(self._named, key=len, reverse=True)
+        self._names = re.compile("|".join(map(re.escape, names)) or "(?!)")
+        ids |= {self._named[name] for text in texts for name in self._names.findall(text)}
         self._letters = [OTHERS, *sorted(ids)]
         self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
         self._limits: list[tuple[int, int]] = []
@@ -161,7 +164,7 @@ class LanguageWriter:
         for found in self._names.finditer(given):
             pieces.append([tuple(map(ord, given[end : found.start()]))])
             name = found.group()
-            pieces.append([(self._number[self.vocabulary.special[name]],), tuple(map(ord, name))])
+            pieces.append([(self._number[self._named[name]],), tuple(map(ord, name))])
             end = found.end()
         pieces.append([tuple(map(ord, given[end:]))])
         if len(pieces) > 2 * MOST_NAMES + 1:

@@ -6,7 +6,7 @@ For the tokens `a`, `ab` and `b`, node 0 is the empty prefix, its children are n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,12 +141,18 @@ class Trie:
         """Return the ids of the tokens that start with the prefix of a node, first those that are equal to it."""
         return self.tokens[self.first[node] : self.first[node] + self.below[node]]
 
-    def single_bytes(self) -> NDArray[np.bool_]:
-        """Return [256], which bytes are tokens on their own."""
+    def single_bytes(self, without: Iterable[int] = ()) -> NDArray[np.bool_]:
+        """Return [256], which bytes are tokens on their own.
+
+        Args:
+            without: Ids that do not count; negative ones are ignored.
+        """
         single = np.zeros(256, bool)
         if self.depth > 1:
             first, behind = self.level(1)
-            single[self.byte[first:behind][self.own[first:behind] > 0]] = True
+            left_out = [token for token in without if token >= 0]
+            count = self.own[:behind] - np.bincount(self.node_of_id[left_out], minlength=len(self))[:behind]
+            single[self.byte[first:behind][count[first:] > 0]] = True
         return single
 
     def __len__(self) -> int:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 
@@ -54,12 +54,23 @@ def with_letters(
     letters = dict(sorted(letters.items()))
     for number, token in enumerate(letters, len(behaviours)):
         class_of[~has_text if token == OTHERS else token] = number
+    if any(token >= 0 and has_text[token] for token in letters):
+        behaviours = _of_tokens(class_of, behaviours)
     return class_of, Behaviours.joined([behaviours, *map(_moving, letters.values())])
 
 
 def without(dfa: ByteDfa, tokens: Iterable[int]) -> Letters:
     """Return the letters of an automaton and some more that are dead in every state."""
     return {**dfa.letters, **{token: np.zeros(len(dfa.step), np.int64) for token in tokens}}
+
+
+def _of_tokens(class_of: Ints, behaviours: Behaviours) -> Behaviours:
+    """Return behaviours that do nothing where no token has the class: what no token does keeps no state alive."""
+    used = np.bincount(class_of, minlength=len(behaviours))[: len(behaviours)] > 0
+    count = np.diff(behaviours.start)
+    keep = np.repeat(used, count)
+    default = np.where(used, behaviours.default, DEAD)
+    return Behaviours(default, starts(np.where(used, count, 0)), behaviours.source[keep], behaviours.target[keep])
 
 
 def _moving(target: NDArray[np.int64]) -> Behaviours:

@@ -40,7 +40,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
     fallback = None if dfa.fallback is None else dfa.fallback.state
-    if may_have_dead_ends(dfa, vocabulary.trie.single_bytes()):
+    if may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters)):
         behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")

@@ -62,7 +62,7 @@ def pushdown_automaton(
     if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
+        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters))
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
         if falls_back and dfa.copies.like.any():
@@ -91,7 +91,7 @@ def pushdown_automaton(
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     # Where tokens are counted, too few may be left to spell a marker.
-    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary.trie.single_bytes())
+    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters))
     if closing or dead_ends:
         cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():

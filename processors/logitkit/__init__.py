@@ -64,6 +64,9 @@ from logitkit.tokens.bias import LogitBias as LogitBias
 from logitkit.tokens.forced import ForcedTokens as ForcedTokens
 from logitkit.tokens.forced_eos import ForcedEos as ForcedEos
 from logitkit.tokens.min_new import MinNewTokens as MinNewTokens
+from logitkit.tools.formats.tool_format import ToolFormat as ToolFormat
+from logitkit.tools.tools import Tools as Tools
+from logitkit.tools.turn import ToolCall as ToolCall
 from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
 from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
 
@@ -106,6 +109,9 @@ __all__ = [
     "TextStream",
     "Then",
     "ThinkingBudget",
+    "ToolCall",
+    "ToolFormat",
+    "Tools",
     "TopA",
     "TopK",
     "TopNSigma",

@@ -1,0 +1,154 @@
+"""Tools as data: a name, a description, and the schema of the arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from logitkit.errors import ConfigurationError
+from logitkit.json_schema.document import key_of, load
+from logitkit.json_schema.python_types import schema_of
+from logitkit.tools.docstrings import described
+from logitkit.tools.functions import parameters_of, without_titles
+
+__all__ = ["MOST_TOOLS", "ToolDefinition", "definitions_of"]
+
+# More are refused at once, rather than after seconds of work.
+MOST_TOOLS = 2000
+
+_NAME = re.compile(r"[\w.:/-]{1,128}")
+# Keywords that say themselves which other members there may be, or refer to what does.
+_OPEN = {
+    *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
+    *("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "not", "dependentSchemas", "dependencies"),
+}
+_ALLOWED = (
+    "a function with annotations, a pydantic model, a dataclass, and a dict such as "
+    '{"type": "function", "function": {"name": ..., "parameters": ...}}'
+)
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """A tool.
+
+    Args:
+        name: Its name.
+        description: What it does; may be empty.
+        parameters: The schema of its arguments, an object, as a chat template shows it.
+        given: The dict that the user gave, if that is what it was given as.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any] = field(compare=False)
+    given: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    content: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "content", key_of(load(self.parameters)))
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """What the arguments satisfy. Where the user does not say whether there may be other members, there are none."""
+        closed = {} if _OPEN & self.parameters.keys() else {"additionalProperties": False}
+        return {**self.parameters, "type": "object", **closed}
+
+    def openai(self) -> dict[str, Any]:
+        """Return the tool as OpenAI's dict."""
+        if self.given is not None and "function" in self.given:
+            return dict(self.given)
+        if self.given is not None:
+            return {"type": "function", "function": {k: v for k, v in self.given.items() if k != "type"}}
+        described_as = {"description": self.description} if self.description else {}
+        return {
+            "type": "function",
+            "function": {"name": self.name, **described_as, "parameters": dict(self.parameters)},
+        }
+
+
+def definitions_of(given: Iterable[object]) -> tuple[ToolDefinition, ...]:
+    """Return tools as data.
+
+    Raises:
+        ConfigurationError: There are none, or too many; one is not a tool; or a name is empty, not allowed, or given twice.
+        UnsupportedSchema: A schema is too large, or nested too deeply.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"tools is of type {type(given).__name__}; allowed is a list; each tool is {_ALLOWED}")
+    tools = list(given)
+    if not tools:
+        raise ConfigurationError("tools is empty; give at least one tool")
+    if len(tools) > MOST_TOOLS:
+        raise ConfigurationError(f"there are {len(tools)} tools; allowed are at most {MOST_TOOLS}")
+    found: dict[str, ToolDefinition] = {}
+    for number, tool in enumerate(tools):
+        definition = _definition(tool, f"tools[{number}]")
+        if definition.name in found:
+            raise ConfigurationError(f"two tools have the name {definition.name!r}; each needs a name of its own")
+        found[definition.name] = definition
+    return tuple(found.values())
+
+
+def _definition(tool: object, place: str) -> ToolDefinition:
+    if isinstance(tool, ToolDefinition):
+        return tool
+    if isinstance(tool, Mapping):
+        return _of_dict(tool, place)
+    if isinstance(tool, type) and (dataclasses.is_dataclass(tool) or hasattr(tool, "model_json_schema")):
+        schema = schema_of(tool)
+        text, about = described(tool.__dict__.get("__doc__"))
+        # A dataclass without a docstring has its signature as one.
+        text = "" if dataclasses.is_dataclass(tool) and text.startswith(f"{tool.__name__}(") else text
+        return ToolDefinition(_checked(tool.__name__, place), text, _with_descriptions(without_titles(schema), about))
+    if inspect.isroutine(tool) or (callable(tool) and not isinstance(tool, type) and hasattr(tool, "__name__")):
+        name = _checked(getattr(tool, "__name__", ""), place)
+        description, parameters = parameters_of(tool, name)
+        return ToolDefinition(name, description, parameters)
+    raise ConfigurationError(f"{place} is {tool!r} of type {type(tool).__name__}; allowed are {_ALLOWED}")
+
+
+def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
+    tool: Any = given
+    if "function" in given:
+        if given.get("type", "function") != "function":
+            raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed is 'function'")
+        tool, place = given["function"], f"{place}['function']"
+    if not isinstance(tool, Mapping) or "name" not in tool:
+        raise ConfigurationError(f"{place} has no 'name'; allowed are {_ALLOWED}")
+    name, about = _checked(tool["name"], place), tool.get("description")
+    if not isinstance(about, str | None):
+        raise ConfigurationError(f"the description of the tool {name!r} is {about!r}; allowed is text")
+    parameters = tool.get("parameters")
+    if parameters is None:
+        parameters = {"type": "object", "properties": {}}
+    loaded = load(parameters)
+    if not isinstance(loaded, dict) or loaded.get("type", "object") != "object":
+        raise ConfigurationError(
+            f"the parameters of the tool {name!r} are {str(parameters)[:200]}; allowed is the schema of an object, "
+            '{"type": "object", "properties": {...}}'
+        )
+    return ToolDefinition(name, about or "", loaded, given)
+
+
+def _with_descriptions(schema: dict[str, Any], about: Mapping[str, str]) -> dict[str, Any]:
+    properties = {
+        name: {**member, "description": about[name]}
+        if name in about and isinstance(member, dict) and "description" not in member
+        else member
+        for name, member in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties}
+
+
+def _checked(name: object, place: str) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"the name of {place} is {name!r}; allowed are 1 to 128 letters, digits and characters of '_-.:/', so that a name "
+            "cannot be taken for markup"
+        )
+    return name

@@ -1,0 +1,122 @@
+"""How a family of models writes tool calls, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from logitkit.errors import ConfigurationError
+from logitkit.json_schema.layout import Whitespace
+from logitkit.vocabulary.marker import encoded
+
+__all__ = ["ToolFormat"]
+
+Arguments = Literal["json", "xml"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFormat:
+    r"""How a model writes tool calls.
+
+    A turn is reasoning, text and calls, in this order; each may be missing. The calls are `calls_begin`, one or more calls with
+    `separator` between them, and `calls_end`. A call is `call_begin`, the name, `name_end`, the arguments, and `call_end`.
+
+    Args:
+        name: The name of the format.
+        call_begin: What stands before the name of the tool.
+        name_end: What stands between the name and the arguments.
+        call_end: What follows the arguments.
+        also: Other pairs of `call_begin` and `name_end` that models write too.
+        calls_begin: What stands before the first call.
+        calls_end: What follows the last call.
+        separator: What stands between two calls; None: there is at most one call in a turn.
+        trigger: What starts the calls wherever it occurs in text. It begins `calls_begin + call_begin`. None: calls stand at the
+            beginning of the turn or not at all.
+        text_begin: What stands before text in a turn without calls.
+        arguments: `"json"`: one object. `"xml"`: a tag for each member, with strings as raw text.
+        parameter_begin: For XML, what stands before a value; it contains `{name}`.
+        parameter_end: For XML, what follows a value.
+        whitespace: The white space in JSON: `"compact"` or `"bounded"`, as in `JsonSchema`.
+        tokens: The special tokens of which only the token itself counts, not its spelling. In all other markers, a name of a
+            special token may be written as the token or spelled.
+        reasoning_begin: What stands before reasoning. The prompt may contain it already.
+        reasoning_end: What follows reasoning; None: the format has no reasoning.
+        reasoning_opened: Whether the model has to write `reasoning_begin`.
+        detected_by: Texts that are in a chat template of this format, all of them.
+        not_detected_by: Texts that are in no chat template of this format.
+        verified: Whether the format has been checked against what a chat template writes.
+
+    Raises:
+        ConfigurationError: An argument is not allowed.
+
+    Example:
+        >>> import logitkit as lk
+        >>> own = lk.ToolFormat(name="own", call_begin="<call>", name_end=" ", call_end="</call>", trigger="<call>")
+        >>> own.separator, own.arguments, own.verified
+        ('', 'json', False)
+    """
+
+    name: str
+    call_begin: str
+    name_end: str
+    call_end: str
+    also: tuple[tuple[str, str], ...] = ()
+    calls_begin: str = ""
+    calls_end: str = ""
+    separator: str | None = ""
+    trigger: str | None = None
+    text_begin: str = ""
+    arguments: Arguments = "json"
+    parameter_begin: str = "<parameter={name}>\n"
+    parameter_end: str = "\n</parameter>\n"
+    whitespace: Whitespace = "bounded"
+    tokens: tuple[str, ...] = ()
+    reasoning_begin: str = ""
+    reasoning_end: str | None = None
+    reasoning_opened: bool = False
+    detected_by: tuple[str, ...] = ()
+    not_detected_by: tuple[str, ...] = ()
+    verified: bool = False
+
+    def __post_init__(self) -> None:
+        for argument in fields(self):
+            value, several = getattr(self, argument.name), str(argument.type).startswith("tuple")
+            text = argument.type in ("str", "str | None")
+            if several and not isinstance(value, tuple):
+                raise ConfigurationError(
+                    f"{argument.name} is {value!r} of type {type(value).__name__}; allowed is a tuple"
+                )
+            if text and not isinstance(value, str) and (value is not None or argument.type == "str"):
+                raise ConfigurationError(f"{argument.name} is {value!r} of type {type(value).__name__}; allowed is str")
+            if text:
+                encoded(argument.name, value or "")
+        for choice, allowed in ((self.arguments, get_args(Arguments)), (self.whitespace, get_args(Whitespace))):
+            if choice not in allowed:
+                raise ConfigurationError(f"{choice!r} is not allowed; allowed are {', '.join(map(repr, allowed))}")
+        self._check_markers()
+
+    def _check_markers(self) -> None:
+        if not self.name_end or not (self.calls_begin or self.call_begin):
+            raise ConfigurationError(
+                f"the format {self.name!r} has no text before or after the names of tools; it needs both"
+            )
+        if self.trigger == "" or self.reasoning_end == "":
+            raise ConfigurationError(
+                "trigger and reasoning_end must not be empty; give None if there is no such marker"
+            )
+        if self.trigger is None:
+            return
+        if self.calls_begin not in ("", self.trigger):
+            raise ConfigurationError(
+                f"trigger is {self.trigger!r}; where calls have a beginning of their own, it is that: {self.calls_begin!r}"
+            )
+        if not all((self.calls_begin + begin).startswith(self.trigger) for begin, _ in self.heads):
+            raise ConfigurationError(
+                f"trigger is {self.trigger!r}; allowed is a text that all calls begin with, here with {self.calls_begin!r} and "
+                f"{self.call_begin!r}"
+            )
+
+    @property
+    def heads(self) -> tuple[tuple[str, str], ...]:
+        """The ways to begin a call: what stands before the name, and what stands after it."""
+        return ((self.call_begin, self.name_end), *self.also)

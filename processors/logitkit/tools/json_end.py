@@ -1,0 +1,57 @@
+"""Where a JSON object or array ends in text that grows."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["JsonEnd"]
+
+_IN_STRING = re.compile(r'["\\]')
+_OUTSIDE = re.compile(r'["{}\[\]]')
+
+
+class JsonEnd:
+    """Looks for the closing bracket of a value, each character once.
+
+    Args:
+        start: The position of the opening bracket.
+
+    Example:
+        >>> JsonEnd(0).find('{"a": "}"} and more')
+        10
+    """
+
+    def __init__(self, start: int) -> None:
+        self.position = start
+        self.end: int | None = None
+        self._depth = 0
+        self._in_string = False
+
+    def find(self, text: str) -> int | None:
+        """Return the position after the value, or None if it goes on.
+
+        Args:
+            text: The text so far; each time, the text of the last call with more after it.
+        """
+        while self.end is None:
+            found = (_IN_STRING if self._in_string else _OUTSIDE).search(text, self.position)
+            if found is None:
+                self.position = len(text)
+                return None
+            if found.group() == "\\" and found.end() == len(text):
+                # What it escapes comes next.
+                self.position = found.start()
+                return None
+            self._read(found.group(), found.start())
+        return self.end
+
+    def _read(self, character: str, position: int) -> None:
+        self.position = position + (2 if character == "\\" else 1)
+        if character == '"':
+            self._in_string = not self._in_string
+        elif character in "{[":
+            self._depth += 1
+        elif character in "}]":
+            self._depth -= 1
+            if self._depth <= 0:
+                self.end = self.position

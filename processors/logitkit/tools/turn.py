@@ -1,0 +1,95 @@
+"""What is read of a turn: calls, text and reasoning, and the events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+__all__ = ["ArgumentsDelta", "CallDone", "CallStarted", "ReasoningDelta", "TextDelta", "ToolCall", "Turn", "TurnEvent"]
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call.
+
+    Args:
+        name: The name of the tool.
+        arguments: Its arguments.
+        span: Where it stands: the first position, and the one after the last. Positions count token ids, or characters of a text.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    span: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A turn of the model.
+
+    Args:
+        calls: The calls, in order.
+        text: The text outside of calls and reasoning.
+        reasoning: The reasoning; None: there was none.
+        rest: What could not be read, from the beginning of the call or marker where reading stopped.
+        broken_at: The position of `rest`; None: everything could be read.
+        problem: Why it could not be read.
+        outside_at: The position of the first token that the language of the turn does not allow; None: there is none, or a text
+            was given in place of token ids.
+        complete: Whether the turn may end here.
+        ambiguous: Whether calls may be missing, because a text was given in which no special token of the
+            format is written.
+    """
+
+    calls: tuple[ToolCall, ...]
+    text: str
+    reasoning: str | None = None
+    rest: str = ""
+    broken_at: int | None = None
+    problem: str | None = None
+    outside_at: int | None = None
+    complete: bool = True
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True)
+class TextDelta:
+    """More text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ReasoningDelta:
+    """More reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallStarted:
+    """A call has begun; its name is known."""
+
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ArgumentsDelta:
+    """More of the text of the arguments, and all of it so far."""
+
+    index: int
+    text: str
+    so_far: str
+
+
+@dataclass(frozen=True)
+class CallDone:
+    """A call is complete."""
+
+    index: int
+    call: ToolCall
+
+
+TurnEvent: TypeAlias = TextDelta | ReasoningDelta | CallStarted | ArgumentsDelta | CallDone

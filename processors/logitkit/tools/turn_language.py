@@ -1,0 +1,137 @@
+"""The language of a whole turn: reasoning, then text and calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from logitkit.languages import any_text, dispatch, either, json_schema, literal, regex, sequence, special, xml_arguments
+from logitkit.languages.language import Language
+from logitkit.languages.language_writer import LanguageWriter
+from logitkit.languages.texts import SpecialToken
+from logitkit.patterns.syntax import Graph, Node
+from logitkit.tools.definitions import ToolDefinition
+from logitkit.tools.formats import ToolFormat
+
+__all__ = ["CallLoop", "arguments_language", "turn_language"]
+
+
+@dataclass(frozen=True)
+class CallLoop(Language):
+    """One or more calls with a text between two of them, and a text after the last; each call stands in the tree once."""
+
+    call: Language
+    between: Language | None
+    end: Language
+
+    @property
+    def parts(self) -> tuple[Language, ...]:
+        """The languages that it is built from."""
+        return (self.call, self.end) if self.between is None else (self.call, self.between, self.end)
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree."""
+        again = () if self.between is None else ((self.between.tree(writer), 0),)
+        return Graph((((self.call.tree(writer), 1),), (*again, (self.end.tree(writer), 2)), ()), (False, False, True))
+
+
+def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
+    """Return the language of the arguments of a tool."""
+    if form.arguments == "json":
+        return json_schema(tool.schema, whitespace=form.whitespace)
+    return xml_arguments(
+        tool.schema, begin=form.parameter_begin, end=form.parameter_end, separator="", whitespace=form.whitespace
+    )
+
+
+def turn_language(
+    tools: Sequence[ToolDefinition],
+    form: ToolFormat,
+    *,
+    text: bool,
+    calls: bool,
+    parallel: bool,
+    reasoning: Language | None,
+    answer: Language | None,
+) -> Language:
+    """Return the language of a turn.
+
+    Args:
+        tools: The tools that may be called.
+        form: The format.
+        text: Whether a turn without a call is allowed.
+        calls: Whether a turn with a call is allowed.
+        parallel: Whether several calls are allowed.
+        reasoning: The free text of reasoning up to its end marker, which it includes; None: there is none.
+        answer: What a turn without a call is, in place of free text.
+    """
+    found = _triggered if form.trigger is not None else _anchored
+    turn = found(tools, form, text, calls, parallel, answer)
+    if reasoning is None:
+        return turn
+    opened = [marker(form, form.reasoning_begin)] if form.reasoning_opened else []
+    # In free text, white space after reasoning is text.
+    gap = [] if form.reasoning_opened or (form.trigger is not None and answer is None) else [regex("\n{0,2}")]
+    return sequence(*opened, reasoning, *gap, turn)
+
+
+def _triggered(
+    tools: Sequence[ToolDefinition], form: ToolFormat, text: bool, calls: bool, parallel: bool, answer: Language | None
+) -> Language:
+    assert form.trigger is not None
+    trigger: str | SpecialToken = special(form.trigger) if form.trigger in form.tokens else form.trigger
+    if not calls:
+        return answer if answer is not None else any_text(exclude=trigger)
+    start = special(form.trigger) if form.trigger in form.tokens else literal(form.trigger)
+    rest = len(form.trigger) if not form.calls_begin else 0
+    call = _call(tools, form, rest)
+    again = marker(form, (form.separator or "") + ("" if form.calls_begin else form.trigger))
+    loop = CallLoop(call, again if parallel and form.separator is not None else None, marker(form, form.calls_end))
+    block = sequence(start, loop)
+    if answer is not None:
+        return either(answer, block) if text else block
+    return dispatch({trigger: block}, at_least=0 if text else 1, stop_after_first=True)
+
+
+def _anchored(
+    tools: Sequence[ToolDefinition], form: ToolFormat, text: bool, calls: bool, parallel: bool, answer: Language | None
+) -> Language:
+    options: list[Language] = []
+    if text:
+        options.append(sequence(marker(form, form.text_begin), _text(form) if answer is None else answer))
+    if calls:
+        between = marker(form, form.separator) if parallel and form.separator is not None else None
+        loop = CallLoop(_call(tools, form, 0), between, marker(form, form.calls_end))
+        options.append(sequence(marker(form, form.calls_begin), loop))
+    return either(*options)
+
+
+def _text(form: ToolFormat) -> Language:
+    """Return free text that cannot be taken for the beginning of a call."""
+    if form.text_begin:
+        return any_text()
+    first = re.escape("".join(sorted({(form.calls_begin + begin)[0] for begin, _ in form.heads})))
+    return either(regex(r"\s*"), sequence(regex(rf"\s*[^\s{first}]"), any_text()))
+
+
+def _call(tools: Sequence[ToolDefinition], form: ToolFormat, rest: int) -> Language:
+    """Return the language of one call, without some characters of its beginning."""
+    end = marker(form, form.call_end)
+    return either(
+        *(
+            sequence(marker(form, begin[rest:] + tool.name + name_end), arguments_language(tool, form), end)
+            for tool in tools
+            for begin, name_end in form.heads
+        )
+    )
+
+
+def marker(form: ToolFormat, text: str) -> Language:
+    """Return the language of a marker, in which some special tokens count only as tokens."""
+    if not form.tokens:
+        return literal(text)
+    names = sorted(form.tokens, key=len, reverse=True)
+    pieces = re.split(f"({'|'.join(map(re.escape, names))})", text)
+    found = [special(piece) if piece in form.tokens else literal(piece) for piece in pieces if piece]
+    return sequence(*found)

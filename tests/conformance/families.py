@@ -12,7 +12,7 @@ from tests.conformance.cases import RECORD, processors
 
 FAMILIES = (
     *("languages", "schemas", "recursive schemas", "texts", "stops", "token ids", "repetition", "distribution"),
-    *("reasoning", "chains"),
+    *("reasoning", "tool calls", "chains"),
 )
 
 SCHEMA: dict[str, Any] = {
@@ -31,6 +31,18 @@ TREE: dict[str, Any] = {
     "properties": {"id": {"type": "integer"}, "parts": {"type": "array", "items": {"$ref": "#"}}},
     "required": ["parts"],
     "additionalProperties": False,
+}
+# Most words have the trigger, so that free text and JSON take turns.
+CALLS: dict[str, Any] = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["e"],
+        "tags": [
+            {"type": "tag", "begin": "e", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": ". "},
+            {"type": "tag", "begin": "es", "content": {"type": "regex", "pattern": "[a-z]{2,9}"}, "end": "</"},
+        ],
+    },
 }
 
 
@@ -61,6 +73,7 @@ def family(name: str) -> lk.Processor[Any]:
             lk.Temperature(0.7), lk.TopK(40), lk.TopNSigma(3.0), lk.TypicalP(0.97), lk.TopP(0.9), lk.MinP(0.02)
         ),
         "reasoning": lambda: processors()["thought, then date"],
+        "tool calls": lambda: lk.from_structural_tag(CALLS, v),
         "chains": lambda: processors()["record, told not to repeat itself"],
     }
     return make[name]()

@@ -13,7 +13,7 @@ from tests.conformance.engines import Transformers
 # Constraints that forbid a few tokens in few places, so that hardly any text leaves them with its first token.
 LOOSE = (
     *("NoRepeatNGram", "BannedStrings", "StopStrings", "ThinkingBudget", "BanTokens of none", "MinNewTokens of none"),
-    *("ForcedTokens of none", "ForcedEos", "chain with truncations"),
+    *("ForcedTokens of none", "ForcedEos", "chain with truncations", "language calls", "StructuralTag calls"),
 )
 STRICT = ("ThinkingBudget of none", "ForcedEos of one token")
 

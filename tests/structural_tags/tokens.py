@@ -74,13 +74,13 @@ class Walk:
     """One row of a constraint."""
 
     def __init__(self, constraint: lk.StructuralTag) -> None:
-        self.constraint = constraint
-        self.context = lk.Context.of([[]], vocabulary_size=SIZE)
+        self.constraint, self.size = constraint, constraint.vocabulary.size
+        self.context = lk.Context.of([[]], vocabulary_size=self.size)
         self.state = constraint.init_state(self.context)
 
     def allowed(self) -> set[int]:
         """Return the tokens that are allowed now."""
-        logits = self.constraint.process_logits(self.state, torch.zeros(1, SIZE), self.context)[1]
+        logits = self.constraint.process_logits(self.state, torch.zeros(1, self.size), self.context)[1]
         return set(torch.nonzero(logits[0] == 0).flatten().tolist())
 
     def take(self, token: int) -> bool:
@@ -93,4 +93,4 @@ class Walk:
 def accepts(constraint: lk.StructuralTag, tokens: Sequence[int]) -> bool:
     """Whether tokens are a complete text."""
     walk = Walk(constraint)
-    return all(walk.take(token) for token in tokens) and EOS in walk.allowed()
+    return all(walk.take(token) for token in tokens) and constraint.vocabulary.eos_ids[0] in walk.allowed()

@@ -31,7 +31,17 @@ def format_of(chance: random.Random, depth: int = 3, level: str = "text") -> dic
         level: `text`, or `tokens` where free tokens may stand, as in a tag that ends with a token.
     """
     plain = ("const_string", "json_schema", "regex", "any_text")
-    nested = ("sequence", "or", "optional", "plus", "star", "repeat", "tag", "triggered_tags", "tags_with_separator")
+    nested: tuple[str, ...] = (
+        "sequence",
+        "or",
+        "optional",
+        "plus",
+        "star",
+        "repeat",
+        "tag",
+        "triggered_tags",
+        "tags_with_separator",
+    )
     nested = (*nested, "dispatch", "token_triggered_tags", "token_dispatch", "token tag")
     kind = chance.choice(nested if depth and chance.random() < 0.75 else plain)
     if kind == "any_text" and level == "tokens":

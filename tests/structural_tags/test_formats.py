@@ -84,6 +84,17 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
     ),
     ("no end", {"type": "tag", "begin": "<a>", "content": ANY, "end": ""}, ["<a>", "<a>x"], ["", "<a"]),
     (
+        "text of few characters",
+        {
+            "type": "tag",
+            "begin": "<a>",
+            "content": {"type": "any_text", "max_chars": 3, "excludes": ["x"]},
+            "end": "</a>",
+        },
+        ["<a></a>", "<a>é<b</a>"],
+        ["<a>abcd</a>", "<a>x</a>", "<a>a</a></a>"],
+    ),
+    (
         "text deep in a tag",
         {
             "type": "tag",
@@ -233,6 +244,24 @@ TOKENS: list[tuple[str, dict[str, Any], list[Pieces], list[Pieces]]] = [
         THINK,
         [("<think>", "a", "<think>", "<tool>")],
         [("<think>", "<tool>", "<tool>"), ("<think>",)],
+    ),
+    (
+        "few tokens",
+        {**THINK, "content": {"type": "any_tokens", "max_tokens": 2, "exclude_tokens": [98]}},
+        [("<think>", "<tool>"), ("<think>", "ab", "</tool>", "<tool>")],
+        [("<think>", "a", "a", "a", "<tool>"), ("<think>", "b", "<tool>")],
+    ),
+    (
+        "no tokens",
+        {"type": "tag", "begin": "(", "content": {"type": "any_text", "max_tokens": 0}, "end": [")", ";"]},
+        [("(", ")"), ("(", ";")],
+        [("(", "a", ")"), ("(",)],
+    ),
+    (
+        "text of few tokens",
+        {"type": "tag", "begin": "<think>", "content": {"type": "any_text", "max_tokens": 2}, "end": "</tool>"},
+        [("<think>", "</tool>"), ("<think>", "a", "</tool>")],
+        [("<think>", "a", "a", "a", "</tool>"), ("<think>",)],
     ),
     (
         "names in texts",

@@ -53,6 +53,23 @@ FORMATS: list[tuple[Any, str]] = [
     ),
     ({"type": "any_text", "excludes": [""]}, "format.excludes[0] is ''; allowed is a text that is not empty"),
     ({"type": "any_text", "excludes": "ab"}, "format.excludes is 'ab'; allowed is a list"),
+    (
+        {"type": "any_text", "max_tokens": 3},
+        "format.max_tokens is 3; allowed is null, unless this is the content of a tag",
+    ),
+    ({"type": "any_text", "max_chars": 10**6}, "format.max_chars is 1000000; allowed is an integer up to 100000"),
+    (
+        {**TAG, "content": {"type": "any_text", "max_tokens": -1}},
+        "format.content.max_tokens is -1; allowed is an integer from 0",
+    ),
+    (
+        {**TAG, "content": {"type": "any_text", "max_tokens": 3, "max_chars": 4}},
+        "format.content has the unknown field 'max_chars'",
+    ),
+    (
+        {"type": "exclude_token"},
+        "format: the type 'exclude_token' is not supported; allowed are const_string",
+    ),
     ({"type": "regex", "pattern": 1}, "format.pattern is 1; allowed is a text"),
     (
         {"type": "json_schema", "json_schema": "{}"},

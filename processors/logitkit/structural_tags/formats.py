@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -11,19 +11,22 @@ from logitkit.json_schema.layout import WIDEST_INDENT, Whitespace
 from logitkit.languages.combined import either, optional, repeat, sequence
 from logitkit.languages.language import Language
 from logitkit.languages.schemas import json_schema
-from logitkit.languages.texts import any_text, literal, regex, special
+from logitkit.languages.texts import SpecialToken, any_text, literal, regex, special
 from logitkit.languages.xml_arguments import xml_arguments
 from logitkit.parameters.place import shown
 from logitkit.structural_tags.document import JsonPart
 from logitkit.structural_tags.located import LocatedSchema
 
-__all__ = ["FormatReader", "Surroundings", "plain_formats", "schema_at"]
+__all__ = ["FormatReader", "Surroundings", "excluded_tokens", "limited_text", "plain_formats", "schema_at"]
 
 # Formats inside each other. Documents of models have about five levels.
 DEEPEST = 64
 
 # The most repetitions: what is larger could not be compiled.
 MOST_TIMES = 1_000_000
+
+# A limit of characters takes some states for each.
+MOST_CHARACTERS = 100_000
 
 STYLES = ("json", "qwen_xml")
 
@@ -141,14 +144,45 @@ def _regex(part: JsonPart, _around: Surroundings) -> Language:
 
 def _any_text(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("excludes", "max_tokens", "max_chars"))
-    _refuse_counts(part, "max_tokens", "max_chars")
-    return any_text(exclude=(*part.texts("excludes"), *around.ends))
+    excluded = (*part.texts("excludes"), *around.ends)
+    _refuse_token_limit(part)
+    if not part.has("max_chars"):
+        return any_text(exclude=excluded)
+    most = part.integer("max_chars", 0)
+    if most > MOST_CHARACTERS:
+        raise part.inside("max_chars").refuse(f"an integer up to {MOST_CHARACTERS}")
+    return regex(rf"[\s\S]{{0,{most}}}", exclude=excluded)
 
 
-def _refuse_counts(part: JsonPart, *names: str) -> None:
-    for name in names:
-        if part.has(name):
-            raise part.inside(name).refuse("null: limits on free text are not supported here")
+def _refuse_token_limit(part: JsonPart) -> None:
+    if part.has("max_tokens"):
+        raise part.inside("max_tokens").refuse("null, unless this is the content of a tag whose end is not empty")
+
+
+def limited_text(part: JsonPart, ends: Sequence[str | SpecialToken]) -> Language | None:
+    """Return the language of a tag's content and end, if the content is free text with a maximum number of tokens.
+
+    Args:
+        part: The content.
+        ends: What may end the tag, not empty.
+
+    Raises:
+        ConfigurationError: It is not such a format; the message has its path.
+    """
+    kind = part.value.get("type") if isinstance(part.value, dict) else None
+    if kind not in ("any_text", "any_tokens") or not part.has("max_tokens"):
+        return None
+    part.check_fields(("type",), ("excludes", "max_tokens") if kind == "any_text" else ("exclude_tokens", "max_tokens"))
+    most = part.integer("max_tokens", 0)
+    excluded: list[str | SpecialToken] = [*part.texts("excludes"), *excluded_tokens(part)]
+    if not most:
+        return either(*ends)
+    return any_text(until=ends, exclude=excluded, max_tokens=most)
+
+
+def excluded_tokens(part: JsonPart) -> list[SpecialToken]:
+    """Return the tokens in the optional field `exclude_tokens`."""
+    return [special(item.token()) for item in part.items("exclude_tokens")] if part.has("exclude_tokens") else []
 
 
 def _token(part: JsonPart, _around: Surroundings) -> Language:
@@ -158,11 +192,11 @@ def _token(part: JsonPart, _around: Surroundings) -> Language:
 
 def _any_tokens(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("exclude_tokens", "max_tokens"))
-    _refuse_counts(part, "max_tokens")
-    excluded = [item.token() for item in part.items("exclude_tokens")] if part.has("exclude_tokens") else []
+    _refuse_token_limit(part)
+    excluded = excluded_tokens(part)
     if around.end_token is not None:
-        excluded.append(around.end_token)
-    return any_text(exclude=[special(token) for token in excluded])
+        excluded.append(special(around.end_token))
+    return any_text(exclude=excluded)
 
 
 def _sequence(part: JsonPart, around: Surroundings) -> Language:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from logitkit.languages.combined import either, repeat, sequence
 from logitkit.languages.language import Language
-from logitkit.languages.texts import SpecialToken, choice, literal, special
+from logitkit.languages.texts import choice, literal, special
 from logitkit.structural_tags.document import JsonPart
-from logitkit.structural_tags.formats import FormatReader, Surroundings, schema_at
+from logitkit.structural_tags.formats import FormatReader, Surroundings, excluded_tokens, limited_text, schema_at
 from logitkit.structural_tags.triggered import Marker, Start, TriggeredText
 
 __all__ = ["legacy_tags", "tag_formats"]
@@ -44,12 +44,16 @@ def _read_tag(part: JsonPart, around: Surroundings) -> ReadTag:
     if isinstance(end.value, dict):
         token = _token_of(end)
         last: Language = special(token)
+        ends: list[Marker] = [special(token)]
         inside = replace(around, ends=(), end_token=token)
     else:
         texts = _end_texts(end)
         last = choice(texts) if len(texts) > 1 else literal(texts[0])
+        ends = [*texts]
         inside = replace(around, ends=tuple(text for text in texts if text), end_token=None)
-    return ReadTag(part, begin, sequence(inside.read(part.inside("content")), last))
+    content = part.inside("content")
+    limited = limited_text(content, ends) if all(ends) else None
+    return ReadTag(part, begin, limited or sequence(inside.read(content), last))
 
 
 def _begin(part: JsonPart) -> Marker:
@@ -106,14 +110,10 @@ def _triggered_tags(part: JsonPart, around: Surroundings) -> Language:
 def _token_triggered_tags(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type", "trigger_tokens", "tags"), ("at_least_one", "stop_after_first", "exclude_tokens"))
     triggers = [special(item.token()) for item in part.items("trigger_tokens", least=1)]
-    excluded = _excluded_tokens(part)
+    excluded = excluded_tokens(part)
     if around.end_token is not None:
         excluded.append(special(around.end_token))
     return _triggered(part, _tags(part, around), triggers, excluded)
-
-
-def _excluded_tokens(part: JsonPart) -> list[SpecialToken]:
-    return [special(item.token()) for item in part.items("exclude_tokens")] if part.has("exclude_tokens") else []
 
 
 def _triggered(part: JsonPart, tags: list[ReadTag], triggers: Iterable[Marker], excluded: Iterable[Marker]) -> Language:
@@ -167,7 +167,7 @@ def _token_dispatch(part: JsonPart, around: Surroundings) -> Language:
     for item, content in _rules(part):
         token = special(item.token())
         starts.append(Start(token, token, around.read(content)))
-    return TriggeredText(tuple(starts), not part.flag("loop", True), tuple(_excluded_tokens(part)))
+    return TriggeredText(tuple(starts), not part.flag("loop", True), tuple(excluded_tokens(part)))
 
 
 def _rules(part: JsonPart) -> list[tuple[JsonPart, JsonPart]]:

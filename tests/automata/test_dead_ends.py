@@ -162,10 +162,10 @@ def test_tables_with_fallbacks(drawn: tuple[Behaviours, NDArray[np.bool_]], data
 
 def test_only_bytes_that_the_language_has_must_be_tokens() -> None:
     digits = lk.Vocabulary([*(bytes([b]) for b in b"0123456789"), b"-", None], eos_ids=[11])
-    assert not may_have_dead_ends(byte_dfa_of(parse(r"(?a)\d+-\d+"), DEFAULT_LIMITS), digits.trie.single_bytes())
-    assert may_have_dead_ends(byte_dfa_of(parse(r"(?a)\d+:\d+"), DEFAULT_LIMITS), digits.trie.single_bytes())
+    assert not may_have_dead_ends(byte_dfa_of(parse(r"(?a)\d+-\d+"), DEFAULT_LIMITS), digits)
+    assert may_have_dead_ends(byte_dfa_of(parse(r"(?a)\d+:\d+"), DEFAULT_LIMITS), digits)
     # A class of bytes needs one spelled byte; which one does not matter.
-    assert not may_have_dead_ends(byte_dfa_of(parse(r"[0-9a-f]+"), DEFAULT_LIMITS), digits.trie.single_bytes())
+    assert not may_have_dead_ends(byte_dfa_of(parse(r"[0-9a-f]+"), DEFAULT_LIMITS), digits)
     with pytest.raises(ConfigurationError, match=r"spell no text that the pattern '\\\\d:' matches"):
         lk.Regex(r"\d:", digits)
 

@@ -28,7 +28,7 @@ class TooMany(Exception):
 class Judge:
     """Which tokens are legal, worked out from all texts that the tokens can spell.
 
-    A token is legal if some tokens after it make the text complete. EOS is legal where the text is complete.
+    A token is legal if some tokens after it make the text complete.
 
     Args:
         matcher: Says which texts belong to the language.
@@ -38,7 +38,8 @@ class Judge:
 
     def __init__(self, matcher: Matcher, most: int = 1500, shown: Iterable[int] | None = None) -> None:
         self.matcher, self.most = matcher, most
-        self.ends = set(matcher.vocabulary.eos_ids) - matcher.named
+        self.ends = set(matcher.vocabulary.eos_ids)
+        self._legal_ends: dict[Text, set[int]] = {}
         self.tokens = [t for t in shown or range(matcher.vocabulary.size) if t not in self.ends]
 
     @cached_property
@@ -64,7 +65,7 @@ class Judge:
         for text, row in self.moves.items():
             for after in row.values():
                 before[after].append(text)
-        fresh = [text for text in self.moves if text.is_complete]
+        fresh = [text for text in self.moves if self.legal_ends(text)]
         found = dict.fromkeys(self.moves, NEVER) | dict.fromkeys(fresh, 0)
         while fresh:
             reached = [(other, found[text] + 1) for text in fresh for other in before[text] if found[other] == NEVER]
@@ -72,12 +73,26 @@ class Judge:
             fresh = [text for text, _ in reached]
         return found
 
+    def legal_ends(self, text: Text) -> set[int]:
+        """Return the EOS ids that may follow a text.
+
+        Those that the language names are part of the text that they complete. The others follow a complete text; if there are
+        none, and no EOS id is part of the text, then all do.
+        """
+        if text not in self._legal_ends:
+            named = self.matcher.named_ends
+            found = {end for end in named if self.matcher.after(text, end).is_complete}
+            if text.is_complete:
+                found |= self.ends - named
+            self._legal_ends[text] = found or (self.ends if text.is_complete else set())
+        return self._legal_ends[text]
+
     def legal(self, text: Text, left: int = NEVER) -> set[int]:
         """Return the tokens that may follow a text, if so many may follow at most."""
         following = {
             t for t, after in self.moves[text].items() if self.needed[after] < left and self.needed[after] < NEVER
         }
-        return following | (self.ends if text.is_complete else set())
+        return following | self.legal_ends(text)
 
 
 def masks_of(constraint: Any, state: Any, context: lk.Context) -> torch.Tensor:
@@ -120,6 +135,12 @@ def compare(
     while texts:
         context = lk.Context.of([[]] * len(texts), vocabulary_size=vocabulary.size)
         masks = masks_of(constraint, state, context)
+        ending = [(row, end) for row, (text, _, _) in enumerate(texts) for end in sorted(judge.legal_ends(text))]
+        if ending:
+            ended = constraint.advance(
+                select(state, torch.tensor([r for r, _ in ending])), torch.tensor([e for _, e in ending])
+            )
+            assert constraint.is_finished(ended).all()
         rows, tokens, following = [], [], []
         for number, ((text, left, said), mask) in enumerate(zip(texts, masks, strict=True)):
             legal = judge.legal(text, left)

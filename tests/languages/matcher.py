@@ -97,14 +97,31 @@ class Matcher:
         return frozenset(map(self.id_of, self.special))
 
     @cached_property
+    def named_ends(self) -> frozenset[int]:
+        """The EOS ids that the language names, by `special` or in a text."""
+        texts = [text for text in self.fixed if isinstance(text, str)]
+        ends = self.vocabulary.eos_ids
+        in_texts = {end for end in ends if end in self.name_of and any(self.name_of[end] in text for text in texts)}
+        return frozenset(in_texts | (self.named & set(ends)))
+
+    @cached_property
     def special(self) -> frozenset[SpecialToken]:
         """All `special` in the language."""
-        found: set[SpecialToken] = set()
+        return frozenset(part for part in self.fixed if isinstance(part, SpecialToken))
+
+    @cached_property
+    def fixed(self) -> frozenset[str | SpecialToken]:
+        """All fixed texts and special tokens in the language."""
+        found: set[str | SpecialToken] = set()
         todo: list[Any] = [self.language]
         while todo:
             match todo.pop():
-                case SpecialToken() as token:
-                    found.add(token)
+                case (SpecialToken() | str()) as one:
+                    found.add(one)
+                case LiteralText(text):
+                    found.add(text)
+                case OneText(options):
+                    found.update(options)
                 case InOrder(parts) | OneOf(parts):
                     todo.extend(parts)
                 case Repeated(item, _, _, separator):
@@ -231,24 +248,24 @@ class Matcher:
                 if symbol == self.id_of(first):
                     yield later
             case Without(inner, exclude, tail):
-                tail = self.extended(tail, symbol, exclude)
-                if not self.ends_with(tail, exclude):
+                extended = self.extended(tail, symbol, exclude)
+                if extended is not None and not self.ends_with(extended, exclude):
                     for after in self.read(frozenset([inner]), symbol):
-                        yield (Without(after, exclude, tail), *later)
+                        yield (Without(after, exclude, extended), *later)
             case Free(until, exclude, tail):
-                tail = self.extended(tail, symbol, (*until, *exclude))
-                if not self.ends_with(tail, exclude):
-                    ended = self.ends_with(tail, until)
-                    yield later if ended else (Free(until, exclude, tail), *later)
+                extended = self.extended(tail, symbol, (*until, *exclude))
+                if extended is not None and not self.ends_with(extended, exclude):
+                    ended = self.ends_with(extended, until)
+                    yield later if ended else (Free(until, exclude, extended), *later)
             case Between(of, tags, tail):
-                tail = self.extended(tail, symbol, (*of.triggers, *of.exclude))
-                if not self.ends_with(tail, of.exclude):
-                    begun = self.ends_with(tail, of.triggers)
+                extended = self.extended(tail, symbol, (*of.triggers, *of.exclude))
+                if extended is not None and not self.ends_with(extended, of.exclude):
+                    begun = self.ends_with(extended, of.triggers)
                     after = () if of.stop_after_first else (Between(of, min(tags + 1, of.at_least)),)
                     for trigger in begun:
                         yield (of.rests[of.triggers.index(trigger)], *after, *later)
                     if not begun:
-                        yield (Between(of, tags, tail), *later)
+                        yield (Between(of, tags, extended), *later)
 
     def spelled(self, text: str, symbol: Symbol) -> Iterator[str]:
         """Return what is left of a text after a symbol: its first character, or the special token whose name it begins with."""
@@ -258,13 +275,15 @@ class Matcher:
         elif symbol in self.name_of and text.startswith(self.name_of[symbol]):
             yield text.removeprefix(self.name_of[symbol])
 
-    def extended(self, tail: tuple[Symbol, ...], symbol: Symbol, markers: tuple[Marker, ...]) -> tuple[Symbol, ...]:
+    def extended(
+        self, tail: tuple[Symbol, ...], symbol: Symbol, markers: tuple[Marker, ...]
+    ) -> tuple[Symbol, ...] | None:
         """Return a tail with a symbol, from where on a marker may have begun.
 
-        A special token that is not part of any marker changes nothing.
+        A special token that is not part of any marker changes nothing, but free text does not go on after EOS: None.
         """
         if isinstance(symbol, int) and not any(self.holds(marker, symbol) for marker in markers):
-            return tail
+            return None if symbol in self.vocabulary.eos_ids else tail
         tail = (*tail, symbol)
         begins = (tail[begin:] for begin in range(len(tail)))
         return next((t for t in begins if any(self.left(marker, t) for marker in markers)), ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logitkit as lk
 
-__all__ = ["BYTES", "GAPS", "JSON", "NAMED", "SHOWN", "SPELLED"]
+__all__ = ["BYTES", "GAPS", "JSON", "NAMED", "ONE_END", "SECOND_END", "SHOWN", "SPELLED", "TWO_ENDS"]
 
 TEXT = [b"a", b"b", b"<", b"t", b">", b"<t", b"t>", b"a<", b">b", b"b<t>a", b"\xc3", b"\xa9", b"\xc3\xa9<"]
 # Special tokens without text; an id without text and without a name.
@@ -28,3 +28,7 @@ BYTES = lk.Vocabulary(
     special={"<t>": 256 + len(CROSSED), "<o>": 258 + len(CROSSED)},
 )
 SHOWN = [0, 1, *b'ab<t>[]{},:"\xc3\xa9truefalsnoe', *range(256, BYTES.size)]
+# EOS ids whose names languages use: one, and two.
+ONE_END = lk.Vocabulary([*TEXT[:8], None, None, None], eos_ids=[8], pad_id=10, special={"<t>": 8, "<o>": 9})
+TWO_ENDS = lk.Vocabulary([*TEXT[:8], None, None, None], eos_ids=[8, 9], special={"<t>": 8, "<o>": 9, "<e>": 10})
+SECOND_END = lk.Vocabulary([*TEXT[:8], None, None, None], eos_ids=[9, 10], special={"<t>": 8, "<o>": 9, "<e>": 10})

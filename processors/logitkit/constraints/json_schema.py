@@ -197,7 +197,7 @@ class JsonSchema(Constraint):
 
     def _compile_with(self, share: bool) -> TokenAutomaton:
         dfa, compiled = self._nested_dfa(share)
-        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary.trie.single_bytes()):
+        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
             dfa, compiled = self._nested_dfa(share=False)
         made = pushdown_automaton(

@@ -109,7 +109,7 @@ class LanguageConstraint(Constraint):
     def _compile(self) -> TokenAutomaton:
         share = not self.closing
         dfa, writer = self._nested_dfa(share)
-        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary.trie.single_bytes(dfa.letters)):
+        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
             dfa, writer = self._nested_dfa(share=False)
         made = pushdown_automaton(

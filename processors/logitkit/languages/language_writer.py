@@ -140,8 +140,11 @@ class LanguageWriter:
 
     @property
     def tokens(self) -> Iterator[int]:
-        """The symbols of all special tokens, the first of which stands for those that the language does not name."""
-        return iter(self._number.values())
+        """The symbols that free text may contain: of special tokens, the first for all that the language does not name.
+
+        EOS ids are not among them: free text does not go on after one.
+        """
+        return (number for token, number in self._number.items() if token not in self.vocabulary.eos_ids)
 
     def names_in(self, text: str) -> Iterator[tuple[int, int]]:
         """Return where names of special tokens without text stand in a text: where each begins and ends."""

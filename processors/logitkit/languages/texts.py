@@ -234,7 +234,8 @@ def regex(pattern: str, exclude: str | Iterable[str] = ()) -> RegexText:
 def special(token: str | int) -> SpecialToken:
     """Return the language of one token by itself, as special tokens are: its spelling in other tokens does not count.
 
-    In a language that names a token so, that token is never part of other text.
+    In a language that names a token so, that token is never part of other text. An EOS id that a language names ends only the
+    texts that are complete with it; nothing follows it. If a complete text leaves no EOS id to end it, all of them end it.
 
     Args:
         token: The name of a special token, such as `"<tool_call>"`, or a token id.

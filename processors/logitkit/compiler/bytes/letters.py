@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 
-__all__ = ["OTHERS", "Letters", "free_states", "letter_of", "tokens_of", "with_letters"]
+__all__ = ["OTHERS", "Letters", "free_states", "letter_of", "tokens_of", "with_letters", "without_ends"]
 
 Letters: TypeAlias = Mapping[int, NDArray[np.int64]]
 
@@ -57,6 +57,26 @@ def with_letters(
     if any(token >= 0 and has_text[token] for token in letters):
         behaviours = _of_tokens(class_of, behaviours)
     return class_of, Behaviours.joined([behaviours, *map(_moving, letters.values())])
+
+
+def without_ends(
+    letters: Letters, accepting: NDArray[np.bool_], eos_ids: Sequence[int]
+) -> tuple[Letters, dict[int, NDArray[np.bool_]]]:
+    """Return letters of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
+
+    Such an id ends a text that is complete with it. No text goes on after it, as generation has ended. Where a text is complete
+    without any of them, and the vocabulary has no other EOS id, all of them end it.
+
+    Args:
+        letters: Where each letter leads.
+        accepting: [S] where a text is complete.
+        eos_ids: Ids that end a sequence.
+    """
+    ends = {end: accepting[letters[end]] for end in eos_ids if end in letters}
+    if ends and len(ends) == len(eos_ids):
+        without_end = accepting & ~np.any(list(ends.values()), axis=0)
+        ends = {end: found | without_end for end, found in ends.items()}
+    return {**letters, **{end: np.zeros(len(accepting), np.int64) for end in ends}}, ends
 
 
 def without(dfa: ByteDfa, tokens: Iterable[int]) -> Letters:

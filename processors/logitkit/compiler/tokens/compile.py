@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import with_letters
+from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_ends
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import token_classes
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.errors import ConfigurationError
@@ -38,10 +38,11 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
-    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
+    letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id > 0)
     fallback = None if dfa.fallback is None else dfa.fallback.state
-    if may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters)):
-        behaviours, alive = without_dead_ends(behaviours, dfa.accepting, fallback)
+    if may_have_dead_ends(dfa, vocabulary):
+        behaviours, alive = without_dead_ends(behaviours, complete_with(dfa.accepting, ends), fallback)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(
@@ -52,7 +53,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         vocabulary.eos_ids,
         vocabulary.pad_id,
         fallback,
-        dfa.letters.keys(),
+        ends,
     )
 
 

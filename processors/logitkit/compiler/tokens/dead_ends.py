@@ -10,24 +10,27 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 # In place of an exception: there is none, or it is not known.
 NONE, UNKNOWN = -1, -2
 
 
-def may_have_dead_ends(dfa: ByteDfa | NestedDfa, single_bytes: NDArray[np.bool_]) -> bool:
+def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool:
     """Whether some state may be left without a way to the end.
 
-    It is not where each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte.
+    It is not where each class of bytes has a byte that is a token by itself: the text can then be completed byte by byte. But no
+    text goes on after EOS.
 
     Args:
         dfa: The automaton; an accepting state can be reached from each of its states.
-        single_bytes: [256] which bytes are tokens by themselves.
+        vocabulary: The tokens.
     """
     # What no state reads need not be spelled.
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
-    spelled[dfa.byte_class[single_bytes]] = True
-    return not spelled.all()
+    spelled[dfa.byte_class[vocabulary.trie.single_bytes(dfa.letters)]] = True
+    ends = (dfa.letters[end] for end in vocabulary.eos_ids if end in dfa.letters)
+    return not spelled.all() or any((~dfa.accepting[target[target != DEAD]]).any() for target in ends)
 
 
 def without_dead_ends(

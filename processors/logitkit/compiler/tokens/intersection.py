@@ -16,7 +16,7 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, merge, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.tokens.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.joint_classes import Side, joint_classes
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton, commonest_end, complete_with
 from logitkit.limits import Limits
 
 # So many ids of the vocabulary take as long as one other step.
@@ -63,19 +63,22 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
         source[order],
         target[order],
     )
-    accepting = np.zeros(states, bool)
-    accepting[FIRST_STATE:] = a.accepting[known // b.states] & b.accepting[known % b.states]
+    both: dict[int, NDArray[np.bool_]] = {}
+    ends_of_b = b.ends
+    for end, legal in a.ends.items():
+        both[end] = np.zeros(states, bool)
+        both[end][FIRST_STATE:] = legal[known // b.states] & ends_of_b[end][known % b.states]
+    accepting, ends = commonest_end(both)
     fallback = None
     if a.fallback is not None or b.fallback is not None:
         fallback = np.arange(states)
         fallback[FIRST_STATE:] = number.of(product.below(known))
-    behaviours, alive = without_dead_ends(behaviours, accepting, fallback)
+    behaviours, alive = without_dead_ends(behaviours, complete_with(accepting, ends), fallback)
     first = int(number.of(np.array([start]))[0])
-    banned_ends = a.banned_ends | b.banned_ends
-    if not alive[first] or banned_ends.issuperset(a.eos_ids):
+    if not alive[first]:
         return None
     behaviours, merged = merge(behaviours)
-    return TokenAutomaton.of(merged[class_of], behaviours, accepting, first, a.eos_ids, a.pad_id, fallback, banned_ends)
+    return TokenAutomaton.of(merged[class_of], behaviours, accepting, first, a.eos_ids, a.pad_id, fallback, ends)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 from logitkit.budget import one_budget, took
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import with_letters
+from logitkit.compiler.bytes.letters import with_letters, without_ends
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.closing_cost import UNREACHABLE, closing_costs
 from logitkit.compiler.tokens.compile import token_automaton
@@ -20,7 +20,7 @@ from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
@@ -62,7 +62,7 @@ def pushdown_automaton(
     if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters))
+        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary)
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
         if falls_back and dfa.copies.like.any():
@@ -86,14 +86,16 @@ def pushdown_automaton(
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
-    class_of, behaviours = with_letters(class_of, behaviours, dfa.letters, vocabulary.trie.node_of_id > 0)
+    letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id > 0)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     # Where tokens are counted, too few may be left to spell a marker.
-    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary.trie.single_bytes(dfa.letters))
+    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if closing or dead_ends:
-        cost = closing_costs(dfa, table.behaviours.source, table.behaviours.target, table, limits)
+        complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
+        cost = closing_costs(complete, table.behaviours.source, table.behaviours.target, table, limits)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
             raise ConfigurationError(
@@ -118,15 +120,16 @@ def pushdown_automaton(
         strings,
         table.counting,
     )
+    nowhere = np.zeros(dfa.frames, bool)
     return TokenAutomaton.of(
         class_of,
         table.behaviours,
-        np.concatenate([dfa.accepting, np.zeros(dfa.frames, bool)]),
+        np.concatenate([dfa.accepting, nowhere]),
         dfa.start,
         vocabulary.eos_ids,
         vocabulary.pad_id,
         fallback=fallback,
-        banned_ends=dfa.letters.keys(),
+        ends={end: np.concatenate([found, nowhere]) for end, found in ends.items()},
         nesting=nesting if nesting.max_depth else FLAT,
     )
 
@@ -138,7 +141,7 @@ def _finite(dfa: NestedDfa, vocabulary: Vocabulary, limits: Limits, name: str, c
         return made
     source, target = _moves(made)
     nothing = OutcomeTable.none(Behaviours(*(np.zeros(n, np.int64) for n in (0, 1, 0, 0))))
-    cost = closing_costs(dfa, source, target, nothing, limits)
+    cost = closing_costs(replace(dfa, accepting=made.accepting), source, target, nothing, limits)
     return replace(made, nesting=Nesting.counting_tokens(cost))
 
 

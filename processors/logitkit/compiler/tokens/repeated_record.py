@@ -58,8 +58,7 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     if record is None:
         return None
     rest = NOTHING if isinstance(rest_tree, Empty) else byte_dfa_of(rest_tree, limits)
-    spelled = vocabulary.trie.single_bytes()
-    if any(may_have_dead_ends(part, spelled) for part in (record, rest)):
+    if any(may_have_dead_ends(part, vocabulary) for part in (record, rest)):
         return None
     # The first byte of a token may end a record. Each later one that ends in it takes as many bytes as the shortest record.
     longest = vocabulary.trie.depth - 1

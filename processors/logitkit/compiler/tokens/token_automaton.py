@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,25 @@ from logitkit.compiler.tokens.short_fallbacks import Rows, shortened
 from logitkit.compiler.tokens.stack_effects import StackEffects
 from logitkit.vocabulary.ranges import expand
 
-__all__ = ["TokenAutomaton"]
+__all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
 # As many entries of the rows tell most automata apart.
 HASHED = 2**12
+
+
+NO_ENDS: Mapping[int, NDArray[np.bool_]] = MappingProxyType({})
+
+
+def complete_with(accepting: NDArray[np.bool_], ends: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return [S] in which states some EOS id is legal."""
+    complete: NDArray[np.bool_] = np.logical_or.reduce([accepting, *ends.values()])
+    return complete
+
+
+def commonest_end(ends: Mapping[int, NDArray[np.bool_]]) -> tuple[NDArray[np.bool_], dict[int, NDArray[np.bool_]]]:
+    """Return the states in which most EOS ids are legal, and for the other EOS ids where these are."""
+    accepting = max(ends.values(), key=np.count_nonzero)
+    return accepting, {end: legal for end, legal in ends.items() if not np.array_equal(legal, accepting)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +72,7 @@ class TokenAutomaton(StackEffects):
         eos_ids: Iterable[int],
         pad_id: int | None,
         fallback: NDArray[np.int64] | None = None,
-        banned_ends: Collection[int] = (),
+        ends: Mapping[int, NDArray[np.bool_]] = NO_ENDS,
         nesting: Nesting = FLAT,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
@@ -64,24 +80,25 @@ class TokenAutomaton(StackEffects):
         Args:
             class_of: [V] class of each token.
             behaviours: What each class does.
-            accepting: [S] whether EOS is legal.
+            accepting: [S] where EOS ids are legal that are not among `ends`.
             start: The start state.
             eos_ids: Ids that end a sequence.
             pad_id: Id that a finished row may emit besides.
             fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
-            banned_ends: EOS ids that keep the class that they have: a live state does not let them end the sequence.
+            ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
             nesting: What outcomes do, which are the targets that are no states.
         """
         states = len(accepting)
-        ends = np.array(sorted(eos_ids), np.int64)
-        source = np.flatnonzero(accepting).astype(behaviours.source.dtype)
-        finishing = np.full(len(source), FINISHED, behaviours.target.dtype)
-        finish = Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, finishing)
-        behaviours = Behaviours.joined([behaviours, finish])
+        eos_ids = sorted(eos_ids)
+        # An end that is legal nowhere keeps its class, which is dead.
+        own = {end: found for end, found in ends.items() if found.any()}
+        finish = [_finishing(found, behaviours) for found in (*own.values(), accepting)]
+        behaviours = Behaviours.joined([behaviours, *finish])
         classes = len(behaviours)
         narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
         class_of = class_of.astype(narrow)
-        class_of[[end for end in ends.tolist() if end not in banned_ends]] = classes - 1
+        class_of[list(own)] = np.arange(classes - len(finish), classes - 1)
+        class_of[[end for end in eos_ids if end not in ends]] = classes - 1
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")
@@ -100,19 +117,29 @@ class TokenAutomaton(StackEffects):
             row_start=row_start,
             row_class=row_class,
             row_target=row_target,
-            accepting=accepting,
+            accepting=complete_with(accepting, own),
             start=start,
-            eos_ids=tuple(ends.tolist()),
+            eos_ids=tuple(eos_ids),
             pad_id=pad_id,
             fallback=fallback,
             nesting=nesting,
         )
 
     @property
-    def banned_ends(self) -> set[int]:
-        """The EOS ids that no state lets end the sequence."""
-        accepting = np.flatnonzero(self.accepting)
-        return {end for end in self.eos_ids if not len(accepting) or self.next(int(accepting[0]), end) != FINISHED}
+    def ends(self) -> dict[int, NDArray[np.bool_]]:
+        """For each EOS id [S] in which states it is legal."""
+        found = {}
+        for end in self.eos_ids:
+            if self.fallback is None:
+                legal = np.zeros(self.states, bool)
+                place = np.flatnonzero((self.row_class == self.class_of[end]) & (self.row_target == FINISHED))
+                legal[np.searchsorted(self.row_start, place, side="right") - 1] = True
+            else:
+                # Where states fall back, an EOS id is legal in all accepting states or in none.
+                first = np.flatnonzero(self.accepting)[:1].tolist()
+                legal = self.accepting & (self.next(first[0], end) == FINISHED) if first else self.accepting
+            found[end] = legal
+        return found
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -178,3 +205,10 @@ class TokenAutomaton(StackEffects):
         target = np.concatenate([self.row_target, rows.row_target[place[left]]])[order]
         start = np.searchsorted(source, np.arange(self.states + 1))
         return replace(self, row_start=start, row_class=symbol.astype(self.row_class.dtype), row_target=target)
+
+
+def _finishing(legal: NDArray[np.bool_], behaviours: Behaviours) -> Behaviours:
+    """Return what an EOS id does that is legal in some states, in the types of other behaviours."""
+    source = np.flatnonzero(legal).astype(behaviours.source.dtype)
+    target = np.full(len(source), FINISHED, behaviours.target.dtype)
+    return Behaviours(np.zeros(1, behaviours.default.dtype), np.array([0, len(source)]), source, target)

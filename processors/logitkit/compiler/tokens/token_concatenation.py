@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.tokens.before_marker import BeforeMarker, before_token
 from logitkit.compiler.tokens.joint_classes import Side, listed
 from logitkit.compiler.tokens.signatures import mixed
-from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton, commonest_end
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -89,18 +89,21 @@ def joined(
     row_start, row_class, row_target = _rows_before(before, ends, which, example, own, limits)
     row_target = np.append(np.arange(before.states), ends.target + shift).astype(np.int32).take(row_target)
     source, symbol, target = listed(Side(second, np.append(others, rests)), limits)
-    # EOS has the last class of all.
-    last = classes + len(rests)
-    accepting = np.flatnonzero(second.accepting)
-    source = np.concatenate([source, accepting]) + shift
-    symbol = np.concatenate([symbol, np.full(len(accepting), last)])
-    target = np.concatenate([np.where(target == DEAD, DEAD, target + shift), np.full(len(accepting), FINISHED)])
+    # EOS has the last class of all; before it come those EOS ids that are not legal where the others are.
+    commonest, others_of = commonest_end(second.ends)
+    ends_apart = {end: legal for end, legal in others_of.items() if legal.any()}
+    finished, number = np.nonzero(np.stack([*ends_apart.values(), commonest], axis=1))
+    last = classes + len(rests) + len(ends_apart)
+    source = np.concatenate([source, finished]) + shift
+    symbol = np.concatenate([symbol, classes + len(rests) + number])
+    target = np.concatenate([np.where(target == DEAD, DEAD, target + shift), np.full(len(finished), FINISHED)])
     order = stable_order(source * np.int64(last + 1) + symbol)
     count = np.bincount(source, minlength=states)
     count[: before.states] = np.diff(row_start)
     narrow = np.uint8 if last < 2**8 else np.int16 if last + 1 < 2**15 else np.int32
     class_of = class_of.astype(narrow)
-    class_of[[end for end in second.eos_ids if end not in second.banned_ends]] = last
+    class_of[list(ends_apart)] = np.arange(classes + len(rests), last)
+    class_of[[end for end in second.eos_ids if end not in others_of]] = last
     fallback = None
     if before.fallback is not None or second.fallback is not None:
         below = np.arange(before.states) if before.fallback is None else before.fallback

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 
-from logitkit import Choice, JsonSchema, Regex
+from logitkit import Choice, JsonSchema, Limits, Regex, Vocabulary
+from logitkit.languages import LanguageConstraint
+from logitkit.tools import Tools
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 
@@ -21,7 +23,21 @@ _MOODS = ("positive", "negative", "neutral")
 _PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
 
 
-Constraint = Regex | Choice | JsonSchema
+# A tool as OpenAI's interface describes it.
+_SAVE_CONTACT = {
+    "name": "save_contact",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "pattern": "^[A-Z][a-z]+ [A-Z][a-z]+$", "maxLength": 30},
+            "age": {"type": "integer", "minimum": 18, "maximum": 99},
+            "active": {"type": "boolean"},
+        },
+        "required": ["name", "age", "active"],
+    },
+}
+
+Constraint = Regex | Choice | JsonSchema | LanguageConstraint
 
 
 @dataclass(frozen=True)
@@ -62,6 +78,13 @@ def shipped_cases() -> tuple[DemoCase, ...]:
             "choice", ", ".join(_MOODS), ("Review: The food was awful. ",), partial(Choice, _MOODS), _MOODS.__contains__
         ),
         replace(_regex_case("JSON", _PERSON, "Name: Emma Brown\nAs JSON: "), check=_is_person),
+        DemoCase(
+            "tool call",
+            "a call of save_contact(name, age, active), in JSON",
+            ("Name: Emma Brown\nAs JSON: ",),
+            _tool_call,
+            _is_call,
+        ),
         _regex_case("4 prompts, 4 beams", _PRICE, *prices, beams=4),
         *([_pydantic_case()] if find_spec("pydantic") else []),
     )
@@ -99,6 +122,19 @@ def _matcher(pattern: str) -> Callable[[str], bool] | None:
     except re.error:
         return None
     return lambda text: compiled.fullmatch(text) is not None
+
+
+def _tool_call(vocabulary: Vocabulary, limits: Limits | None = None) -> LanguageConstraint:
+    tools = Tools([_SAVE_CONTACT], format="json", choice="required", parallel=False)
+    return tools.constraint(vocabulary) if limits is None else tools.constraint(vocabulary, limits=limits)
+
+
+def _is_call(text: str) -> bool:
+    try:
+        call = json.loads(text)
+    except ValueError:
+        return False
+    return call.get("name") == "save_contact" and {*call["arguments"]} == {"name", "age", "active"}
 
 
 def _is_person(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is refused: each error says where, what was given and what is allowed. Nothing else is ever raised."""
+"""Refused documents: each error says where it is, what was given and what is allowed. Nothing else is ever raised."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ XML = {"type": "json_schema", "json_schema": {**PERSON, "required": ["a"]}, "sty
 RULES = [["abc", {"type": "const_string", "value": "d"}], ["ab", {"type": "const_string", "value": "e"}]]
 CHANGED = {"type": "sequence", "elements": [{"type": "regex", "pattern": "[0-9]"}, {"type": "any_tokens"}]}
 
-# What the page lists: the format, the pieces of the text, what this library says, and what XGrammar says.
+# The lines of the page: the format, the pieces of the text, what this library says, and what XGrammar says.
 LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
     ({"type": "json_schema", "json_schema": PERSON}, ('{"b":1}',), True, False),
     ({"type": "json_schema", "json_schema": PERSON}, ('{ "a" : 1 }',), False, True),

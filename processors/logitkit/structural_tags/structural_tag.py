@@ -75,7 +75,11 @@ def structural_tag_language(document: object, *, whitespace: Whitespace = "bound
         raise ConfigurationError(
             f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
         )
-    root = JsonPart("", plain_document(document))
+    return _language_of(plain_document(document), whitespace)
+
+
+def _language_of(document: dict[str, Any], whitespace: Whitespace) -> Language:
+    root = JsonPart("", document)
     around = Surroundings(whitespace, {**plain_formats(), **tag_formats()})
     if root.value.get("type", "structural_tag") != "structural_tag":
         raise root.inside("type").refuse(
@@ -149,7 +153,7 @@ class StructuralTag(Constraint):
         super().__post_init__()
         object.__setattr__(self, "document", plain_document(self.document))
         object.__setattr__(self, "content", key_of(self.document))
-        object.__setattr__(self, "language", structural_tag_language(self.document, whitespace=self.whitespace))
+        object.__setattr__(self, "language", _language_of(self.document, self.whitespace))
         object.__setattr__(self, "automaton", self._constraint.automaton)
 
     @property

@@ -106,6 +106,18 @@ def test_what_shall_be_complete_depends_on_the_tokens_of_the_request(
             check(configurations, config, max_tokens=2)
 
 
+def test_a_structural_tag_is_complete_within_the_tokens_of_the_request(configurations: Configurations) -> None:
+    """Only the parameters of the configuration count, not members of the document with the same names."""
+    schema = {"type": "object", "properties": {"forced_eos": {"const": None}}, "required": ["forced_eos"]}
+    tag = {"type": "tag", "begin": "ab", "content": {"type": "json_schema", "json_schema": schema}, "end": "cd"}
+    config = {"structural_tag": {"document": {"type": "structural_tag", "format": tag}, "closing": True}}
+    check(configurations, config, max_tokens=60)
+    with pytest.raises(ConfigurationError, match="closing is 2, but the shortest text"):
+        check(configurations, config, max_tokens=2)
+    with pytest.raises(ConfigurationError, match=r"^config\['structural_tag'\]: format: the type 'grammar'"):
+        check(configurations, {"structural_tag": {"format": {"type": "grammar"}}})
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -17,6 +17,7 @@ from tests.rows import (
     structural_tags,
     texts,
     tokens,
+    tools,
 )
 from tests.rows.row import BOS, EOS, PAD, TOKENS, Row, ids, vocabulary
 
@@ -28,6 +29,7 @@ ROWS: tuple[Row, ...] = (
     *schemas.ROWS,
     *languages.ROWS,
     *structural_tags.ROWS,
+    *tools.ROWS,
     *penalties.ROWS,
     *tokens.ROWS,
     *texts.ROWS,

@@ -247,6 +247,17 @@ def test_reasoning_comes_before_calls(name: str) -> None:
     assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm, <x>."
 
 
+@pytest.mark.parametrize("name", ["hermes", "deepseek_v31", "mistral", "harmony"])
+def test_reasoning_ends_within_its_budget(name: str) -> None:
+    form = FORMATS[name]
+    tools = Tools([*tools_of(name).tools], form, reasoning=60)
+    text = form.reasoning_begin + "Hm." + str(form.reasoning_end)
+    assert tools.parse(ids_of(text, form), vocabulary(form)).outside_at is None
+    long = tools.parse(ids_of(form.reasoning_begin + "Hm." * 30 + str(form.reasoning_end), form), vocabulary(form))
+    assert long.outside_at is not None
+    assert long.outside_at <= len(ids_of(form.reasoning_begin, form)) + 60
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_choices(name: str) -> None:
     form = FORMATS[name]
@@ -290,7 +301,7 @@ def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
         ({"choice": ()}, "choice is empty"),
         ({"choice": 5}, "names of tools"),
         ({"parallel": 1}, "parallel is 1"),
-        ({"reasoning": 100}, "reasoning is 100"),
+        ({"reasoning": 0}, "reasoning is 0"),
         ({"reasoning": True, "format": "llama3_json"}, "no markers of reasoning"),
         ({"choice": "required", "answer": {}}, "always called"),
     ],

@@ -39,7 +39,7 @@ LEAST_BYTES = 2**16
 
 # Kinds of processors that define the language of a text.
 LANGUAGES = frozenset(
-    {"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "structural_tag", "forced_tokens"}
+    {"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "structural_tag", "tools", "forced_tokens"}
 )
 
 # More ids than any tokenizer has.

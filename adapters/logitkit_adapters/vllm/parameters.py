@@ -22,7 +22,7 @@ PROMPT_LENGTH = "logitkit_prompt_length"
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
 
 # Kinds whose main parameter is a document, and the name of that parameter.
-DOCUMENTS = {"json_schema": "schema", "structural_tag": "document"}
+DOCUMENTS = {"json_schema": "schema", "structural_tag": "document", "tools": "tools"}
 
 # A text of up to this many characters is searched each time, which takes some microseconds.
 SHORT = 4096

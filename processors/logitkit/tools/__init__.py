@@ -1,6 +1,7 @@
 """Tools: whole turns of a model with calls, constrained and read.
 
-tools             the class that users create
+tools             the class that users create (tool_set)
+tools_constraint  the constraint, also in configurations
 definitions       tools as data (functions, docstrings)
 formats           how models write calls
 turn_language     the language of a turn

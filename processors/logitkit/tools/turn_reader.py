@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from logitkit.tools.definitions import ToolDefinition
@@ -307,8 +306,3 @@ def _begun(text: str, start: int, marker: str) -> int:
     """Return how many of the last characters of a text begin a marker."""
     most = min(len(marker) - 1, len(text) - start)
     return next((size for size in range(most, 0, -1) if text.endswith(marker[:size])), 0)
-
-
-def characters(text: str, first: int, last: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the characters of a token's text, all of which stand at its position."""
-    return ((character, first, last) for character in chain(text))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
 
-from logitkit.languages import LanguageConstraint
 from logitkit.protocol.context import Context
+from logitkit.runtime.constraint import Constraint
 from logitkit.tools.marked_text import MarkedText
 from logitkit.tools.turn import Turn, TurnEvent
 from logitkit.tools.turn_reader import TurnReader
@@ -26,7 +25,7 @@ class TurnStream:
         vocabulary: The tokens.
     """
 
-    def __init__(self, reader: TurnReader, constraint: LanguageConstraint, vocabulary: Vocabulary) -> None:
+    def __init__(self, reader: TurnReader, constraint: Constraint, vocabulary: Vocabulary) -> None:
         self._reader, self._constraint, self._vocabulary = reader, constraint, vocabulary
         self._text = MarkedText(vocabulary, reader.markers)
         self._state = constraint.init_state(Context.of([[]], vocabulary_size=vocabulary.size))
@@ -63,8 +62,3 @@ class TurnStream:
         events = self._reader.feed((character, self._begun, self._count) for character in rest) if rest else []
         more, turn = self._reader.finish()
         return [*events, *more], replace(turn, outside_at=self._outside)
-
-
-def token_ids(given: Sequence[int]) -> list[int]:
-    """Return token ids as a list of int."""
-    return [int(token) for token in given]

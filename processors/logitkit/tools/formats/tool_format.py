@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.layout import Whitespace
+from logitkit.languages.xml_arguments import xml_arguments
 from logitkit.vocabulary.marker import encoded
 
 __all__ = ["ToolFormat"]
@@ -80,19 +81,12 @@ class ToolFormat:
 
     def __post_init__(self) -> None:
         for argument in fields(self):
-            value, several = getattr(self, argument.name), str(argument.type).startswith("tuple")
-            text = argument.type in ("str", "str | None")
-            if several and not isinstance(value, tuple):
-                raise ConfigurationError(
-                    f"{argument.name} is {value!r} of type {type(value).__name__}; allowed is a tuple"
-                )
-            if text and not isinstance(value, str) and (value is not None or argument.type == "str"):
-                raise ConfigurationError(f"{argument.name} is {value!r} of type {type(value).__name__}; allowed is str")
-            if text:
-                encoded(argument.name, value or "")
+            _check(argument.name, str(argument.type), getattr(self, argument.name))
         for choice, allowed in ((self.arguments, get_args(Arguments)), (self.whitespace, get_args(Whitespace))):
             if choice not in allowed:
                 raise ConfigurationError(f"{choice!r} is not allowed; allowed are {', '.join(map(repr, allowed))}")
+        if self.arguments == "xml":
+            xml_arguments({}, begin=self.parameter_begin, end=self.parameter_end, separator="")
         self._check_markers()
 
     def _check_markers(self) -> None:
@@ -120,3 +114,31 @@ class ToolFormat:
     def heads(self) -> tuple[tuple[str, str], ...]:
         """The ways to begin a call: what stands before the name, and what stands after it."""
         return ((self.call_begin, self.name_end), *self.also)
+
+
+def _check(name: str, kind: str, value: object) -> None:
+    """Refuse an argument of a wrong type."""
+    if kind == "bool":
+        texts: list[object] = []
+        right = isinstance(value, bool)
+    elif kind.startswith("tuple"):
+        texts = list(value) if isinstance(value, tuple) else [None]
+        if name == "also":
+            right = all(isinstance(pair, tuple) and len(pair) == 2 for pair in texts)
+            texts = [text for pair in texts if isinstance(pair, tuple) for text in pair]
+        else:
+            right = all(texts)
+        right = right and isinstance(value, tuple)
+    else:
+        texts, right = [value], True
+        if value is None and kind == "str | None":
+            texts = []
+    if not right or not all(isinstance(text, str) for text in texts):
+        allowed = (
+            "a tuple of pairs of str"
+            if name == "also"
+            else kind.replace("tuple[str, ...]", "a tuple of str, none empty")
+        )
+        raise ConfigurationError(f"{name} is {value!r} of type {type(value).__name__}; allowed is {allowed}")
+    for text in texts:
+        encoded(name, str(text))

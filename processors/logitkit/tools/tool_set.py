@@ -1,0 +1,138 @@
+"""What the tools of a turn are, and the language that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from logitkit.errors import ConfigurationError
+from logitkit.languages import any_text, json_schema, sequence, special
+from logitkit.languages.language import Language
+from logitkit.parameters.integers import as_integer
+from logitkit.tools.definitions import ToolDefinition, definitions_of
+from logitkit.tools.formats import ToolFormat, format_of
+from logitkit.tools.member_values import MemberValues
+from logitkit.tools.turn_language import marker, turn_language
+from logitkit.tools.turn_reader import TurnReader
+
+__all__ = ["ToolSet"]
+
+CHOICES = ("auto", "required", "none")
+
+
+@dataclass(frozen=True)
+class ToolSet:
+    """Tools, and how a turn with them looks; see `Tools`."""
+
+    tools: Any
+    format: str | ToolFormat = "hermes"
+    choice: str | Iterable[str] = field(default="auto", kw_only=True)
+    parallel: bool = field(default=True, kw_only=True)
+    reasoning: bool | int | None = field(default=None, kw_only=True)
+    answer: Any = field(default=None, kw_only=True)
+    chat_template: str | None = field(default=None, kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", definitions_of(self.tools))
+        object.__setattr__(self, "format", format_of(self.format, self.chat_template))
+        if not isinstance(self.parallel, bool):
+            raise ConfigurationError(f"parallel is {self.parallel!r}; allowed are True and False")
+        budget = None if self.reasoning is None or isinstance(self.reasoning, bool) else as_integer(self.reasoning)
+        if not isinstance(self.reasoning, bool | None) and (budget is None or budget < 1):
+            raise ConfigurationError(
+                f"reasoning is {self.reasoning!r}; allowed are None, True, False, and the most tokens, an integer from 1"
+            )
+        if self.reasoning and self.form.reasoning_end is None:
+            raise ConfigurationError(
+                f"reasoning is {self.reasoning}, but the format {self.form.name!r} has no markers of reasoning"
+            )
+        object.__setattr__(self, "choice", self._checked_choice())
+        if self.answer is not None:
+            if self.choice not in ("auto", "none"):
+                raise ConfigurationError(
+                    f"there is an answer, but choice is {self.choice!r}, so that a tool is always called"
+                )
+            answer = (
+                self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="bounded")
+            )
+            object.__setattr__(self, "answer", answer)
+
+    def _checked_choice(self) -> str | tuple[str, ...]:
+        known = {tool.name for tool in self.tools}
+        given: Any = self.choice
+        if isinstance(given, str) and given in CHOICES:
+            return given
+        names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, Iterable) else (given,)
+        for name in names:
+            if name not in known:
+                some = ", ".join(map(repr, sorted(known)[:20]))
+                raise ConfigurationError(
+                    f"choice is {given!r}; allowed are 'auto', 'required', 'none', and names of tools: {some}"
+                )
+        if not names:
+            raise ConfigurationError("choice is empty; give 'none' if no tool may be called")
+        return names
+
+    @property
+    def form(self) -> ToolFormat:
+        """The format, if it was given by name too."""
+        assert isinstance(self.format, ToolFormat)
+        return self.format
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """Return the tools as OpenAI's dicts, as a chat template takes them.
+
+        Example:
+            >>> import logitkit as lk
+            >>> def add(a: int, b: int = 0) -> int:
+            ...     '''Add two numbers.'''
+            >>> lk.Tools([add]).schemas()[0]["function"]["description"]
+            'Add two numbers.'
+        """
+        return [tool.openai() for tool in self.tools]
+
+    def language(self) -> Language:
+        """Return the language of the whole turn."""
+        return self._language
+
+    @cached_property
+    def _language(self) -> Language:
+        names = self.choice if isinstance(self.choice, tuple) else None
+        return turn_language(
+            [tool for tool in self.tools if names is None or tool.name in names],
+            self.form,
+            text=self.choice in ("auto", "none"),
+            calls=self.choice != "none",
+            parallel=self.parallel,
+            reasoning=self._reasoning() if self.reasoning else None,
+            answer=self.answer,
+        )
+
+    def _reasoning(self) -> Language:
+        form = self.form
+        assert form.reasoning_end is not None
+        token = next((name for name in form.tokens if form.reasoning_end.startswith(name)), None)
+        budget = None if isinstance(self.reasoning, bool) else self.reasoning
+        if token is None:
+            return any_text(until=form.reasoning_end, max_tokens=budget)
+        return sequence(
+            any_text(until=special(token), max_tokens=budget), marker(form, form.reasoning_end.removeprefix(token))
+        )
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, ToolDefinition]:
+        return {tool.name: tool for tool in self.tools}
+
+    @cached_property
+    def _known_values(self) -> dict[str, MemberValues]:
+        return {}
+
+    def _values(self, name: str) -> MemberValues:
+        if name not in self._known_values:
+            self._known_values[name] = MemberValues(self._by_name[name].schema)
+        return self._known_values[name]
+
+    def _reader(self) -> TurnReader:
+        return TurnReader(self._by_name, self.form, self._values, bool(self.reasoning), self.parallel)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import logitkit
-from logitkit import languages
+from logitkit import languages, tools
 from tests.docs.pages import ROOT
 
 
@@ -41,7 +41,9 @@ def test_every_public_name_is_documented_once(site: Path) -> None:
     found = [name for page in pages.values() for name in re.findall(r'<h2 id="logitkit\.([\w.]+)"', page)]
     of_languages = [name.removeprefix("languages.") for name in found if name.startswith("languages.")]
     assert sorted(of_languages) == sorted(languages.__all__)
-    others = [name.rpartition(".")[2] for name in found if not name.startswith("languages.")]
+    of_tools = [name.removeprefix("tools.") for name in found if name.startswith("tools.")]
+    assert sorted(of_tools) == sorted(set(tools.__all__) - set(logitkit.__all__))
+    others = [name.rpartition(".")[2] for name in found if not name.startswith(("languages.", "tools."))]
     assert sorted(others) == sorted(logitkit.__all__)
 
 

@@ -18,7 +18,7 @@ from logitkit.tools.formats import FORMATS, detect
 from tests.tools.turns import EOS, TOOLS, ids_of, same, vocabulary
 
 FOLDER = os.environ.get("LOGITKIT_CHAT_TEMPLATES")
-# What templates are called, the format that they write, and what ends a turn.
+# Names of templates, the format that they write, and the text that ends a turn.
 KNOWN = {
     "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": ("hermes", "<|im_end|>\n"),
     "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": ("hermes", "<|im_end|>\n"),
@@ -42,7 +42,7 @@ CALLS = [
 
 
 def rendered(template: str, calls: list[ToolCall], end: str, as_text: bool) -> str:
-    """What a template writes for a turn with calls."""
+    """Render a turn with calls by a template."""
     from transformers.utils.chat_template_utils import render_jinja_template
 
     def written(arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Turns: what is written is accepted and read as the same calls, in each format; what is broken is told."""
+"""Turns: what is written is accepted and read as the same calls, in each format; where a turn breaks is known."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_broken_and_foreign_text_gives_what_was_readable(
             assert broken.endswith(turn.rest)
 
 
-def test_where_reading_stopped_is_told() -> None:
+def test_a_turn_says_where_reading_stopped() -> None:
     tools = tools_of("hermes")
     good = tools.write([ToolCall("ping", {})])
     turn = tools.parse(good + '\n<tool_call>\n{"name": "nothing", "arguments": {}}\n</tool_call>')
@@ -208,7 +208,7 @@ def test_where_reading_stopped_is_told() -> None:
     assert (cut.calls, cut.broken_at, cut.complete) == ((), 0, False)
 
 
-def test_the_token_that_leaves_the_language_is_told() -> None:
+def test_a_turn_says_which_token_leaves_the_language() -> None:
     form, tools = FORMATS["hermes"], tools_of("hermes")
     text = '<tool_call>\n{"name": "get_weather", "arguments": {"city": 5}}\n</tool_call>'
     turn = tools.parse(ids_of(text, form), vocabulary(form))
@@ -238,7 +238,7 @@ def test_reasoning_comes_before_calls(name: str) -> None:
     assert form.reasoning_end is not None
     text = form.reasoning_begin + "Hm, <x>." + form.reasoning_end + ("" if name == "harmony" else "\n\n") + call
     turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
-    assert (turn.reasoning, turn.problem, turn.outside_at) == ("Hm, <x>.", None, None)
+    assert (turn.reasoning, turn.text, turn.problem, turn.outside_at) == ("Hm, <x>.", "", None, None)
     assert same(turn.calls, [ToolCall("ping", {})])
     without = tools.parse([*ids_of(call, form), EOS], vocabulary(form))
     assert without.outside_at is not None

@@ -12,8 +12,27 @@ writing           from calls to text
 """
 
 from logitkit.tools.formats import ToolFormat as ToolFormat
+from logitkit.tools.formats import detect as detect
 from logitkit.tools.tools import Tools as Tools
+from logitkit.tools.turn import ArgumentsDelta as ArgumentsDelta
+from logitkit.tools.turn import CallDone as CallDone
+from logitkit.tools.turn import CallStarted as CallStarted
+from logitkit.tools.turn import ReasoningDelta as ReasoningDelta
+from logitkit.tools.turn import TextDelta as TextDelta
 from logitkit.tools.turn import ToolCall as ToolCall
 from logitkit.tools.turn import Turn as Turn
+from logitkit.tools.turn_stream import TurnStream as TurnStream
 
-__all__ = ["ToolCall", "ToolFormat", "Tools", "Turn"]
+__all__ = [
+    "ArgumentsDelta",
+    "CallDone",
+    "CallStarted",
+    "ReasoningDelta",
+    "TextDelta",
+    "ToolCall",
+    "ToolFormat",
+    "Tools",
+    "Turn",
+    "TurnStream",
+    "detect",
+]

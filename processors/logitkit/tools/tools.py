@@ -26,8 +26,8 @@ class Tools(ToolSet):
         tools: The tools: functions with annotations and docstrings, pydantic models, dataclasses, or OpenAI's dicts. A tool whose
             schema does not say whether there may be other members has none.
         format: How the model writes calls: the name of a format, `"auto"` with `chat_template`, or a `ToolFormat`.
-        choice: `"auto"`: calls are optional. `"required"`: at least one. `"none"`: none. The name of a tool, or several names: at
-            least one call, of these tools only.
+        choice: `"auto"`: calls are optional. `"required"`: the turn is one or more calls, without text before them. `"none"`:
+            none. The name of a tool, or several names: as `"required"`, and of these tools only.
         parallel: Whether several calls are allowed, in formats that have a place for them.
         reasoning: Whether the turn begins with reasoning, which is free text up to the format's own end marker. An integer is the
             most tokens of it; then the marker is forced.

@@ -72,7 +72,8 @@ def turn_language(
         return turn
     opened = [marker(form, form.reasoning_begin)] if form.reasoning_opened else []
     # In free text, white space after reasoning is text.
-    gap = [] if form.reasoning_opened or (form.trigger is not None and answer is None) else [regex("\n{0,2}")]
+    free = form.trigger is not None and text and answer is None
+    gap = [] if form.reasoning_opened or free else [regex("\n{0,2}")]
     return sequence(*opened, reasoning, *gap, turn)
 
 
@@ -89,9 +90,10 @@ def _triggered(
     again = marker(form, (form.separator or "") + ("" if form.calls_begin else form.trigger))
     loop = CallLoop(call, again if parallel and form.separator is not None else None, marker(form, form.calls_end))
     block = sequence(start, loop)
-    if answer is not None:
-        return either(answer, block) if text else block
-    return dispatch({trigger: block}, at_least=0 if text else 1, stop_after_first=True)
+    # Where a call is required, it comes at once: a model that goes on with text would never call.
+    if not text:
+        return block
+    return dispatch({trigger: block}, stop_after_first=True) if answer is None else either(answer, block)
 
 
 def _anchored(

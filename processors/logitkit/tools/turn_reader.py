@@ -158,7 +158,7 @@ class TurnReader:
         self.unit = self.at
         if ended:
             self.at += len(end)
-            self.state = self._gap if self.form.trigger is None and not self.form.reasoning_opened else self._beginning
+            self.state = self._beginning if self.form.reasoning_opened else self._gap
         return ended
 
     def _gap(self) -> bool:

@@ -11,7 +11,6 @@ from functools import partial
 from importlib.util import find_spec
 
 from logitkit import Choice, JsonSchema, Limits, Regex, Vocabulary
-from logitkit.languages import LanguageConstraint
 from logitkit.tools import Tools
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
@@ -37,7 +36,7 @@ _SAVE_CONTACT = {
     },
 }
 
-Constraint = Regex | Choice | JsonSchema | LanguageConstraint
+Constraint = Regex | Choice | JsonSchema | ToolsConstraint
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ def _matcher(pattern: str) -> Callable[[str], bool] | None:
     return lambda text: compiled.fullmatch(text) is not None
 
 
-def _tool_call(vocabulary: Vocabulary, limits: Limits | None = None) -> LanguageConstraint:
+def _tool_call(vocabulary: Vocabulary, limits: Limits | None = None) -> ToolsConstraint:
     tools = Tools([_SAVE_CONTACT], format="json", choice="required", parallel=False)
     return tools.constraint(vocabulary) if limits is None else tools.constraint(vocabulary, limits=limits)
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 
-from logitkit import Choice, JsonSchema, Limits, Regex, Vocabulary
-from logitkit.tools import Tools
+from logitkit import Choice, JsonSchema, Limits, Regex, Tools, ToolsConstraint, Vocabulary
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 

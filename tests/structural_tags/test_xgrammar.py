@@ -118,6 +118,12 @@ PERSON = {"type": "object", "properties": {"a": {"type": "integer"}}}
 XML = {"type": "json_schema", "json_schema": {**PERSON, "required": ["a"]}, "style": "qwen_xml"}
 RULES = [["abc", {"type": "const_string", "value": "d"}], ["ab", {"type": "const_string", "value": "e"}]]
 CHANGED = {"type": "sequence", "elements": [{"type": "regex", "pattern": "[0-9]"}, {"type": "any_tokens"}]}
+CUT = {"type": "star", "content": {"type": "any_text", "excludes": ["<tool>"]}}
+NAMED = {"type": "star", "content": {"type": "const_string", "value": "</tool>x"}}
+TWICE = {
+    "type": "plus",
+    "content": {"type": "tag", "begin": {"token": "<think>"}, "content": NAMED, "end": {"token": "</tool>"}},
+}
 
 # The lines of the page: the format, the pieces of the text, what this library says, and what XGrammar says.
 LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
@@ -140,6 +146,10 @@ LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
     (CHANGED, ("1;",), True, False),
     (CHANGED, ("1", ";"), True, True),
     ({"type": "any_text", "excludes": ["<to"]}, ("<tool>",), True, False),
+    (CUT, ("<tool>",), False, True),
+    (CUT, ("<", "t", "o", "o", "l", ">"), True, True),
+    (TWICE, ("<think>", "</tool>", "<think>", "</", "t", "o", "o", "l", ">", "x", "</tool>"), True, False),
+    (TWICE, ("<think>", "</", "t", "o", "o", "l", ">", "x", "</tool>"), True, True),
 ]
 
 

@@ -16,7 +16,7 @@ from logitkit.languages import Language
 from logitkit.protocol.state import select
 from tests.languages.matcher import Matcher, Text
 
-__all__ = ["Judge", "TooMany", "compare", "masks_of"]
+__all__ = ["Judge", "TooMany", "compare", "masks_of", "rows_of"]
 
 NEVER = 10**9
 

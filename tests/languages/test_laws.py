@@ -1,0 +1,129 @@
+"""Laws of combinations: languages that are equal allow the same tokens after every sequence of tokens."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.languages import Language, any_text, dispatch, either, literal, optional, repeat, sequence, special, tag
+from logitkit.languages.combined import InOrder
+from logitkit.languages.texts import AnyText
+from logitkit.protocol.state import select
+from logitkit.runtime import Constraint
+from tests.examples import examples
+from tests.languages.comparison import masks_of, rows_of
+from tests.languages.random_languages import languages
+from tests.languages.vocabularies import GAPS, NAMED, SPELLED
+
+vocabularies = st.sampled_from([NAMED, SPELLED, GAPS])
+# More states than this are not compared.
+MOST = 2000
+
+
+def constraint_of(language: Language, vocabulary: lk.Vocabulary) -> Constraint | None:
+    """Return the constraint of a language, or None if the vocabulary spells none of its texts."""
+    try:
+        return language.constraint(vocabulary)
+    except PatternTooLarge:
+        assume(False)
+    except ConfigurationError:
+        pass
+    return None
+
+
+def same(one: Language, other: Language, vocabulary: lk.Vocabulary) -> bool:
+    """Whether two languages allow the same tokens, wherever the tokens lead."""
+    first, second = constraint_of(one, vocabulary), constraint_of(other, vocabulary)
+    if first is None or second is None:
+        return first is second
+    context = lk.Context.of([[]], vocabulary.size)
+    states = first.init_state(context), second.init_state(context)
+    met = set(zip(*map(rows_of, states), strict=True))
+    while True:
+        context = lk.Context.of([[]] * len(states[0].left), vocabulary.size)
+        masks = masks_of(first, states[0], context)
+        if not torch.equal(masks, masks_of(second, states[1], context)):
+            return False
+        masks[:, list(vocabulary.eos_ids)] = False
+        rows, tokens = masks.nonzero(as_tuple=True)
+        if not len(rows):
+            return True
+        states = first.advance(select(states[0], rows), tokens), second.advance(select(states[1], rows), tokens)
+        pairs = list(zip(*map(rows_of, states), strict=True))
+        fresh = {pair: row for row, pair in enumerate(pairs) if pair not in met}
+        met |= fresh.keys()
+        if not fresh:
+            return True
+        if len(met) >= MOST:
+            assume(False)
+        chosen = torch.tensor(list(fresh.values()))
+        states = select(states[0], chosen), select(states[1], chosen)
+
+
+@settings(max_examples=examples(60))
+@given(languages(), languages(), languages(), vocabularies)
+def test_sequence_is_associative(x: Language, y: Language, z: Language, vocabulary: lk.Vocabulary) -> None:
+    flat = sequence(x, y, z)
+    assert same(sequence(sequence(x, y), z), flat, vocabulary)
+    assert same(sequence(x, sequence(y, z)), flat, vocabulary)
+
+
+@settings(max_examples=examples(60))
+@given(languages(), vocabularies)
+def test_the_empty_text_is_the_identity(x: Language, vocabulary: lk.Vocabulary) -> None:
+    assert sequence(x) == either(x) == x
+    assert same(sequence(x, literal("")), x, vocabulary)
+    assert same(sequence("", x), x, vocabulary)
+    assert same(InOrder((x,)), x, vocabulary)
+    assert same(sequence(x, sequence()), x, vocabulary)
+
+
+@settings(max_examples=examples(60))
+@given(languages(), languages(), languages(), vocabularies)
+def test_either_is_a_union(x: Language, y: Language, z: Language, vocabulary: lk.Vocabulary) -> None:
+    assert same(either(x, y), either(y, x), vocabulary)
+    assert same(either(x, either(y, z)), either(either(x, y), z), vocabulary)
+    assert same(either(x, x), x, vocabulary)
+    assert same(sequence(x, either(y, z)), either(sequence(x, y), sequence(x, z)), vocabulary)
+    assert same(sequence(either(x, y), z), either(sequence(x, z), sequence(y, z)), vocabulary)
+
+
+@settings(max_examples=examples(60))
+@given(languages(), languages(), vocabularies)
+def test_repetitions_unrolled(x: Language, between: Language, vocabulary: lk.Vocabulary) -> None:
+    assert same(optional(x), either(x, ""), vocabulary)
+    assert same(repeat(x, 0, 0), literal(""), vocabulary)
+    assert same(repeat(x, 1, 1, between), x, vocabulary)
+    assert same(repeat(x, 1), sequence(x, repeat(x)), vocabulary)
+    assert same(repeat(x), optional(repeat(x, 1)), vocabulary)
+    assert same(repeat(x, 2, 3), sequence(x, x, optional(x)), vocabulary)
+    assert same(repeat(x, 1, None, between), sequence(x, repeat(sequence(between, x))), vocabulary)
+    assert same(repeat(x, 0, 2, between), either("", x, sequence(x, between, x)), vocabulary)
+
+
+@settings(max_examples=examples(60))
+@given(languages(), vocabularies)
+def test_tags(x: Language, vocabulary: lk.Vocabulary) -> None:
+    if not isinstance(x, AnyText):
+        assert same(tag("<", x, ">"), sequence("<", x, ">"), vocabulary)
+    assert same(tag("<", any_text(), "b>"), sequence("<", any_text("b>")), vocabulary)
+    found = dispatch({"<t": tag("<t", x, ">")}, at_least=1, stop_after_first=True, exclude="b")
+    assert same(found, sequence(any_text("<t", exclude="b"), x, ">"), vocabulary)
+
+
+def test_languages_that_differ_are_told_apart() -> None:
+    """Or the tests above would show nothing."""
+    pairs: list[tuple[Language | str, Language | str]] = [
+        ("a", "b"),
+        ("a", "ab"),
+        ("a", optional("a")),
+        (any_text("<t>"), any_text(special("<t>"))),
+    ]
+    for one, other in pairs:
+        assert not same(sequence(one, "b"), sequence(other, "b"), NAMED)
+    assert not same(repeat("a", 1, 3), repeat("a", 1, 4), NAMED)
+    assert not same(literal("é"), literal("a"), NAMED)
+    assert same(literal("t"), literal("tt"), GAPS), "neither can be spelled"

@@ -17,12 +17,19 @@ from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
-from logitkit.limits import Limits
+from logitkit.limits import Limits, check_limits
+from logitkit.parameters.integers import as_integer
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageConstraint"]
 
+
+# As for schemas: a stack per row is kept.
+MOST_DEPTH = 1024
+MOST_TOKENS = 2**31 - 1
+# Trees are walked by recursion.
+MOST_NESTED = 100
 
 AMBIGUOUS_BRACKET = (
     "in one place of the language a bracket may begin a JSON value that nests without limit, and other text as well, so that no "
@@ -50,12 +57,32 @@ class LanguageConstraint(Constraint):
     limits: Limits = field(kw_only=True)
 
     def __post_init__(self) -> None:
+        self._check()
         with self._one_budget():
             self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(
                 f"closing is {self.closing}, but the shortest text of this language takes {needed} tokens; give at least {needed}"
+            )
+
+    def _check(self) -> None:
+        check_limits(self.limits)
+        max_depth, closing = as_integer(self.max_depth), as_integer(self.closing)
+        if max_depth is None or not 1 <= max_depth <= MOST_DEPTH:
+            raise ConfigurationError(f"max_depth is {self.max_depth!r}; allowed are integers from 1 to {MOST_DEPTH}")
+        if not isinstance(self.closing, bool) and (closing is None or not 1 <= closing <= MOST_TOKENS):
+            raise ConfigurationError(
+                f"closing is {self.closing!r}; allowed are a maximum number of tokens from 1 to {MOST_TOKENS}, True for the room "
+                "of the context, and False"
+            )
+        inside = [self.language]
+        for _ in range(MOST_NESTED):
+            inside = list({id(part): part for language in inside for part in language.parts}.values())
+        if inside:
+            raise ConfigurationError(
+                f"the language has more than {MOST_NESTED} languages inside each other; write repetitions by repeat(...), and "
+                "many parts by one sequence(...) or either(...)"
             )
 
     @property

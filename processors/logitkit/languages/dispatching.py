@@ -70,6 +70,7 @@ class Dispatch(Language):
         states = len(search.moves)
         # With so many tags, or more, the text may end; the last state is that after a tag behind which nothing is allowed.
         phases = max(self.at_least, 1) if self.stop_after_first else self.at_least + 1
+        writer.limits.check_states(phases * states)
         rows: list[tuple[Edge, ...]] = []
         for phase in range(phases):
             first = phase * states

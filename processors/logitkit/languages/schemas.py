@@ -92,4 +92,7 @@ def json_schema(
         raise ConfigurationError(
             f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
         )
+    for name, given in (("lax", lax), ("strict_formats", strict_formats)):
+        if not isinstance(given, bool):
+            raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
     return JsonValue(schema, whitespace, lax, strict_formats)

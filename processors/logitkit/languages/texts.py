@@ -180,10 +180,7 @@ def literal(text: str) -> LiteralText:
         >>> literal("hello")
         LiteralText(text='hello')
     """
-    if not isinstance(text, str):
-        raise ConfigurationError(f"text is {text!r} of type {type(text).__name__}; allowed is str")
-    encoded("text", text)
-    return LiteralText(text)
+    return LiteralText(_text("text", text))
 
 
 def choice(options: Iterable[str]) -> OneText:
@@ -201,7 +198,7 @@ def choice(options: Iterable[str]) -> OneText:
     """
     if isinstance(options, str) or not isinstance(options, Iterable):
         raise ConfigurationError(f"options is {options!r}; allowed is a list of texts")
-    found = tuple([literal(option).text for option in options])
+    found = tuple(_text(f"options[{i}]", option) for i, option in enumerate(options))
     if not found:
         raise ConfigurationError("options is empty; give at least one text")
     return OneText(found)
@@ -250,6 +247,8 @@ def special(token: str | int) -> SpecialToken:
     number = None if isinstance(token, str) else as_integer(token)
     if number is None and (not isinstance(token, str) or not token):
         raise ConfigurationError(f"token is {token!r}; allowed are the name of a special token and a token id")
+    if isinstance(token, str):
+        encoded("token", token)
     return SpecialToken(token if isinstance(token, str) else int(token))
 
 
@@ -302,4 +301,11 @@ def as_language(name: str, given: object) -> Language:
             f"{name} is {given!r} of type {type(given).__name__}; allowed are languages of logitkit.languages, such as "
             "regex(...), and str, which means that text"
         )
+    return given
+
+
+def _text(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed is str")
+    encoded(name, given)
     return given

@@ -119,14 +119,16 @@ def _text(form: ToolFormat) -> Language:
 
 def _call(tools: Sequence[ToolDefinition], form: ToolFormat, rest: int) -> Language:
     """Return the language of one call, without some characters of its beginning."""
-    end = marker(form, form.call_end)
-    return either(
-        *(
-            sequence(marker(form, begin[rest:] + tool.name + name_end), arguments_language(tool, form), end)
-            for tool in tools
-            for begin, name_end in form.heads
+    arguments = {tool.name: arguments_language(tool, form) for tool in tools}
+    # Markers that all tools share stand in the tree once.
+    ways = [
+        sequence(
+            marker(form, begin[rest:]),
+            either(*(sequence(marker(form, name + name_end), inside) for name, inside in arguments.items())),
         )
-    )
+        for begin, name_end in form.heads
+    ]
+    return sequence(either(*ways), marker(form, form.call_end))
 
 
 def marker(form: ToolFormat, text: str) -> Language:

@@ -57,7 +57,7 @@ def test_of_the_corpus(name: str, case: Case) -> None:
 
 
 @pytest.mark.parametrize("name", VOCABULARIES)
-@pytest.mark.parametrize("whitespace", ["compact", "bounded"])
+@pytest.mark.parametrize("whitespace", ["compact", "spaced", "bounded"])
 @QUICK
 @given(schemas, st.integers(0, 2**32))
 def test_of_generated_schemas(name: str, whitespace: Any, schema: Any, seed: int) -> None:

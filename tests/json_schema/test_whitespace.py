@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -50,13 +51,17 @@ def automaton(name: str, whitespace: Any = "bounded") -> NestedDfa:
 
 @pytest.mark.parametrize(("name", "value"), VALUES)
 def test_all_that_dumps_writes_is_legal(name: str, value: Any) -> None:
-    bounded, compact = automaton(name), automaton(name, "compact")
+    bounded, spaced, compact = automaton(name), automaton(name, "spaced"), automaton(name, "compact")
     texts = {json.dumps(value, indent=indent) for indent in (None, 0, 1, 2, 3, 4, 8)}
     texts |= {json.dumps(value, indent=2, separators=(",", colon)) for colon in (":", ": ")}
     shortest = json.dumps(value, separators=(",", ":"))
     for text in {*texts, shortest}:
         assert bounded.accepts(text.encode()), text
         assert compact.accepts(text.encode()) == (text == shortest)
+    separators = [",", ", "], [":", ": "]
+    on_one_line = {json.dumps(value, separators=pair) for pair in itertools.product(*separators)}
+    for text in texts | on_one_line:
+        assert spaced.accepts(text.encode()) == (text in on_one_line), text
 
 
 @pytest.mark.parametrize(

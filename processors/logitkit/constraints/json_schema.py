@@ -50,8 +50,8 @@ class JsonSchema(Constraint):
         schema: A dict, true or false, JSON text, a pydantic model class, or another Python type: a dataclass, `list[int]`,
             `Literal["a", "b"]`, `int | None`. Types need pydantic.
         vocabulary: The tokens.
-        whitespace: `"compact"`: no white space. `"bounded"`: white space where `json.dumps` may write it, with an indent of
-            at most 32 spaces.
+        whitespace: `"compact"`: no white space. `"spaced"`: one space or none after commas and colons. `"bounded"`: white space
+            where `json.dumps` may write it, with an indent of at most 32 spaces.
         lax: Whether to leave out, with a warning, the keywords that cannot be enforced exactly. Failed attempts may take as many
             steps again as `limits` allow.
         strict_formats: Whether to refuse a `format` that is not known, or that describes no value which is possible there.

@@ -13,7 +13,7 @@ from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node,
 
 __all__ = ["Layout", "Whitespace", "is_unicode", "literal", "quoted", "written"]
 
-Whitespace = Literal["compact", "bounded"]
+Whitespace = Literal["compact", "spaced", "bounded"]
 
 WIDEST_INDENT = 32
 
@@ -47,8 +47,9 @@ class Layout:
     """What is written around members and items.
 
     Args:
-        whitespace: `compact`, none at all; `bounded`, where `json.dumps` may put some: behind an opening bracket and before a
-            closing one a newline and up to 32 spaces, behind a comma that or one space, behind a colon one space; or none.
+        whitespace: `compact`, none at all; `spaced`, one space or none behind a comma and a colon; `bounded`, where `json.dumps`
+            may put some: behind an opening bracket and before a closing one a newline and up to 32 spaces, behind a comma that or
+            one space, behind a colon one space; or none.
     """
 
     whitespace: Whitespace = "compact"
@@ -58,10 +59,10 @@ class Layout:
     closing: dict[str, Node] = field(init=False)
 
     def __post_init__(self) -> None:
-        free = self.whitespace == "bounded"
-        line = Alternate((Empty(), _NEWLINE)) if free else Empty()
-        space = Alternate((Empty(), _SPACE)) if free else Empty()
-        gap = Alternate((Empty(), _SPACE, _NEWLINE)) if free else Empty()
+        lines = self.whitespace == "bounded"
+        line = Alternate((Empty(), _NEWLINE)) if lines else Empty()
+        space = Empty() if self.whitespace == "compact" else Alternate((Empty(), _SPACE))
+        gap = Alternate((Empty(), _SPACE, _NEWLINE)) if lines else space
         object.__setattr__(self, "opened", line)
         object.__setattr__(self, "comma", concatenate([literal(","), gap]))
         object.__setattr__(self, "colon", concatenate([literal(":"), space]))

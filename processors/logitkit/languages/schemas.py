@@ -77,7 +77,7 @@ def json_schema(
 
     Args:
         schema: A dict, true or false, JSON text, a pydantic model class, or another Python type, as in `JsonSchema`.
-        whitespace: `"compact"` or `"bounded"`, as in `JsonSchema`.
+        whitespace: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         lax: Whether to leave out the keywords that cannot be enforced exactly.
         strict_formats: Whether to refuse a `format` that is not known.
 

@@ -55,7 +55,7 @@ def structural_tag_language(document: object, *, whitespace: Whitespace = "bound
 
     Args:
         document: The structural tag: a dict, or JSON text.
-        whitespace: The white space in JSON texts, `"bounded"` or `"compact"`, as in `JsonSchema`.
+        whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
 
     Returns:
         A definition that serves several models.
@@ -100,7 +100,7 @@ class StructuralTag(Constraint):
             `structures` and `triggers`.
         vocabulary: The tokens. Where the document names a token by text, it is the special token of that name, or else the token
             with that text.
-        whitespace: The white space in JSON texts, `"bounded"` or `"compact"`, as in `JsonSchema`.
+        whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
         max_depth: The maximum number of open brackets in recursive parts of a schema.
         limits: Bounds on the cost of compiling.
@@ -190,7 +190,7 @@ def from_structural_tag(
     Args:
         document: The structural tag: a dict, or JSON text.
         vocabulary: The tokens.
-        whitespace: The white space in JSON texts, `"bounded"` or `"compact"`, as in `JsonSchema`.
+        whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
         max_depth: The maximum number of open brackets in recursive parts of a schema.
         limits: Bounds on the cost of compiling.

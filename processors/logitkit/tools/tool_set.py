@@ -54,9 +54,7 @@ class ToolSet:
                 raise ConfigurationError(
                     f"there is an answer, but choice is {self.choice!r}, so that a tool is always called"
                 )
-            answer = (
-                self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="bounded")
-            )
+            answer = self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="spaced")
             object.__setattr__(self, "answer", answer)
 
     def _checked_choice(self) -> str | tuple[str, ...]:

@@ -37,7 +37,7 @@ class ToolFormat:
         arguments: `"json"`: one object. `"xml"`: a tag for each member, with strings as raw text.
         parameter_begin: For XML, what stands before a value; it contains `{name}`.
         parameter_end: For XML, what follows a value.
-        whitespace: The white space in JSON: `"compact"` or `"bounded"`, as in `JsonSchema`.
+        whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         tokens: The special tokens of which only the token itself counts, not its spelling. In all other markers, a name of a
             special token may be written as the token or spelled.
         reasoning_begin: What stands before reasoning. The prompt may contain it already.
@@ -70,7 +70,7 @@ class ToolFormat:
     arguments: Arguments = "json"
     parameter_begin: str = "<parameter={name}>\n"
     parameter_end: str = "\n</parameter>\n"
-    whitespace: Whitespace = "bounded"
+    whitespace: Whitespace = "spaced"
     tokens: tuple[str, ...] = ()
     reasoning_begin: str = ""
     reasoning_end: str | None = None

@@ -1,110 +1,11 @@
-"""Each format against what writes it elsewhere: mistral-common's templates, and the chat templates in a folder.
-
-Set LOGITKIT_CHAT_TEMPLATES to a folder with templates, such as `models/templates` of llama.cpp.
-"""
+"""Each format against what writes it elsewhere; `chat_templates` compares with the templates in a folder."""
 
 from __future__ import annotations
 
-import json
-import os
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-from logitkit import ToolCall, Tools
-from logitkit.errors import ConfigurationError
+from logitkit import Tools
 from logitkit.tools.formats import FORMATS, detect
+from tests.tools.chat_templates import CALLS, KNOWN, rendered
 from tests.tools.turns import EOS, TOOLS, ids_of, same, vocabulary
-
-FOLDER = os.environ.get("LOGITKIT_CHAT_TEMPLATES")
-# Names of templates, the format that they write, and the text that ends a turn.
-KNOWN = {
-    "NousResearch-Hermes-3-Llama-3.1-8B-tool_use": ("hermes", "<|im_end|>\n"),
-    "NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use": ("hermes", "<|im_end|>\n"),
-    "Qwen-QwQ-32B": ("hermes", "<|im_end|>\n"),
-    "Qwen-Qwen2.5-7B-Instruct": ("hermes", "<|im_end|>\n"),
-    "Qwen-Qwen3-0.6B": ("hermes", "<|im_end|>\n"),
-    "Qwen3-Coder": ("qwen_coder", "<|im_end|>\n"),
-    "meta-llama-Llama-3.1-8B-Instruct": ("llama3_json", "<|eot_id|>"),
-    "meta-llama-Llama-3.2-3B-Instruct": ("llama3_json", "<|eot_id|>"),
-    "meta-llama-Llama-3.3-70B-Instruct": ("llama3_json", "<|eot_id|>"),
-    "deepseek-ai-DeepSeek-V3.1": ("deepseek_v31", "<｜end▁of▁sentence｜>"),
-    "openai-gpt-oss-120b": ("harmony", "<|call|>"),
-    "unsloth-mistral-Devstral-Small-2507": ("mistral", "</s>"),
-}
-UNKNOWN = ["google-gemma-2-2b-it", "Mistral-Small-3.2-24B-Instruct-2506", "mistralai-Mistral-Nemo-Instruct-2407"]
-CALLS = [
-    ToolCall("get_weather", {"city": 'Bö"nn\n<x>', "days": 2}),
-    ToolCall("ping", {}),
-    ToolCall("get_weather", {"city": "", "unit": "F"}),
-]
-
-
-def rendered(template: str, calls: list[ToolCall], end: str, as_text: bool) -> str:
-    """Render a turn with calls by a template."""
-    from transformers.utils.chat_template_utils import render_jinja_template
-
-    def written(arguments: Any) -> Any:
-        return json.dumps(arguments, ensure_ascii=False) if as_text else arguments
-
-    made = [
-        {"type": "function", "id": f"call{i:05}", "function": {"name": c.name, "arguments": written(c.arguments)}}
-        for i, c in enumerate(calls)
-    ]
-    user = {"role": "user", "content": "Weather?"}
-    turn = {"role": "assistant", "content": "", "tool_calls": made}
-    tools: Any = Tools(TOOLS).schemas()
-    fixed: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>"}
-
-    def render(conversation: list[Any], prompt: bool) -> str:
-        made: Any = render_jinja_template(
-            [conversation], tools=tools, chat_template=template, add_generation_prompt=prompt, **fixed
-        )
-        found: str = made[0][0]
-        return found
-
-    prompt, whole = render([user], True), render([user, turn], False)
-    # Some templates end the line before the turn in the prompt alone, or begin reasoning there.
-    prompt = next(
-        p for p in (prompt, prompt.removesuffix("\n"), prompt.removesuffix("<think>\n")) if whole.startswith(p)
-    )
-    assert whole.endswith(end)
-    # Qwen3 writes that there was no reasoning.
-    return whole.removeprefix(prompt).removesuffix(end).removeprefix("<think>\n\n</think>\n\n")
-
-
-@pytest.mark.skipif(FOLDER is None, reason="LOGITKIT_CHAT_TEMPLATES names no folder")
-@pytest.mark.parametrize("name", KNOWN)
-def test_what_a_chat_template_writes_is_accepted_and_read_alike(name: str) -> None:
-    assert FOLDER is not None
-    file = Path(FOLDER, f"{name}.jinja")
-    if not file.exists():
-        pytest.skip(f"there is no {file.name} in the folder")
-    template = file.read_text("utf-8")
-    format_name, end = KNOWN[name]
-    form = detect(template)
-    assert form.name == format_name
-    assert form.verified
-    tools = Tools(TOOLS, form, choice="required")
-    for calls in ([CALLS[0]], [CALLS[1]], [CALLS[2]], CALLS):
-        if len(calls) > 1 and form.separator is None:
-            continue
-        text = rendered(template, calls, end, as_text=format_name == "deepseek_v31")
-        turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
-        assert same(turn.calls, calls), text
-        assert (turn.outside_at, turn.problem, turn.text.strip()) == (None, None, ""), text
-
-
-@pytest.mark.skipif(FOLDER is None, reason="LOGITKIT_CHAT_TEMPLATES names no folder")
-@pytest.mark.parametrize("name", UNKNOWN)
-def test_other_templates_are_not_taken_for_a_known_format(name: str) -> None:
-    assert FOLDER is not None
-    file = Path(FOLDER, f"{name}.jinja")
-    if not file.exists():
-        pytest.skip(f"there is no {file.name} in the folder")
-    with pytest.raises(ConfigurationError, match="no known format; known are 'qwen_coder'"):
-        detect(file.read_text("utf-8"))
 
 
 def test_the_format_of_mistral_is_that_of_the_templates_of_mistral_common() -> None:

@@ -80,7 +80,7 @@ class Another:
 
 
 class Matcher:
-    """Reads texts of one language in the tokens of one vocabulary.
+    """Reads texts of one language in the tokens of one vocabulary. It does not know limits of tokens in free text.
 
     Args:
         language: The language.
@@ -203,7 +203,7 @@ class Matcher:
                 yield from ((Without(inner, exclude), *rest) for inner in self.closed([(tree_of(pattern),)]))
             case Without(()):
                 yield rest
-            case AnyText(until, exclude):
+            case AnyText(until, exclude, None):
                 yield (Free(until, exclude), *rest)
             case Dispatch():
                 yield (Between(first), *rest)

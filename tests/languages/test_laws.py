@@ -63,7 +63,7 @@ def same(one: Language, other: Language, vocabulary: lk.Vocabulary) -> bool:
         states = select(states[0], chosen), select(states[1], chosen)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(languages(), languages(), languages(), vocabularies)
 def test_sequence_is_associative(x: Language, y: Language, z: Language, vocabulary: lk.Vocabulary) -> None:
     flat = sequence(x, y, z)
@@ -71,7 +71,7 @@ def test_sequence_is_associative(x: Language, y: Language, z: Language, vocabula
     assert same(sequence(x, sequence(y, z)), flat, vocabulary)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(languages(), vocabularies)
 def test_the_empty_text_is_the_identity(x: Language, vocabulary: lk.Vocabulary) -> None:
     assert sequence(x) == either(x) == x
@@ -81,7 +81,7 @@ def test_the_empty_text_is_the_identity(x: Language, vocabulary: lk.Vocabulary) 
     assert same(sequence(x, sequence()), x, vocabulary)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(16))
 @given(languages(), languages(), languages(), vocabularies)
 def test_either_is_a_union(x: Language, y: Language, z: Language, vocabulary: lk.Vocabulary) -> None:
     assert same(either(x, y), either(y, x), vocabulary)
@@ -91,7 +91,7 @@ def test_either_is_a_union(x: Language, y: Language, z: Language, vocabulary: lk
     assert same(sequence(either(x, y), z), either(sequence(x, z), sequence(y, z)), vocabulary)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(languages(), languages(), vocabularies)
 def test_repetitions_unrolled(x: Language, between: Language, vocabulary: lk.Vocabulary) -> None:
     assert same(optional(x), either(x, ""), vocabulary)
@@ -104,7 +104,7 @@ def test_repetitions_unrolled(x: Language, between: Language, vocabulary: lk.Voc
     assert same(repeat(x, 0, 2, between), either("", x, sequence(x, between, x)), vocabulary)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 @given(languages(), vocabularies)
 def test_tags(x: Language, vocabulary: lk.Vocabulary) -> None:
     if not isinstance(x, AnyText):

@@ -34,25 +34,25 @@ def same_masks(language: Language, vocabulary: object, **options: object) -> Non
         assume(False)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(languages(), st.sampled_from([NAMED, SPELLED, GAPS]))
 def test_texts_and_tokens(language: Language, vocabulary: object) -> None:
     same_masks(language, vocabulary)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(120))
 @given(languages(), st.sampled_from([ONE_END, TWO_ENDS, SECOND_END]), st.sampled_from([False, 1, 2, 4]))
 def test_eos_in_languages(language: Language, vocabulary: object, closing: bool | int) -> None:
     same_masks(language, vocabulary, closing=closing)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(languages())
 def test_with_all_bytes(language: Language) -> None:
     same_masks(language, BYTES, shown=SHOWN)
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(60))
 @given(languages(SCHEMAS), st.booleans())
 def test_values(language: Language, all_bytes: bool) -> None:
     if all_bytes:
@@ -61,13 +61,13 @@ def test_values(language: Language, all_bytes: bool) -> None:
         same_masks(language, JSON, max_depth=2)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(languages(), st.sampled_from([NAMED, SPELLED, GAPS]), st.integers(1, 6))
 def test_within_a_number_of_tokens(language: Language, vocabulary: object, closing: int) -> None:
     same_masks(language, vocabulary, closing=closing)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(trees(), st.text("ab<t>é\n", max_size=6))
 def test_the_matcher_reads_patterns_as_re_does(tree: Tree, text: str) -> None:
     matcher = Matcher(pattern_of(tree), BYTES)

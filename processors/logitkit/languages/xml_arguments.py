@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, get_args
 
+from logitkit.budget import spend
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
@@ -44,6 +45,8 @@ from logitkit.vocabulary.marker import encoded
 __all__ = ["XmlArguments", "texts_without", "xml_arguments"]
 
 NAME = "{name}"
+# The work on one schema and on each of its values, beside that on their automata.
+SCHEMA_STEPS, VALUE_STEPS = 3000, 3000
 NOT_A_STRING = {"type": ["null", "boolean", "number", "object", "array"]}
 
 
@@ -93,6 +96,7 @@ class _Members:
         self._values: dict[Conjunction, Node | None] = {}
 
     def tree(self) -> Node:
+        spend(SCHEMA_STEPS)
         reader = self.reader
         root = reader.conjunction(reader.references.resources[""])
         objects = () if root == NOTHING else reader.values(root).objects
@@ -151,6 +155,7 @@ class _Members:
         return self._values[value]
 
     def _value(self, value: Conjunction) -> Node | None:
+        spend(VALUE_STEPS)
         strings = self.reader.values(value).strings
         if strings.is_everything:
             # JSON is text as well.

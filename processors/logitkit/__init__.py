@@ -66,7 +66,6 @@ from logitkit.tokens.forced_eos import ForcedEos as ForcedEos
 from logitkit.tokens.min_new import MinNewTokens as MinNewTokens
 from logitkit.tools.formats.tool_format import ToolFormat as ToolFormat
 from logitkit.tools.tools import Tools as Tools
-from logitkit.tools.tools_constraint import ToolsConstraint as ToolsConstraint
 from logitkit.tools.turn import ToolCall as ToolCall
 from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
 from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
@@ -113,7 +112,6 @@ __all__ = [
     "ToolCall",
     "ToolFormat",
     "Tools",
-    "ToolsConstraint",
     "TopA",
     "TopK",
     "TopNSigma",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import logitkit as lk
+from logitkit.tools import ToolsConstraint
 from tests.rows.row import EOS, PAD, Row, ids
 
 FORMAT = lk.ToolFormat(
@@ -25,7 +26,7 @@ def _row(name: str, *runs: tuple[int, ...], **options: Any) -> Row:
     return Row(
         f"ToolsConstraint {name}",
         "pushdown",
-        lambda v: lk.ToolsConstraint(TOOLS, v, format=FORMAT, **options),
+        lambda v: ToolsConstraint(TOOLS, v, format=FORMAT, **options),
         runs,
         masks=True,
     )

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 import logitkit as lk
 from logitkit.errors import ConfigurationError, LogitkitError, VocabularyError
 from logitkit.languages import regex
+from logitkit.tools import ToolsConstraint
 from tests.tools.turns import TOOLS, tools_of, vocabulary
 
 BYTES = vocabulary(lk.Tools(TOOLS, "hermes").form)
@@ -42,7 +43,7 @@ def test_configurations_are_read_and_written(given: Any) -> None:
     config = {"tools": given}
     assert Draft202012Validator(lk.config_schema()).is_valid(config)
     made: Any = lk.from_config(json.loads(json.dumps(config)), BYTES)
-    assert isinstance(made, lk.ToolsConstraint)
+    assert isinstance(made, ToolsConstraint)
     written = lk.to_config(made)
     assert lk.from_config(json.loads(json.dumps(written)), BYTES) == made
     arguments = {"tools": given} if isinstance(given, list) else given
@@ -116,7 +117,7 @@ def test_any_json_in_place_of_a_parameter_is_refused_or_read() -> None:
     ]
     good: dict[str, Any] = {"tools": [PING]}
     markers = [argument.name for argument in fields(lk.ToolFormat)]
-    configs = [{**good, name: value} for name in lk.ToolsConstraint.kind.parameters for value in values]
+    configs = [{**good, name: value} for name in ToolsConstraint.kind.parameters for value in values]
     configs += [{**good, "format": {**OWN, name: value}} for name in markers for value in values]
     refused = 0
     for config in configs:

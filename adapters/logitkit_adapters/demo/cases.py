@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 
-from logitkit import Choice, JsonSchema, Limits, Regex, Tools, ToolsConstraint, Vocabulary
+from logitkit import Choice, JsonSchema, Limits, Regex, Tools, Vocabulary
+from logitkit.tools import ToolsConstraint
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
 

@@ -14,6 +14,7 @@ writing           from calls to text
 from logitkit.tools.formats import ToolFormat as ToolFormat
 from logitkit.tools.formats import detect as detect
 from logitkit.tools.tools import Tools as Tools
+from logitkit.tools.tools_constraint import ToolsConstraint as ToolsConstraint
 from logitkit.tools.turn import ArgumentsDelta as ArgumentsDelta
 from logitkit.tools.turn import CallDone as CallDone
 from logitkit.tools.turn import CallStarted as CallStarted
@@ -32,6 +33,7 @@ __all__ = [
     "ToolCall",
     "ToolFormat",
     "Tools",
+    "ToolsConstraint",
     "Turn",
     "TurnStream",
     "detect",

@@ -28,6 +28,10 @@ LANGUAGES: dict[str, Language] = {
         {"<call>": tag("<call>", OBJECT, "</call>"), "[[": tag("[[", regex("[a-z ]*"), "]]")}, at_least=1
     ),
     "calls and a special token": dispatch({special(3): tag(special(3), TREE, special(4))}, exclude="?"),
+    # No byte of these regions leads to another state of theirs.
+    "digits of all scripts": regex(r"\d+"),
+    "one character": tag("<c>", regex('[^"]'), "</c>"),
+    "one character at the start": regex('[^"]b?'),
     "text of a limited length": tag("<v>", regex(r"[\s\S]{2,40}", exclude="</v>"), "</v>"),
     "texts in a list": tag("<l>", repeat(tag("<i>", any_text(), "</i>"), 1, 5, separator="\n"), "</l>"),
 }

@@ -127,7 +127,8 @@ def _ordered(dfa: NestedDfa, region: Ints) -> Ints:
     rows = step[region][:, columns]
     met = np.bincount(rows[inside[rows]].ravel(), minlength=dfa.states)
     order: dict[int, None] = {}
-    for root in [int(np.argmax(met)), *region.tolist()]:
+    # Where no move stays in the region, any of its states will do.
+    for root in [int(region[np.argmax(met[region])]), *region.tolist()]:
         todo = [root]
         while todo:
             fresh: list[int] = []

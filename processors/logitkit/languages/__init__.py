@@ -8,6 +8,7 @@ dispatching        free text in which triggers start tags
 searching          the automaton that looks for markers in free text
 language           the base class
 language_writer    from a language to the network that the compiler takes
+size               bounds on the parts that a language is built from
 constraint         the constraint that a language becomes for one vocabulary
 """
 

@@ -17,6 +17,7 @@ from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
+from logitkit.languages.size import check_size
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters.integers import as_integer
 from logitkit.runtime.constraint import Constraint
@@ -28,8 +29,6 @@ __all__ = ["LanguageConstraint"]
 # As for schemas: a stack per row is kept.
 MOST_DEPTH = 1024
 MOST_TOKENS = 2**31 - 1
-# Trees are walked by recursion.
-MOST_NESTED = 100
 
 AMBIGUOUS_BRACKET = (
     "in one place of the language a bracket may begin a JSON value that nests without limit, and other text as well, so that no "
@@ -76,14 +75,7 @@ class LanguageConstraint(Constraint):
                 f"closing is {self.closing!r}; allowed are a maximum number of tokens from 1 to {MOST_TOKENS}, True for the room "
                 "of the context, and False"
             )
-        inside = [self.language]
-        for _ in range(MOST_NESTED):
-            inside = list({id(part): part for language in inside for part in language.parts}.values())
-        if inside:
-            raise ConfigurationError(
-                f"the language has more than {MOST_NESTED} languages inside each other; write repetitions by repeat(...), and "
-                "many parts by one sequence(...) or either(...)"
-            )
+        check_size(self.language)
 
     @property
     def may_nest(self) -> bool:

@@ -10,6 +10,7 @@ from logitkit.languages.combined import InOrder, OneOf, Repeated
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
+from logitkit.languages.size import check_size
 from logitkit.languages.texts import (
     AnyText,
     LiteralText,
@@ -126,7 +127,10 @@ def dispatch(
                 raise ConfigurationError(
                     f"the trigger {trigger!r} contains the trigger {other!r}, which starts its tag first; leave one of them out"
                 )
-    rests = [without_trigger(as_language(f"tags[{trigger!r}]", tags[trigger]), trigger) for trigger in triggers]
+    found = [as_language(f"tags[{trigger!r}]", tags[trigger]) for trigger in triggers]
+    for language in found:
+        check_size(language)
+    rests = [without_trigger(language, trigger) for language, trigger in zip(found, triggers, strict=True)]
     return Dispatch(triggers, tuple(rests), least, bool(stop_after_first), markers_of("exclude", exclude))
 
 

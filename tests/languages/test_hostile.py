@@ -87,3 +87,14 @@ def test_large_counts_are_refused(language: Callable[[], Language]) -> None:
     with pytest.raises(PatternTooLarge):
         language().constraint(VOCABULARY)
     assert time.perf_counter() - began < SECONDS
+
+
+def test_long_markers_are_refused_soon() -> None:
+    names = {f"<special-token-number-{i}>": 256 + i for i in range(1, 9)}
+    named = lk.Vocabulary([*VOCABULARY.tokens, *[None] * 8], eos_ids=[256], special=names)
+    # Each name in a marker may be written as a token, or spelled: 256 ways for each of 60 markers.
+    markers = [f"{number}".join(names) for number in range(60)]
+    began = time.perf_counter()
+    with pytest.raises(PatternTooLarge):
+        any_text(until=markers).constraint(named)
+    assert time.perf_counter() - began < SECONDS

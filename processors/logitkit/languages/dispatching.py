@@ -66,7 +66,9 @@ class Dispatch(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree: a graph with the states of the search, once for each number of tags that matters."""
-        search = Search.of([ways_to_write(m, writer) for m in (*self.triggers, *self.exclude)], writer.tokens)
+        search = Search.of(
+            [ways_to_write(m, writer) for m in (*self.triggers, *self.exclude)], writer.tokens, writer.limits
+        )
         rests = [rest.tree(writer) for rest in self.rests]
         states = len(search.moves)
         # With so many tags, or more, the text may end; the last state is that after a tag behind which nothing is allowed.

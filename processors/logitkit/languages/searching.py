@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from logitkit.compiler.characters.alphabet import SURROGATES
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.languages.language_writer import Symbols
+from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
 
 __all__ = ["Search"]
@@ -36,13 +37,17 @@ class Search:
     found: tuple[tuple[tuple[CharSet, tuple[int, ...]], ...], ...]
 
     @classmethod
-    def of(cls, texts: Sequence[Iterable[Symbols]], tokens: Iterable[int]) -> Search:
+    def of(cls, texts: Sequence[Iterable[Symbols]], tokens: Iterable[int], limits: Limits) -> Search:
         """Build the automaton.
 
         Args:
             texts: The texts, each with all ways to write it; none of them is empty. A way that begins with a way of another text
                 is never found, as the other one is found first.
             tokens: The symbols of all special tokens.
+            limits: Bounds on the states, and on the moves in all of them.
+
+        Raises:
+            PatternTooLarge: A limit is exceeded.
         """
         child: list[dict[int, int]] = [{}]
         ends: list[set[int]] = [set()]
@@ -59,7 +64,9 @@ class Search:
                 state = following
             else:
                 ends[state].add(number)
+            limits.check_states(len(child))
         used = {symbol for row in child for symbol in row}
+        limits.spend(len(child) * len(used))
         others = ENCODABLE - CharSet.of((s, s) for s in used if s < LETTERS)
         unused = [CharSet.single(token) for token in tokens if token not in used]
         # Level by level: what a state falls back to is shorter, so its steps are known.

@@ -77,7 +77,7 @@ class RegexText(Language):
         """Return the syntax tree."""
         found = TextLanguage.of_pattern(self.pattern, LANGUAGE_LIMITS)
         if self.exclude:
-            search = Search.of([[tuple(map(ord, text))] for text in self.exclude], ())
+            search = Search.of([[tuple(map(ord, text))] for text in self.exclude], (), LANGUAGE_LIMITS)
             without = Machine(search.moves, (True,) * len(search.moves))
             found &= TextLanguage.of_tree(without, LANGUAGE_LIMITS)
         return Characters(CharSet()) if found.is_empty else found.machine()
@@ -120,7 +120,7 @@ class AnyText(Language):
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
         ways = [ways_to_write(marker, writer) for marker in (*self.until, *self.exclude)]
-        search = Search.of(ways, writer.tokens)
+        search = Search.of(ways, writer.tokens, writer.limits)
         states = len(search.moves)
         end = len(self.until)
         counts = () if self.max_tokens is None else (writer.token_limit(self.max_tokens),)

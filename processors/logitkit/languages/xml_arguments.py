@@ -205,7 +205,7 @@ def _openings(texts: TextLanguage) -> str:
 @lru_cache(maxsize=64)
 def texts_without(marker: str, limits: Limits) -> TextLanguage:
     """Return the texts in which a marker does not occur."""
-    search = Search.of([[tuple(map(ord, marker))]], ())
+    search = Search.of([[tuple(map(ord, marker))]], (), limits)
     return TextLanguage.of_tree(Machine(search.moves, (True,) * len(search.moves)), limits)
 
 

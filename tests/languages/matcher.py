@@ -282,17 +282,23 @@ class Matcher:
 
         A special token that is not part of any marker changes nothing, but free text does not go on after EOS: None.
         """
-        if isinstance(symbol, int) and not any(self.holds(marker, symbol) for marker in markers):
+        if isinstance(symbol, int) and not any(self.holds(marker, symbol, markers) for marker in markers):
             return None if symbol in self.vocabulary.eos_ids else tail
         tail = (*tail, symbol)
         begins = (tail[begin:] for begin in range(len(tail)))
         return next((t for t in begins if any(self.left(marker, t) for marker in markers)), ())
 
-    def holds(self, marker: Marker, token: int) -> bool:
-        """Whether a token may be part of a marker."""
+    def holds(self, marker: Marker, token: int, markers: tuple[Marker, ...]) -> bool:
+        """Whether a token may be part of a marker, before which no other marker is complete."""
         if isinstance(marker, SpecialToken):
             return self.id_of(marker) == token
-        return token in self.name_of and self.name_of[token] in marker
+        if token not in self.name_of:
+            return False
+        first = min(
+            (len(m) for m in markers if isinstance(m, str) and m != marker and marker.startswith(m)),
+            default=len(marker),
+        )
+        return self.name_of[token] in marker[: first + len(self.name_of[token]) - 1]
 
     def ends_with(self, tail: tuple[Symbol, ...], markers: tuple[Marker, ...]) -> list[Marker]:
         """Return the markers that a tail ends with."""

@@ -46,6 +46,7 @@ LANGUAGES: dict[str, Language] = {
     "until a token": any_text(TOKEN),
     "until either": any_text([">b", TOKEN, "t>"]),
     "until, without": any_text("b<t>", exclude=["ab", "<o>"]),
+    "until a text, after which another one never counts": any_text("a", exclude=["<<", "a<t>"]),
     "without a token": any_text(exclude=special("<o>")),
     "until a text, with its token elsewhere": sequence(any_text("<t>"), optional(TOKEN), any_text(exclude="<t>")),
     "in order": sequence(FREE, "<t>", AB, any_text(">")),

@@ -107,9 +107,9 @@ class Configurations:
             raise ConfigurationError(found.refusal)
         if found.is_language and beside_grammar:
             raise ConfigurationError(
-                f"the request has a grammar of vLLM's own (response_format or structured_outputs) and a constraint in {KEY}; if "
-                "they contradict each other, vLLM fails in the middle of the text. Give one of them: several constraints in "
-                f"{KEY} are intersected"
+                "the request has a grammar of vLLM's own (response_format, structured_outputs, or tools with tool_choice, "
+                f"strict or parallel_tool_calls) and a constraint in {KEY}; if they contradict each other, vLLM fails in the "
+                f"middle of the text. Give one of them: several constraints in {KEY} are intersected"
             )
 
     def judge(self, what: Asked) -> Verdict:

@@ -88,6 +88,7 @@ def written(answer: Any) -> dict[str, Any]:
         "text": output.text,
         "reason": output.finish_reason,
         "logprobs": logprobs,
+        "others": [{"tokens": list(other.token_ids), "text": other.text} for other in answer.outputs[1:]],
     }
 
 

@@ -20,7 +20,10 @@ from tests.adapters_vllm import engine
 PATIENCE = 1000.0
 
 # A template is needed for chats, and the model has none.
-TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+TEMPLATE = (
+    "{% for tool in tools or [] %}{{ tool.function.name }}: {{ tool.function.description }}\n{% endfor %}"
+    "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+)
 
 
 def free_port() -> int:
@@ -47,6 +50,7 @@ def served(log: Path) -> Iterator[Any]:
     settings = ["--max-model-len", "256", "--max-num-seqs", "16", "--enforce-eager", "--served-model-name", "demo"]
     settings += ["--host", "127.0.0.1", "--port", url.rpartition(":")[2], "--chat-template", TEMPLATE]
     settings += ["--dtype", "float32", "--logits-processors", engine.PLUGIN]
+    settings += ["--enable-auto-tool-choice", "--tool-call-parser", "hermes"]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model_dir()), *settings]
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, env=os.environ.copy()) as server:
         try:

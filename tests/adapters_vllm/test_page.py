@@ -20,6 +20,7 @@ PRINTED = {
     "server": "(yes|no)",
     "refusal": r"400 config\['json_schema'\]: 'type' at #/properties/price is 'money'; allowed is one of .*",
     "json": r"\['age', 'name'\]",
+    "tools": r"get_weather \['city', 'days'\]",
     "beams": r"\{('yes', 'no'|'no', 'yes')\}",
     "session": " (yes|no) True",
 }

@@ -70,7 +70,7 @@ DOCUMENT = {
 TAG = {"structural_tag": {"document": DOCUMENT, "closing": True}}
 SCHEMA = {"json_schema": {"schema": schemas.PERSON, "closing": True}, "repetition_penalty": 1.1}
 
-# What requests ask for in turn.
+# The configurations of requests, in turn.
 CONFIGS: tuple[dict[str, Any] | None, ...] = (
     *({"tools": config} for config in CONFIGURATIONS),
     TAG,

@@ -32,6 +32,10 @@ LANGUAGES: dict[str, Language] = {
     "digits of all scripts": regex(r"\d+"),
     "one character": tag("<c>", regex('[^"]'), "</c>"),
     "one character at the start": regex('[^"]b?'),
+    # Strings are written in place here, as other text begins with a quote too.
+    "strings inside of brackets": sequence(
+        OBJECT, "x", either(json_schema({"type": "string"}), any_text(exclude="\n"))
+    ),
     "text of a limited length": tag("<v>", regex(r"[\s\S]{2,40}", exclude="</v>"), "</v>"),
     "texts in a list": tag("<l>", repeat(tag("<i>", any_text(), "</i>"), 1, 5, separator="\n"), "</l>"),
 }

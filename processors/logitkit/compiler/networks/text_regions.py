@@ -75,6 +75,8 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
         apart |= dfa.copies.of_states() >= 0
         apart |= dfa.copies.like > 0
         apart[dfa.copies.opening] = True
+    # What follows a text inside of brackets may close them, which a remainder after a leaf of text cannot.
+    apart |= _inside_brackets(dfa)
     # A move that opens or closes a bracket has no place in a leaf.
     apart |= (step >= dfa.states).any(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
@@ -88,6 +90,22 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     source, target = states[row], step[states[row], column].astype(np.int64)
     joined = _components(source, target, dfa.states)
     return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
+    """Return [S] bool, the states in which a bracket is open."""
+    met = np.zeros(dfa.states, bool)
+    fresh = np.unique(dfa.entry)
+    while len(fresh):
+        met[fresh] = True
+        led = np.zeros(dfa.states + dfa.calls + len(dfa.behind), bool)
+        led[dfa.step[fresh]] = True
+        calls = np.flatnonzero(led[dfa.states : dfa.states + dfa.calls])
+        found = led[: dfa.states]
+        found[dfa.behind[:, dfa.frame[calls]]] = True
+        found[:FIRST_STATE] = False
+        fresh = np.flatnonzero(found & ~met)
+    return met
 
 
 def with_characters(dfa: NestedDfa, text: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -88,7 +88,7 @@ class Judge:
         return self._legal_ends[text]
 
     def legal(self, text: Text, left: int = NEVER) -> set[int]:
-        """Return the tokens that may follow a text, if so many may follow at most."""
+        """Return the tokens that may follow a text, if no more than `most` may follow."""
         following = {
             t for t, after in self.moves[text].items() if self.needed[after] < left and self.needed[after] < NEVER
         }

@@ -26,7 +26,7 @@ __all__ = ["Matcher", "Text"]
 # A character, or the id of a special token.
 Symbol: TypeAlias = str | int
 Marker: TypeAlias = str | SpecialToken
-# What is yet to be written, the first part first.
+# The languages that are yet to be written, the first part first.
 Rest: TypeAlias = tuple[Any, ...]
 
 

@@ -1,4 +1,4 @@
-"""What is refused, with a message that says what to do; and languages as values."""
+"""Refused languages, with messages that say what to do; and languages as values."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: dispatch({"ab": "ab", "a": "a"}), "the trigger 'ab' contains the trigger 'a', which starts its tag first"),
     (lambda: dispatch({"a": "a"}, at_least=-1), "at_least is -1; allowed are integers from 0"),
     (lambda: dispatch({"a": "a"}, 2, stop_after_first=True), "at_least is 2; allowed are 0 and 1, as the text ends"),
-    # Of a constraint.
+    # Arguments of a constraint.
     (lambda: ANY.literal("a").constraint(3), "vocabulary is a int; give a logitkit.Vocabulary"),
     (lambda: literal("a").constraint(lk.Vocabulary([b"a"], [])), "the vocabulary has no EOS id"),
     (

@@ -14,7 +14,7 @@ from tests.languages.patterns import Chars, Several, Two
 
 __all__ = ["Value", "expanded"]
 
-# What may stand in a string, but for escapes, which no vocabulary here can spell.
+# Characters of a string, but for escapes, which no vocabulary here can spell.
 CHARACTERS = Several(Chars('"\\' + "".join(map(chr, range(32))), negated=True), 0, None)
 ANY_TYPE = [{"type": name} for name in ("null", "boolean", "string", "array", "object")]
 

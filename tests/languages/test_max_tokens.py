@@ -112,5 +112,5 @@ def test_budgets_of_thousands_of_tokens() -> None:
         written += vocabulary.tokens[token] or b""
         state = constraint.advance(state, torch.tensor([token]))
     assert b"</think>{" in written
-    with pytest.raises(PatternTooLarge):
+    with pytest.raises(PatternTooLarge, match="lower max_tokens"):
         sequence(any_text(until="</think>", max_tokens=10**9), schema).constraint(vocabulary)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
 from logitkit.compiler.networks.text_regions import with_characters
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 
 __all__ = ["with_layers", "with_second_copies"]
@@ -56,7 +56,11 @@ def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> 
     token_limits = []
     for tokens, fresh, leads in found:
         region = np.unique(leads)
-        limits.check_states(dfa.states + len(region) * tokens)
+        if dfa.states + len(region) * tokens > limits.states:
+            raise PatternTooLarge(
+                f"text with max_tokens={tokens} takes {len(region)} states for each token, so more than {limits.states} in all; "
+                "lower max_tokens, or pass limits=Limits(states=...) with a larger number"
+            )
         later = dfa.states + np.arange(len(region))
         dfa = _with_copy(dfa, region)
         token_limits.append(TokenLimit(tokens, fresh, np.searchsorted(region, leads), later, 0))

@@ -79,15 +79,15 @@ def leaves(schemas: list[Any]) -> st.SearchStrategy[Language]:
     return found | st.sampled_from(schemas).map(json_schema) if schemas else found
 
 
-def dispatches(inner: st.SearchStrategy[Language]) -> st.SearchStrategy[Language | None]:
-    """Free text with tags; None where triggers exclude each other."""
+def dispatches(inner: st.SearchStrategy[Language]) -> st.SearchStrategy[Language]:
+    """Free text with tags; the empty text where triggers exclude each other."""
 
-    def made(tags: list[tuple[Any, Language]], at_least: int, once: bool, exclude: list[Any]) -> Language | None:
+    def made(tags: list[tuple[Any, Language]], at_least: int, once: bool, exclude: list[Any]) -> Language:
         try:
             begun = {trigger: sequence(trigger, rest) for trigger, rest in tags}
             return dispatch(begun, min(at_least, 1) if once else at_least, once, exclude)
         except ConfigurationError:
-            return None
+            return literal("")
 
     tags = st.lists(st.tuples(markers, inner), min_size=1, max_size=2)
     return st.builds(made, tags, st.integers(0, 2), st.booleans(), st.lists(markers, max_size=1))
@@ -111,7 +111,7 @@ def languages(schemas: list[Any] = []) -> st.SearchStrategy[Language]:  # noqa: 
             | inner.map(optional)
             | repeated
             | st.builds(tag, markers, inner, markers)
-            | dispatches(inner).filter(lambda found: found is not None).map(lambda found: found or literal(""))
+            | dispatches(inner)
         )
 
     return st.recursive(leaves(schemas), larger, max_leaves=5)

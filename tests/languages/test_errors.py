@@ -51,7 +51,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: any_text([""]), r"until holds ''; allowed are texts that are not empty, and special\(...\)"),
     (lambda: ANY.any_text(exclude=regex("a")), "exclude is RegexText"),
     (lambda: json_schema(3), "schema is a int; give a dict"),
-    (lambda: ANY.json_schema(True, whitespace="wide"), "whitespace is 'wide'; allowed are 'compact', 'bounded'"),
+    (
+        lambda: ANY.json_schema(True, whitespace="wide"),
+        "whitespace is 'wide'; allowed are 'compact', 'spaced', 'bounded'",
+    ),
     (lambda: ANY.json_schema(True, lax="no"), "lax is 'no'; allowed are True and False"),
     (lambda: ANY.json_schema(True, strict_formats=1), "strict_formats is 1; allowed are True and False"),
     (lambda: ANY.sequence("a", 3), r"parts\[1\] is 3 of type int; allowed are languages of logitkit.languages"),

@@ -16,8 +16,9 @@ import logitkit as lk
 from logitkit.languages import Language
 from logitkit.languages.combined import InOrder, OneOf, Repeated
 from logitkit.languages.dispatching import Dispatch
+from logitkit.languages.free_text import AnyText
 from logitkit.languages.schemas import JsonValue
-from logitkit.languages.texts import AnyText, LiteralText, OneText, RegexText, SpecialToken
+from logitkit.languages.texts import LiteralText, OneText, RegexText, SpecialToken
 from tests.languages.patterns import Chars, Choice, Several, Two, tree_of
 from tests.languages.values import Value, expanded
 

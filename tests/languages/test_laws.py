@@ -10,7 +10,7 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.languages import Language, any_text, dispatch, either, literal, optional, repeat, sequence, special, tag
 from logitkit.languages.combined import InOrder
-from logitkit.languages.texts import AnyText
+from logitkit.languages.free_text import AnyText
 from logitkit.protocol.state import select
 from logitkit.runtime import Constraint
 from tests.examples import examples

@@ -203,7 +203,7 @@ def test_tokens_that_the_vocabulary_lacks() -> None:
 
 
 def test_arguments() -> None:
-    with pytest.raises(ConfigurationError, match="whitespace is 'wide'; allowed are 'compact', 'bounded'"):
+    with pytest.raises(ConfigurationError, match="whitespace is 'wide'; allowed are 'compact', 'spaced', 'bounded'"):
         structural_tag_language(whole(ANY), whitespace="wide")  # type: ignore[arg-type]
     for options in ({"whitespace": "wide"}, {"limits": 3}, {"closing": 0}, {"max_depth": 0}):
         with pytest.raises(ConfigurationError, match=next(iter(options))):

@@ -1,6 +1,6 @@
 """Languages: what may be written, defined without a vocabulary, so that one definition serves several models.
 
-texts              fixed texts, patterns, special tokens, free text
+texts, free_text   fixed texts, patterns and special tokens; free text up to a marker
 schemas            JSON values by schema
 xml_arguments      the members of an object between tags
 combined           one after another, one of several, repetition, tags
@@ -19,9 +19,9 @@ from logitkit.languages.combined import sequence as sequence
 from logitkit.languages.combined import tag as tag
 from logitkit.languages.constraint import LanguageConstraint as LanguageConstraint
 from logitkit.languages.dispatching import dispatch as dispatch
+from logitkit.languages.free_text import any_text as any_text
 from logitkit.languages.language import Language as Language
 from logitkit.languages.schemas import json_schema as json_schema
-from logitkit.languages.texts import any_text as any_text
 from logitkit.languages.texts import choice as choice
 from logitkit.languages.texts import literal as literal
 from logitkit.languages.texts import regex as regex

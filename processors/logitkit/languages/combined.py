@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from logitkit.errors import ConfigurationError
+from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.texts import AnyText, LiteralText, SpecialToken, as_language, languages_of
+from logitkit.languages.texts import LiteralText, SpecialToken, as_language, languages_of
 from logitkit.parameters.integers import as_integer
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Empty, Node, Repeat
@@ -157,6 +158,9 @@ def repeat(
     if most is not None and (highest is None or highest < lowest):
         raise ConfigurationError(f"most is {most!r}; allowed are None and integers from {lowest}, which is 'least'")
     between = None if separator is None else as_language("separator", separator)
+    if highest is not None and highest < 2:
+        # Nothing stands between texts, so that a special token that would is not named either.
+        between = None
     return Repeated(as_language("item", item), lowest, highest, between)
 
 

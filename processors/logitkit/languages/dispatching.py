@@ -7,20 +7,12 @@ from dataclasses import dataclass
 
 from logitkit.errors import ConfigurationError
 from logitkit.languages.combined import InOrder, OneOf, Repeated
+from logitkit.languages.free_text import AnyText, ways_to_write
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.languages.size import check_size
-from logitkit.languages.texts import (
-    AnyText,
-    LiteralText,
-    OneText,
-    SpecialToken,
-    as_language,
-    literal,
-    markers_of,
-    ways_to_write,
-)
+from logitkit.languages.texts import LiteralText, OneText, SpecialToken, as_language, literal, markers_of
 from logitkit.parameters.integers import as_integer
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Alternate, Characters, Graph, Node

@@ -1,4 +1,4 @@
-"""Languages of texts: fixed texts, patterns, special tokens, and free text."""
+"""Languages of texts: fixed texts, patterns and special tokens."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError
-from logitkit.languages.language import LANGUAGE_LIMITS, Language
-from logitkit.languages.language_writer import LanguageWriter, Symbols
+from logitkit.languages.language import Language
+from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.parameters.integers import as_integer
 from logitkit.patterns.charset import CharSet
@@ -17,12 +17,10 @@ from logitkit.patterns.syntax import Alternate, Characters, Machine, Node
 from logitkit.vocabulary.marker import encoded
 
 __all__ = [
-    "AnyText",
     "LiteralText",
     "OneText",
     "RegexText",
     "SpecialToken",
-    "any_text",
     "as_language",
     "choice",
     "languages_of",
@@ -75,11 +73,11 @@ class RegexText(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        found = TextLanguage.of_pattern(self.pattern, LANGUAGE_LIMITS)
+        found = TextLanguage.of_pattern(self.pattern, writer.limits)
         if self.exclude:
-            search = Search.of([[tuple(map(ord, text))] for text in self.exclude], (), LANGUAGE_LIMITS)
+            search = Search.of([[tuple(map(ord, text))] for text in self.exclude], (), writer.limits)
             without = Machine(search.moves, (True,) * len(search.moves))
-            found &= TextLanguage.of_tree(without, LANGUAGE_LIMITS)
+            found &= TextLanguage.of_tree(without, writer.limits)
         return Characters(CharSet()) if found.is_empty else found.machine()
 
 
@@ -97,49 +95,6 @@ class SpecialToken(Language):
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
         return writer.letter(self.token)
-
-
-@dataclass(frozen=True)
-class AnyText(Language):
-    """Free text; see `any_text`."""
-
-    until: tuple[str | SpecialToken, ...] = ()
-    exclude: tuple[str | SpecialToken, ...] = ()
-    max_tokens: int | None = None
-
-    @property
-    def special_tokens(self) -> Iterator[str | int]:
-        """The special tokens that end it, or do not occur in it."""
-        return (marker.token for marker in (*self.until, *self.exclude) if isinstance(marker, SpecialToken))
-
-    @property
-    def texts(self) -> Iterator[str]:
-        """The texts that end it, or do not occur in it."""
-        return (marker for marker in (*self.until, *self.exclude) if isinstance(marker, str))
-
-    def tree(self, writer: LanguageWriter) -> Node:
-        """Return the syntax tree."""
-        ways = [ways_to_write(marker, writer) for marker in (*self.until, *self.exclude)]
-        search = Search.of(ways, writer.tokens, writer.limits)
-        states = len(search.moves)
-        end = len(self.until)
-        counts = () if self.max_tokens is None else (writer.token_limit(self.max_tokens),)
-        rows = [
-            (
-                *row,
-                *((charset, states) for charset, which in found if max(which) < end),
-                *((charset, state) for charset in counts),
-            )
-            for state, (row, found) in enumerate(zip(search.moves, search.found, strict=True))
-        ]
-        return Machine((*rows, ()), (*(not end,) * states, True))
-
-
-def ways_to_write(marker: str | SpecialToken, writer: LanguageWriter) -> list[Symbols]:
-    """Return all ways to write a marker: a text, or a special token itself."""
-    if isinstance(marker, str):
-        return writer.symbols(marker)
-    return writer.symbols(marker.token, only_token=True)
 
 
 def markers_of(name: str, given: object) -> tuple[str | SpecialToken, ...]:
@@ -250,37 +205,6 @@ def special(token: str | int) -> SpecialToken:
     if isinstance(token, str):
         encoded("token", token)
     return SpecialToken(token if isinstance(token, str) else int(token))
-
-
-def any_text(
-    until: str | SpecialToken | Iterable[str | SpecialToken] | None = None,
-    exclude: str | SpecialToken | Iterable[str | SpecialToken] = (),
-    max_tokens: int | None = None,
-) -> AnyText:
-    """Return the language of free text, in which special tokens may stand.
-
-    Args:
-        until: The text goes on up to one of these, and ends with it where it occurs first: a text, or `special(...)`. None: there
-            is no marker, and the text may end anywhere.
-        exclude: What never occurs in it.
-        max_tokens: The maximum number of tokens before the one that completes the marker `until`; the marker is forced in time.
-            None: there is no limit.
-
-    Raises:
-        ConfigurationError: A marker is neither a text nor a special token, or is empty; or `max_tokens` is not a positive
-            integer, or is given without `until`.
-
-    Example:
-        >>> any_text(until="</think>")
-        AnyText(until=('</think>',), exclude=(), max_tokens=None)
-    """
-    most = None if max_tokens is None else as_integer(max_tokens)
-    if max_tokens is not None and (most is None or most < 1):
-        raise ConfigurationError(f"max_tokens is {max_tokens!r}; allowed are None and integers from 1")
-    markers = markers_of("until", until)
-    if most is not None and not markers:
-        raise ConfigurationError("max_tokens is given without 'until'; name the marker that must follow the text")
-    return AnyText(markers, markers_of("exclude", exclude), most)
 
 
 def languages_of(name: str, given: Iterable[object]) -> tuple[Language, ...]:

@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from logitkit.errors import ConfigurationError, PatternSyntaxError, UnsupportedSchema
 from logitkit.json_schema.layout import WIDEST_INDENT, Whitespace
 from logitkit.languages.combined import either, optional, repeat, sequence
+from logitkit.languages.free_text import any_text
 from logitkit.languages.language import Language
 from logitkit.languages.schemas import json_schema
-from logitkit.languages.texts import SpecialToken, any_text, literal, regex, special
+from logitkit.languages.texts import SpecialToken, literal, regex, special
 from logitkit.languages.xml_arguments import xml_arguments
 from logitkit.parameters.place import shown
 from logitkit.structural_tags.document import JsonPart

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from logitkit.languages.combined import either, sequence
 from logitkit.languages.dispatching import Dispatch
+from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.texts import AnyText, SpecialToken
+from logitkit.languages.texts import SpecialToken
 from logitkit.patterns.syntax import Node
 
 __all__ = ["Marker", "Start", "TriggeredText"]

@@ -1,0 +1,90 @@
+"""The language of free text: anything, up to a marker or without end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from logitkit.errors import ConfigurationError
+from logitkit.languages.language import Language
+from logitkit.languages.language_writer import LanguageWriter, Symbols
+from logitkit.languages.searching import Search
+from logitkit.languages.texts import SpecialToken, markers_of
+from logitkit.parameters.integers import as_integer
+from logitkit.patterns.syntax import Machine, Node
+
+__all__ = ["AnyText", "any_text", "ways_to_write"]
+
+
+@dataclass(frozen=True)
+class AnyText(Language):
+    """Free text; see `any_text`."""
+
+    until: tuple[str | SpecialToken, ...] = ()
+    exclude: tuple[str | SpecialToken, ...] = ()
+    max_tokens: int | None = None
+
+    @property
+    def special_tokens(self) -> Iterator[str | int]:
+        """The special tokens that end it, or do not occur in it."""
+        return (marker.token for marker in (*self.until, *self.exclude) if isinstance(marker, SpecialToken))
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The texts that end it, or do not occur in it."""
+        return (marker for marker in (*self.until, *self.exclude) if isinstance(marker, str))
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree."""
+        ways = [ways_to_write(marker, writer) for marker in (*self.until, *self.exclude)]
+        search = Search.of(ways, writer.tokens, writer.limits)
+        states = len(search.moves)
+        end = len(self.until)
+        counts = () if self.max_tokens is None else (writer.token_limit(self.max_tokens),)
+        rows = [
+            (
+                *row,
+                *((charset, states) for charset, which in found if max(which) < end),
+                *((charset, state) for charset in counts),
+            )
+            for state, (row, found) in enumerate(zip(search.moves, search.found, strict=True))
+        ]
+        return Machine((*rows, ()), (*(not end,) * states, True))
+
+
+def any_text(
+    until: str | SpecialToken | Iterable[str | SpecialToken] | None = None,
+    exclude: str | SpecialToken | Iterable[str | SpecialToken] = (),
+    max_tokens: int | None = None,
+) -> AnyText:
+    """Return the language of free text, in which special tokens may stand.
+
+    Args:
+        until: The text goes on up to one of these, and ends with it where it occurs first: a text, or `special(...)`. None: there
+            is no marker, and the text may end anywhere.
+        exclude: What never occurs in it.
+        max_tokens: The maximum number of tokens before the one that completes the marker `until`; the marker is forced in time.
+            None: there is no limit.
+
+    Raises:
+        ConfigurationError: A marker is neither a text nor a special token, or is empty; or `max_tokens` is not a positive
+            integer, or is given without `until`.
+
+    Example:
+        >>> any_text(until="</think>")
+        AnyText(until=('</think>',), exclude=(), max_tokens=None)
+    """
+    most = None if max_tokens is None else as_integer(max_tokens)
+    if max_tokens is not None and (most is None or most < 1):
+        raise ConfigurationError(f"max_tokens is {max_tokens!r}; allowed are None and integers from 1")
+    markers = markers_of("until", until)
+    if most is not None and not markers:
+        raise ConfigurationError("max_tokens is given without 'until'; name the marker that must follow the text")
+    return AnyText(markers, markers_of("exclude", exclude), most)
+
+
+def ways_to_write(marker: str | SpecialToken, writer: LanguageWriter) -> list[Symbols]:
+    """Return all ways to write a marker: a text, or a special token itself."""
+    if isinstance(marker, str):
+        return writer.symbols(marker)
+    return writer.symbols(marker.token, only_token=True)

@@ -56,12 +56,15 @@ def test_tool_calls_in_v1(llm: Any) -> None:
     assert engine.counted(llm, "num_preemptions") > before
 
 
-def chat(client: Any, config: Any, **more: Any) -> Any:
+PROMPT = "The weather in Berlin: "
+
+
+def chat(client: Any, config: Any, prompt: str = PROMPT, **more: Any) -> Any:
     settings = {"max_tokens": 110, "temperature": 0.0, "tools": tool_calls.TOOLS, **more}
     given = config if isinstance(config, str) else json.dumps(config)
     return client.chat.completions.create(
         model="demo",
-        messages=[{"role": "user", "content": "The weather in Berlin: "}],
+        messages=[{"role": "user", "content": prompt}],
         extra_body={"vllm_xargs": {"logitkit": given}},
         **settings,
     )
@@ -120,6 +123,15 @@ def test_an_answer_is_content(client: Any) -> None:
         check_message(config, choice.message)
         if not choice.message.tool_calls:
             schemas.check(choice.message.content, schemas.PERSON)
+
+
+def test_an_agent_calls_reads_the_result_and_answers(client: Any) -> None:
+    (call,) = chat(client, {"tools": tool_calls.CONFIGURATIONS[3]}).choices[0].message.tool_calls
+    city = json.loads(call.function.arguments)["city"]
+    config = {"tools": tool_calls.TOOLS, "choice": "none", "answer": schemas.PERSON, "closing": True}
+    message = chat(client, {"tools": config}, f"{PROMPT}rain in {city}. Who asks? ").choices[0].message
+    assert not message.tool_calls
+    schemas.check(message.content, schemas.PERSON)
 
 
 def test_a_structural_tag_is_content(client: Any) -> None:

@@ -44,7 +44,7 @@ class LanguageConstraint(Constraint):
     Args:
         language: The language.
         vocabulary: The tokens.
-        max_depth: The maximum number of open brackets in recursive parts of a schema.
+        max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
         limits: Bounds on the cost of compiling.
     """

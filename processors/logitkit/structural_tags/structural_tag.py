@@ -102,7 +102,7 @@ class StructuralTag(Constraint):
             with that text.
         whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
-        max_depth: The maximum number of open brackets in recursive parts of a schema.
+        max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.
 
     Raises:
@@ -192,7 +192,7 @@ def from_structural_tag(
         vocabulary: The tokens.
         whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.
-        max_depth: The maximum number of open brackets in recursive parts of a schema.
+        max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.
 
     Returns:

@@ -61,7 +61,7 @@ class Tools(ToolSet):
         Args:
             vocabulary: The tokens.
             closing: Whether the turn must be complete before generation is cut off, as in `JsonSchema`.
-            max_depth: The maximum number of open brackets in recursive parts of a schema.
+            max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
             limits: Bounds on the cost of compiling.
 
         Raises:

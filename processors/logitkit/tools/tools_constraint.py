@@ -108,7 +108,7 @@ class ToolsConstraint(Constraint):
         reasoning: Whether the turn begins with reasoning, or the most tokens of it.
         answer: What a turn without a call is, in place of free text.
         closing: Whether the turn must be complete before generation is cut off, as in `JsonSchema`.
-        max_depth: The maximum number of open brackets in recursive parts of a schema.
+        max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.
 
     Raises:

@@ -13,7 +13,14 @@ from tests.conformance.engines import Transformers
 # Constraints that forbid a few tokens in few places, so that hardly any text leaves them with its first token.
 LOOSE = (
     *("NoRepeatNGram", "BannedStrings", "StopStrings", "ThinkingBudget", "BanTokens of none", "MinNewTokens of none"),
-    *("ForcedTokens of none", "ForcedEos", "chain with truncations", "language calls", "StructuralTag calls"),
+    *(
+        "ForcedTokens of none",
+        "ForcedEos",
+        "chain with truncations",
+        "language calls",
+        "StructuralTag calls",
+        "ToolsConstraint auto",
+    ),
 )
 STRICT = ("ThinkingBudget of none", "ForcedEos of one token")
 

@@ -79,3 +79,23 @@ def test_call_result_and_answer_in_each_engine(form: str) -> None:
     # One model: the engines agree.
     assert calls == [calls[0]] * 3
     assert answers == [answers[0]] * 3
+
+
+CHAT = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{{ tools | length }} tools\nassistant: "
+
+
+def test_chat_template_and_chat_completion_take_the_schemas_and_the_constraint() -> None:
+    tools = lk.Tools([get_price], "hermes", choice="required", parallel=False)
+    messages = [{"role": "user", "content": "What does the lamp cost?"}]
+    tokenizer = demo.tokenizer()
+    prompt: Any = tokenizer.apply_chat_template(messages, tools=tools.schemas(), chat_template=CHAT, tokenize=False)
+    assert "1 tools" in prompt
+    turn = tools.parse(in_transformers(prompt, lambda v: tools.constraint(v, closing=LIMIT)))
+    llama = demo_llama_cpp.llama()
+    hooks = llama_cpp.logits_processor(tools.constraint(llama_cpp.vocabulary(llama), closing=LIMIT))
+    made = llama.create_chat_completion(
+        messages, tools=tools.schemas(), max_tokens=LIMIT + 1, temperature=0, logits_processor=hooks
+    )
+    for found in (turn, tools.parse(made["choices"][0]["message"]["content"])):
+        assert found.complete
+        assert get_price(**found.calls[0].arguments) > 0

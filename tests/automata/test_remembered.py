@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.tokens.remembered import ENTRY_BYTES, Remembered
+from logitkit.compiler.remembered import ENTRY_BYTES, Remembered
 
 
 def test_what_has_grown_too_large_is_forgotten() -> None:

@@ -8,6 +8,7 @@ tokens/          automata over tokens: token classes, dead ends, intersection, s
 language         from a pattern to an automaton over bytes
 networks/        the same for definitions that call each other, such as a recursive JSON Schema
 text_language    sets of texts with their operations, for JSON Schema; listed_texts where these are few
+remembered       a cache that is bounded in bytes
 collection       pauses cyclic garbage collection while automata are built
 """
 

@@ -24,8 +24,8 @@ from logitkit.budget import outside_budget
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Counted, Leaf
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.json_schema.string_text import SHORT
 
 __all__ = ["string_leaf"]

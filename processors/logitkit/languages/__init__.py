@@ -9,6 +9,7 @@ searching          the automaton that looks for markers in free text
 language           the base class
 language_writer    from a language to the network that the compiler takes
 size               bounds on the parts that a language is built from
+described          the base class of constraints that are described otherwise, and compiled from a language
 constraint         the constraint that a language becomes for one vocabulary
 """
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError, PatternTooLarge, UnsupportedSchema
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.languages.size import check_size
 from logitkit.limits import Limits, check_limits
@@ -109,12 +109,8 @@ class LanguageConstraint(Constraint):
                     # Where a string that is called and other text begin alike, strings are written in place.
                     reason = error
                     ways = [SchemaOptions(leaves=False, called=options.called)]
-                except UnsupportedSchema:
-                    raise
-                except ConfigurationError as error:
+                except BracketsOverlap:
                     # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-                    if "bracket" not in str(error):
-                        raise
                     reason = ConfigurationError(AMBIGUOUS_BRACKET)
                     ways = [SchemaOptions(leaves=False, called=False)] if options.called else []
             raise reason

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, get_args
 
 from logitkit.budget import one_budget, outside_budget, spend, spent
+from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.compile import Compiled, schema_network
 from logitkit.json_schema.document import key_of, load
@@ -19,10 +20,11 @@ from logitkit.patterns.syntax import Node
 
 __all__ = ["JsonValue", "json_schema"]
 
-# Networks that are kept.
-MOST_KNOWN = 2048
+# What is kept. A network takes a few bytes for each step of work on it.
+REMEMBERED_BYTES = 64 * 2**20
+BYTES_A_STEP = 8
 
-_known: dict[Hashable, tuple[Compiled, int]] = {}
+_known: Remembered[Hashable, tuple[Compiled, int]] = Remembered(REMEMBERED_BYTES)
 _lock = Lock()
 
 
@@ -63,9 +65,7 @@ class JsonValue(Language):
                 work = spent()
             known = made, work
             with _lock:
-                if len(_known) >= MOST_KNOWN:
-                    _known.clear()
-                _known[key, limits] = known
+                _known.keep((key, limits), known, BYTES_A_STEP * work + len(self.content))
         spend(known[1])
         return known[0]
 

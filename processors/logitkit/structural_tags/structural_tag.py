@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of
 from logitkit.json_schema.layout import Whitespace
-from logitkit.languages.constraint import LanguageConstraint
+from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, SchemaForm, Word
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.constraint import Constraint
 from logitkit.structural_tags.document import JsonPart, plain_document
 from logitkit.structural_tags.formats import Surroundings, plain_formats
 from logitkit.structural_tags.tags import legacy_tags, tag_formats
@@ -92,7 +90,7 @@ def _language_of(document: dict[str, Any], whitespace: Whitespace) -> Language:
 
 
 @dataclass(frozen=True)
-class StructuralTag(Constraint):
+class StructuralTag(DescribedByLanguage):
     """Allow only texts that a structural tag describes.
 
     Args:
@@ -154,26 +152,7 @@ class StructuralTag(Constraint):
         object.__setattr__(self, "document", plain_document(self.document))
         object.__setattr__(self, "content", key_of(self.document))
         object.__setattr__(self, "language", _language_of(self.document, self.whitespace))
-        object.__setattr__(self, "automaton", self._constraint.automaton)
-
-    @property
-    def _constraint(self) -> LanguageConstraint:
-        return self.language.constraint(
-            self.vocabulary, max_depth=self.max_depth, closing=self.closing, limits=self.limits
-        )
-
-    @property
-    def may_nest(self) -> bool:
-        """Whether its rows can share a batch with those of constraints that nest: those of all languages can."""
-        return True
-
-    def own_ids(self) -> tuple[int, ...]:
-        """Return the token ids that mean themselves in the document, not their text."""
-        return self._constraint.own_ids()
-
-    def nested_dfa(self) -> NestedDfa:
-        """Compile and return the automaton over bytes."""
-        return self._constraint.nested_dfa()
+        self._compile_language()
 
 
 def from_structural_tag(

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import load
-from logitkit.languages.constraint import LanguageConstraint
+from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Form, Integer, ListOf, Null, SchemaForm, Text
 from logitkit.parameters.place import Place
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.constraint import Constraint
 from logitkit.tools.formats import FORMATS, ToolFormat
 from logitkit.tools.tool_set import ToolSet
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -96,7 +94,7 @@ class AnswerForm(SchemaForm):
 
 
 @dataclass(frozen=True)
-class ToolsConstraint(Constraint):
+class ToolsConstraint(DescribedByLanguage):
     r"""Allow only turns with calls of some tools; `Tools.constraint` creates it.
 
     Args:
@@ -172,26 +170,7 @@ class ToolsConstraint(Constraint):
         if self.answer is not None and not isinstance(self.answer, Language):
             object.__setattr__(self, "answer", load(self.answer))
         object.__setattr__(self, "language", chosen.language())
-        object.__setattr__(self, "automaton", self._constraint.automaton)
-
-    @property
-    def _constraint(self) -> LanguageConstraint:
-        return self.language.constraint(
-            self.vocabulary, max_depth=self.max_depth, closing=self.closing, limits=self.limits
-        )
-
-    @property
-    def may_nest(self) -> bool:
-        """Whether its rows can share a batch with those of constraints that nest: those of all languages can."""
-        return True
-
-    def own_ids(self) -> tuple[int, ...]:
-        """Return the token ids that mean themselves in a turn, not their text."""
-        return self._constraint.own_ids()
-
-    def nested_dfa(self) -> NestedDfa:
-        """Compile and return the automaton over bytes."""
-        return self._constraint.nested_dfa()
+        self._compile_language()
 
 
 def _tuples(value: Any) -> Any:

@@ -23,13 +23,17 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
-__all__ = ["Beside", "CallsOverlap", "CountsOverlap", "Excluded", "texts_beside"]
+__all__ = ["Beside", "BracketsOverlap", "CallsOverlap", "CountsOverlap", "Excluded", "texts_beside"]
 
 Ints = NDArray[np.int64]
 
 
 class CallsOverlap(ConfigurationError):
     """Calls, or a call and other text, cannot be told apart by how they begin."""
+
+
+class BracketsOverlap(ConfigurationError):
+    """A bracket begins a call, and other text or another call that cannot be followed beside it."""
 
 
 class CountsOverlap(CallsOverlap):

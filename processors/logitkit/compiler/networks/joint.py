@@ -18,11 +18,10 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap, Excluded, texts_beside
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap, Excluded, texts_beside
 from logitkit.compiler.networks.network import Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.words import Words
-from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
 __all__ = ["Joint"]
@@ -132,15 +131,13 @@ class Joint:
         source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
         symbol = self.byte_class[symbol]
         if (step[source, symbol] != DEAD).any():
-            raise ConfigurationError("where a bracket begins a call it must begin nothing else")
+            raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
         if (
             (goes_on[end_at >= 0]).any()
             or (end_at[source] >= 0).any()
             or any(end_at[quote.state] >= 0 for quote in quoted)
         ):
-            raise ConfigurationError(
-                "a definition must end with its closing bracket, behind which nothing of it goes on"
-            )
+            raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
         flat = step.ravel()
         where = np.flatnonzero(end_at[step] >= 0)
         flat[where] = END + end_at[flat[where]]

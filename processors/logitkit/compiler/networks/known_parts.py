@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from threading import Lock
 
 from logitkit.budget import one_budget, outside_budget, spent
 from logitkit.compiler.networks.network import Definition, PlacedDefinition
 from logitkit.compiler.networks.part import Part
+from logitkit.compiler.remembered import Remembered
 from logitkit.limits import Limits
 
 __all__ = ["KnownParts"]
 
-# Parts that are kept.
-MOST_KNOWN = 2048
+# What is kept. A part takes a few bytes for each step of work on it.
+REMEMBERED_BYTES = 64 * 2**20
+BYTES_A_STEP = 8
 
 
 class KnownParts:
     """Keeps parts of definitions with names; what a kept part calls is numbered as in the `calls` of its definition."""
 
     def __init__(self) -> None:
-        self._parts: dict[Hashable, tuple[Part, int]] = {}
+        self._parts: Remembered[Hashable, tuple[Part, int]] = Remembered(REMEMBERED_BYTES)
+        self._lock = Lock()
 
     def part(self, definition: Definition | PlacedDefinition, make: Callable[[], Part], limits: Limits) -> Part:
         """Return the part of a definition with a name; what is known costs as much as what is made now."""
@@ -31,10 +35,9 @@ class KnownParts:
                 made = make()
                 made.over_bytes(limits)
                 work = spent()
-            if len(self._parts) >= MOST_KNOWN:
-                self._parts.clear()
             found = made.renamed(_numbers(definition.calls), _numbers(definition.words))
-            self._parts[key] = found, work
+            with self._lock:
+                self._parts.keep(key, (found, work), BYTES_A_STEP * work)
         else:
             found, work = known
         limits.spend(work)

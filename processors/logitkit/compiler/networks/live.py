@@ -12,7 +12,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
-from logitkit.errors import ConfigurationError
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap
 
 __all__ = ["live"]
 
@@ -34,7 +34,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     if dfa.copies is not None:
         need = _of_whole_copies(need, dfa.copies)
     if (lives & (need == NEVER)).any():
-        raise ConfigurationError(
+        raise BracketsOverlap(
             "what follows a call must go deeper than the call, however deep that was, so that no depth is enough; let one of the "
             "definitions that a bracket may begin end otherwise"
         )
@@ -48,7 +48,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     ends = backwards.calls(dfa) & (need[dfa.entry] < NEVER)
     usable = ends & behind_is(dfa, need < NEVER)
     if (ends & ~usable & ~behind_is(dfa, need == NEVER)).any():
-        raise ConfigurationError("behind a call no text can be ended, but for some of its texts only")
+        raise BracketsOverlap("behind a call no text can be ended, but for some of its texts only")
     left = np.flatnonzero(usable)
     # What each number in the table stands for now.
     means = np.concatenate(

@@ -12,5 +12,5 @@ dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count t
 intersection, token_concatenation, joint_classes    of two token automata
 before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton
 repeated_record, repetition                of a record that is repeated many times, from that of a few copies
-place, packed_stacks, remembered           the keys of masks with a stack; stacks on the host; a bounded cache
+place, packed_stacks                       the keys of masks with a stack; stacks on the host
 """

@@ -28,10 +28,10 @@ from logitkit.compiler.bytes.concatenation import until_marker
 from logitkit.compiler.bytes.letters import free_states, with_letters
 from logitkit.compiler.bytes.nested_concatenation import only_the_empty_text
 from logitkit.compiler.bytes.sorting import stable_order
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.dead_ends import without_dead_ends
 from logitkit.compiler.tokens.joint_classes import Side, listed
 from logitkit.compiler.tokens.leaf_stores import leaf_store
-from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.errors import ConfigurationError

@@ -24,8 +24,8 @@ from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
-from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.signatures import mixed
 from logitkit.compiler.tokens.text_remainders import TextRemainders
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, TokenClasses, classes_by_level

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.counted_state import COUNT, STATE
-from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_table import STAY
 
 if TYPE_CHECKING:

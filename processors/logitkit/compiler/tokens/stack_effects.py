@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.counted_state import COUNT, STATE, Counting, Thresholds
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of, packed
 from logitkit.compiler.tokens.place import NO_LIMIT, LegalClasses, Place
-from logitkit.compiler.tokens.remembered import Remembered
 from logitkit.compiler.tokens.token_table import TokenTable
 
 __all__ = ["StackEffects"]

@@ -25,7 +25,7 @@ __all__ = ["with_characters", "with_text_regions"]
 
 Ints = NDArray[np.int64]
 
-# A state that reads so many different bytes is in the middle of some text.
+# A state that reads this many different bytes or more is in the middle of some text.
 MANY_BYTES = 48
 
 # The bytes of one character after its first.

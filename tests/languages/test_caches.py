@@ -1,4 +1,4 @@
-"""What is kept of schemas is bounded, and changes nothing."""
+"""Caches of schemas are bounded, and change no automaton."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ToolDefinition:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What the arguments satisfy. A schema that does not mention other members allows no others."""
+        """The schema that the arguments satisfy. A schema that does not mention other members allows no others."""
         closed = {} if _OPEN & self.parameters.keys() else {"additionalProperties": False}
         return {**self.parameters, "type": "object", **closed}
 

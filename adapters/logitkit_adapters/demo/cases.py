@@ -133,7 +133,9 @@ def _is_call(text: str) -> bool:
         call = json.loads(text)
     except ValueError:
         return False
-    return call.get("name") == "save_contact" and {*call["arguments"]} == {"name", "age", "active"}
+    if not isinstance(call, dict) or call.get("name") != "save_contact":
+        return False
+    return {*call.get("arguments", ())} == {"name", "age", "active"}
 
 
 def _is_person(text: str) -> bool:

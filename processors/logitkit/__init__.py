@@ -11,13 +11,13 @@ from logitkit.constraints.banned_strings import BannedStrings as BannedStrings
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
 from logitkit.constraints.forced_prefix import ForcedPrefix as ForcedPrefix
-from logitkit.constraints.healing import HealedPrompt as HealedPrompt
 from logitkit.constraints.healing import heal_prompt as heal_prompt
 from logitkit.constraints.intersection import Intersection as Intersection
 from logitkit.constraints.json_schema import JsonSchema as JsonSchema
 from logitkit.constraints.regex import Regex as Regex
 from logitkit.constraints.then import Then as Then
 from logitkit.constraints.then import then as then
+from logitkit.explaining.explain import explain as explain
 from logitkit.limits import Limits as Limits
 from logitkit.penalties.counted import FrequencyPenalty as FrequencyPenalty
 from logitkit.penalties.counted import PresencePenalty as PresencePenalty
@@ -87,7 +87,6 @@ __all__ = [
     "ForcedPrefix",
     "ForcedTokens",
     "FrequencyPenalty",
-    "HealedPrompt",
     "Intersection",
     "JsonSchema",
     "Limits",
@@ -127,6 +126,7 @@ __all__ = [
     "concatenate_context",
     "config_schema",
     "count_tokens",
+    "explain",
     "forced_run",
     "from_config",
     "from_structural_tag",

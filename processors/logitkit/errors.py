@@ -7,6 +7,7 @@ LogitkitError
 ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
 │   └── ArgumentTypeError (TypeError)    an argument has a type that is not allowed
+├── IncompleteOutput (ValueError)         a model could not complete the output of a type; knows the token limit
 ├── ProcessorError (TypeError)           a processor violates the protocol (order, structure, dtype, shape)
 ├── StateFileError (ValueError)          a saved state is corrupt, foreign, or belongs to another processor
 ├── StaleAutomaton (RuntimeError)        a state outlived the processor that owns its automaton
@@ -24,6 +25,7 @@ __all__ = [
     "BankFull",
     "BatchMismatch",
     "ConfigurationError",
+    "IncompleteOutput",
     "LogitkitError",
     "PatternSyntaxError",
     "PatternTooLarge",
@@ -76,6 +78,27 @@ class ConfigurationError(LogitkitError, ValueError):
 
 class ArgumentTypeError(ConfigurationError, TypeError):
     """An argument has a type that is not allowed."""
+
+
+class IncompleteOutput(LogitkitError, ValueError):
+    """A model could not complete an output of the type that it was asked for.
+
+    Args:
+        reason: The problem, and what to change.
+        limit: The maximum number of new tokens.
+        needed: The number of tokens of the shortest output, without EOS; None if it is unknown.
+        text: The incomplete output; "" if nothing was generated.
+    """
+
+    def __init__(self, reason: str, limit: int, needed: int | None = None, text: str = "") -> None:
+        self.reason = reason
+        self.limit = limit
+        self.needed = needed
+        self.text = text
+        super().__init__(reason, limit, needed, text)
+
+    def _message(self) -> str:
+        return self.reason
 
 
 class PatternSyntaxError(LogitkitError, ValueError):

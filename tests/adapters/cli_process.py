@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import logitkit
-import logitkit_adapters.cli
+import logitkit_adapters
 
 __all__ = ["ANSWER_CTRL_C", "NO_NETWORK", "Screen", "own", "start"]
 
-ROOTS = [str(Path(module.__file__).parents[1]) for module in (logitkit, logitkit_adapters.cli) if module.__file__]
+ROOTS = [str(Path(module.__file__).parents[1]) for module in (logitkit, logitkit_adapters) if module.__file__]
 # A test runner in the background ignores Ctrl-C, and would hand that down.
 ANSWER_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 NO_NETWORK = """

@@ -294,7 +294,7 @@ def test_a_prompt_that_the_engine_is_not_given_is_refused() -> None:
 def test_a_value_that_is_not_a_processor_is_refused() -> None:
     for wrong in (lk.Regex, lambda ids, scores: scores, None):
         with pytest.raises(ConfigurationError, match="processor"):
-            logits_processor(wrong)  # type: ignore[arg-type]
+            logits_processor(wrong)
 
 
 def test_scores_that_do_not_fit_the_ids_are_refused() -> None:

@@ -12,6 +12,7 @@ import logitkit as lk
 import logitkit_adapters  # noqa: F401  its errors are subclasses too
 from logitkit.errors import (
     ConfigurationError,
+    IncompleteOutput,
     LogitkitError,
     PatternSyntaxError,
     UnsupportedSchema,
@@ -32,6 +33,8 @@ def _made(kind: type[LogitkitError], text: str) -> list[LogitkitError]:
         return [kind(text, text, position) for position in (0, len(text) // 2, len(text))]
     if issubclass(kind, UnsupportedSchema):
         return [kind(text), kind(text, f"#/{text}"), kind(text, f"#/{text}", text)]
+    if issubclass(kind, IncompleteOutput):
+        return [kind(text, 3), kind(text, 3, 5, text)]
     return [kind(text), kind(text, text), kind(text.encode("utf-8", "surrogatepass"))]
 
 

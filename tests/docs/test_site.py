@@ -14,6 +14,7 @@ import pytest
 
 import logitkit
 from logitkit import languages, tools
+from logitkit.explaining import explanation
 from tests.docs.pages import ROOT
 
 
@@ -43,7 +44,11 @@ def test_every_public_name_is_documented_once(site: Path) -> None:
     assert sorted(of_languages) == sorted(languages.__all__)
     of_tools = [name.removeprefix("tools.") for name in found if name.startswith("tools.")]
     assert sorted(of_tools) == sorted(set(tools.__all__) - set(logitkit.__all__))
-    others = [name.rpartition(".")[2] for name in found if not name.startswith(("languages.", "tools."))]
+    assert {"output_types.output_type_of", "output_types.OutputType"} <= set(found)
+    of_explanations = {name for name in found if name.startswith("explaining.")}
+    assert {name.rpartition(".")[2] for name in of_explanations} == {*explanation.__all__}
+    found = [n for n in found if n not in of_explanations and n != "constraints.healing.HealedPrompt"]
+    others = [n.rpartition(".")[2] for n in found if not n.startswith(("languages.", "tools.", "output_types."))]
     assert sorted(others) == sorted(logitkit.__all__)
 
 

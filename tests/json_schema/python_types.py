@@ -111,6 +111,24 @@ class Service(BaseModel, extra="forbid"):
     mirrors: list[HttpUrl] = []
 
 
+class Cat(BaseModel):
+    kind: Literal["cat"] = "cat"
+    lives: int = 9
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"] = "dog"
+    name: str
+
+
+class Bird(BaseModel, validate_by_name=True):
+    kind: Literal["bird", "hen"] = Field(default="bird", alias="Kind")
+
+
+class Fish(BaseModel, validate_by_name=True):
+    kind: Literal["fish"] = Field(default="fish", alias="Kind")
+
+
 # The first alternative of a recursive alias.
 Tree = TypeAliasType("Tree", "dict[str, Tree] | list[Tree] | int | None")
 
@@ -158,6 +176,8 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (Literal["a", 3, 2.5] | None, ["a", 3, None, 2.5]),
     (Literal[Level.LOW, Colour.RED, b"x", "y"], [Level.LOW, "y"]),
     (Colour, [Colour.RED, Colour.ONE, Colour.NONE]),
+    (Annotated[Cat | Dog, Field(discriminator="kind")] | None, [Cat(lives=1), Dog(name=""), None]),
+    (list[Annotated[Bird | Fish, Field(discriminator="kind")]], [[Bird(Kind="hen"), Fish()]]),
     (Level, [Level.HIGH]),
     (list[int], [[], [1, 2]]),
     (list, [[1, {"a": None}]]),

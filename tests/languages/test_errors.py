@@ -6,8 +6,11 @@ import copy
 import pickle
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit import languages
@@ -126,6 +129,36 @@ def test_what_makes_no_sense_is_refused(make: Callable[[], object], problem: str
 def test_what_takes_too_many_states_is_refused(language: Language) -> None:
     with pytest.raises(PatternTooLarge, match=r"states|steps"):
         language.constraint(NAMED)
+
+
+SCHEMAS = [{"type": "integer", "maximum": number} for number in range(501)]
+
+
+@pytest.mark.parametrize(
+    "language",
+    [
+        either(*(sequence(f"<{n}>", json_schema(schema)) for n, schema in enumerate(SCHEMAS))),
+        dispatch({f"<{n}>": tag(f"<{n}>", json_schema(schema), "</a>") for n, schema in enumerate(SCHEMAS)}),
+    ],
+    ids=["either", "dispatch"],
+)
+def test_too_many_schemas_are_refused_before_any_is_compiled(language: Language) -> None:
+    with (
+        patch("logitkit.languages.schemas.schema_network", side_effect=AssertionError("compiled")),
+        pytest.raises(PatternTooLarge, match=r"501 different schemas; allowed are 500, or more with a larger limits"),
+    ):
+        language.constraint(BYTES, limits=lk.Limits(states=50_000, work=10**9))
+
+
+@given(st.lists(st.text("ab<", min_size=1, max_size=6), min_size=1, max_size=6, unique=True))
+def test_triggers_that_end_inside_others(triggers: list[str]) -> None:
+    inside = any(other in trigger[:-1] for trigger in triggers for other in triggers)
+    try:
+        dispatch({trigger: trigger for trigger in triggers})
+        refused = False
+    except ConfigurationError as error:
+        refused = "which starts its tag first" in str(error)
+    assert refused == inside
 
 
 @pytest.mark.parametrize("depth", [99, 101, 5000])

@@ -52,7 +52,9 @@ def test_wheel(built: Path) -> None:
     assert "Apache License" in licence
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == "<3.14,>=3.11"
-    assert set(metadata.get_all("Provides-Extra", [])) == {"transformers", "mlx", "llama-cpp", "vllm", "all"}
+    assert set(metadata.get_all("Provides-Extra", [])) == {
+        *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
+    }
     core = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert sorted(line.split(">=")[0] for line in core) == ["numpy", "safetensors", "torch"]
 

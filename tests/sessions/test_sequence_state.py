@@ -28,6 +28,10 @@ class ListPort:
         places = zip(packing.rows.tolist(), packing.columns[:, : packing.cached].tolist(), strict=True)
         return [[cache[row][c] if c >= 0 else -1 for c in columns] for row, columns in places]
 
+    def batched(self, states: Any, paddings: Any, cached: int) -> list[list[int]]:
+        pairs = zip(states, paddings, strict=True)
+        return [([-1] * padding + row)[:cached] for state, padding in pairs for row in state.kv_cache]
+
     def save(self, cache: Any, folder: Any) -> bool:
         return False
 

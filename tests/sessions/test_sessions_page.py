@@ -22,5 +22,7 @@ def test_its_code_runs(capsys: pytest.CaptureFixture[str]) -> None:
         r"The price of tea is \d\.\d\d euros\.\nQuestion: Is that much\?\nAnswer: (yes|no)\nTrue\nThe price [1-9]\d*\n",
         printed[1],
     )
-    assert printed[2:4] == ["True\nTrue\n", "True\n8\n"]
-    assert printed[4] in (" Paris\n", " Rome\n")
+    assert re.fullmatch(r" .+\nTrue\n", printed[2])
+    assert printed[3:5] == ["True\n", "True\nTrue\n"]
+    assert printed[5:7] == ["[0, 2, 2] True\nTrue\nTrue length\n", "True\n8\n"]
+    assert printed[7] in (" Paris\n", " Rome\n")

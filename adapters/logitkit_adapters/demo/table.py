@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
+
+from logitkit.explaining.visible_text import quoted, visible, width
 
 __all__ = ["WIDTH", "Cell", "columns", "quoted", "visible", "width"]
 
@@ -51,44 +52,13 @@ def _placed(text: str, cell: Cell, size: int, styled: Callable[[str, str], str])
     return blanks + shown if cell.right else shown + blanks
 
 
-def quoted(text: str) -> str:
-    r"""Put text in quotation marks, with control characters and line ends escaped.
-
-    Example:
-        >>> print(quoted("a\n\x1b[31mb "))
-        'a\n\x1b[31mb '
-    """
-    return f"'{visible(text)}'"
-
-
-def visible(text: str) -> str:
-    """Escape characters that a terminal would interpret instead of showing."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
-def width(text: str) -> int:
-    """Return the number of terminal cells that a text takes.
-
-    Example:
-        >>> width("Zoë"), width("東京")
-        (3, 4)
-    """
-    return sum(_width_of(c) for c in text)
-
-
-def _width_of(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
 def _wrapped(text: str, size: int) -> list[str]:
     """Cut text into lines, after a blank if there is one far enough to the right."""
     lines = []
     while width(text) > size:
-        end, used = 1, _width_of(text[0])
-        while used + _width_of(text[end]) <= size:
-            used += _width_of(text[end])
+        end, used = 1, width(text[0])
+        while used + width(text[end]) <= size:
+            used += width(text[end])
             end += 1
         blank = text.rfind(" ", end // 4, end + 1)
         end = end if blank < 0 else blank

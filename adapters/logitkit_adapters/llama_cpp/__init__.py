@@ -12,5 +12,17 @@ from logitkit_adapters.llama_cpp.hook import logits_processor as logits_processo
 from logitkit_adapters.llama_cpp.vocabulary import vocabulary as vocabulary
 from logitkit_adapters.sessions import Session as Session
 from logitkit_adapters.sessions import continuous as continuous
+from logitkit_adapters.sessions import generate_typed as generate_typed
+from logitkit_adapters.sessions import probabilities as probabilities
+from logitkit_adapters.sessions import trace as trace
 
-__all__ = ["LlamaCppLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]
+__all__ = [
+    "LlamaCppLogitsProcessor",
+    "Session",
+    "continuous",
+    "generate_typed",
+    "logits_processor",
+    "probabilities",
+    "trace",
+    "vocabulary",
+]

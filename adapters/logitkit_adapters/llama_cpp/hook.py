@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import logitkit
-from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import Tracker
 from logitkit.tracking.generation import Room
 from logitkit.tracking.padding import Padding
 from logitkit_adapters.arrays import call_to_torch
+from logitkit_adapters.hooks.door import processor_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
 from logitkit_adapters.loaded_class import needed_for
 
@@ -39,6 +40,7 @@ with needed_for("llama_cpp", "llama-cpp-python", "llama-cpp"):
 
 from logitkit_adapters.llama_cpp.guard import install
 from logitkit_adapters.llama_cpp.guarded_list import Call, eos_of_running, own_of_generation, report
+from logitkit_adapters.llama_cpp.vocabulary import vocabulary
 
 __all__ = ["LlamaCppLogitsProcessor", "logits_processor"]
 
@@ -133,8 +135,10 @@ class LlamaCppLogitsProcessor(EngineHook):
 
 
 def logits_processor(
-    processor: Processor[Any],
+    processor: Any,
+    tokenizer: llama_cpp.Llama | None = None,
     *,
+    model: llama_cpp.Llama | None = None,
     prompt: Sequence[int] | Sequence[Sequence[int]] | Tensor | None = None,
     attention_mask: Tensor | None = None,
     pad_id: int | None = None,
@@ -143,21 +147,30 @@ def logits_processor(
     r"""Make the list that runs a processor in generations of llama-cpp-python.
 
     Args:
-        processor: Any processor; it may serve any number of lists at once.
+        processor: A processor, which can serve any number of lists at once; or a Python type, such as a pydantic model, a JSON
+            Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the `Llama`. See
+            `logitkit.output_types.output_type_of`.
+        tokenizer: The `Llama` that generates, which has the tokenizer. Its vocabulary is read
+            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
+            with its tokens.
+        model: The same `Llama`, for code that works with all engines; optional.
         prompt: The prompt's token ids, if the engine starts from ids that already contain output of an earlier
             generation. Default: all ids that a generation begins with are the prompt.
         attention_mask: [1, P] of 0 and 1; leading zeros are padding. llama.cpp does not need it; the adapters of all
             engines have the same arguments.
         pad_id: The id of the padding on the left, if there is no mask.
         max_new_tokens: The maximum number of tokens after the prompt. Default: `max_tokens` of `create_completion` and
-            `create_chat_completion`, within the room of `n_ctx`. If your own function calls the hook, it can see neither.
+            `create_chat_completion`, within the room of `n_ctx`. If your own function calls the hook, it can
+            see neither. A type, schema, language or tools close their text within the limit.
 
     Returns:
         A list of one hook, a `LlamaCppLogitsProcessor`.
 
     Raises:
-        ConfigurationError: Both `attention_mask` and `pad_id` are given, an argument is malformed, or `processor` is
-            not a processor.
+        ConfigurationError: Both `attention_mask` and `pad_id` are given, an argument is malformed, `processor` is
+            something else, or it needs a `Llama`.
+        VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
+        LogitkitError: A type, schema or language cannot be compiled.
 
     Example:
         >>> import re
@@ -171,7 +184,10 @@ def logits_processor(
         >>> re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", answer["choices"][0]["text"]) is not None
         True
     """
-    check_is_processor(processor)
+    # The engine's limit is known to `generate`, so a text is closed whether `max_new_tokens` is given or not.
+    llama = model if tokenizer is None else tokenizer
+    same = llama if model is None else model
+    processor = processor_for(processor, llama, same, vocabulary, closing=True, argument="llama")
     padding = Padding(processor, attention_mask, pad_id)
     ids = None if prompt is None else padding.without(_rows(prompt))
     # Without a warning if it is missing, because `generate` knows the limit.

@@ -10,5 +10,17 @@ from logitkit_adapters.mlx_lm.hook import logits_processor as logits_processor
 from logitkit_adapters.mlx_lm.hook import vocabulary as vocabulary
 from logitkit_adapters.sessions import Session as Session
 from logitkit_adapters.sessions import continuous as continuous
+from logitkit_adapters.sessions import generate_typed as generate_typed
+from logitkit_adapters.sessions import probabilities as probabilities
+from logitkit_adapters.sessions import trace as trace
 
-__all__ = ["MlxLmLogitsProcessor", "Session", "continuous", "logits_processor", "vocabulary"]
+__all__ = [
+    "MlxLmLogitsProcessor",
+    "Session",
+    "continuous",
+    "generate_typed",
+    "logits_processor",
+    "probabilities",
+    "trace",
+    "vocabulary",
+]

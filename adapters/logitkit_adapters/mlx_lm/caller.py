@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-__all__ = ["batch_sequence", "cached_tokens", "hidden_tokens", "why_tokens_are_missing"]
+__all__ = ["batch_sequence", "begins_generation", "cached_tokens", "hidden_tokens", "why_tokens_are_missing"]
 
 # The mlx-lm modules whose functions call hooks.
 MODULE = "mlx_lm.generate"
@@ -51,6 +51,13 @@ def batch_sequence() -> tuple[Hashable, bool]:
         return None, False
     # A batch makes its first step, on prompts, when it is created.
     return names[row], frame.f_back is not None and frame.f_back.f_code.co_name == "__init__"
+
+
+def begins_generation() -> bool:
+    """Return whether the hook is called for the first token of `generate_step`, which counts the tokens that it has chosen."""
+    steps = (frame for frame in _callers() if frame.f_code.co_name == "generate_step")
+    frame = next(steps, None)
+    return frame is not None and "n" not in frame.f_locals
 
 
 def why_tokens_are_missing() -> str | None:

@@ -10,7 +10,8 @@
   prompt; without it, the penalty counts the visible tokens, and warns.
 - *Use one hook per generation.* A hook costs nothing, because everything compiled belongs to the processor. One hook can serve
   several generations, but token ids cannot tell a new prompt from a continuation of the last one if the new prompt is the last
-  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt.
+  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt. In
+  `generate_step` without drafts, a hook warns once of the first two.
 - *To continue in the middle of a constrained text*, pass all of it, without a cache, and the ids before it as `prompt=`.
 - *`input_embeddings` without tokens* are refused, because mlx-lm calls no processor for the first token. Pass the tokens too.
 - mlx-lm's server takes no processors. The text that mlx-lm returns lacks the space that the output may begin with.
@@ -28,7 +29,7 @@ from torch import Tensor
 
 import logitkit
 from logitkit.errors import BatchMismatch, VocabularyError
-from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.tracking import SequenceTracker, Tracker
 from logitkit.tracking.padding import Padding
@@ -42,10 +43,12 @@ import mlx.core as mx
 
 from logitkit_adapters.arrays import call_to_torch, ids_to_torch
 from logitkit_adapters.arrays.mlx_masks import is_row, masked, memory_of
+from logitkit_adapters.hooks.door import processor_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
+from logitkit_adapters.hooks.known_prompt import WarnOnce
 from logitkit_adapters.hooks.model_tokens import columns_of, ids_of
 from logitkit_adapters.mlx_lm.beginning import Beginning, check_cache
-from logitkit_adapters.mlx_lm.caller import MODULE, ROW_OF_BATCH, batch_sequence, hidden_tokens
+from logitkit_adapters.mlx_lm.caller import MODULE, ROW_OF_BATCH, batch_sequence, begins_generation, hidden_tokens
 
 __all__ = ["MlxLmLogitsProcessor", "logits_processor", "vocabulary"]
 
@@ -79,7 +82,12 @@ class MlxLmLogitsProcessor(EngineHook):
         self._plain = prompt is None and not padding.given
         if prompt is None:
             self.tracker: Tracker[Any] = Tracker(
-                processor, skip=self._beginning, plain=self._plain, max_new_tokens=max_new_tokens, capacity=SEQUENCES
+                processor,
+                skip=self._beginning,
+                plain=self._plain,
+                max_new_tokens=max_new_tokens,
+                capacity=SEQUENCES,
+                continued=WarnOnce(begins_generation),
             )
         else:
             self._lengths = (padding.without(prompt) >= 0).sum(1).tolist()
@@ -146,8 +154,10 @@ class MlxLmLogitsProcessor(EngineHook):
 
 
 def logits_processor(
-    processor: Processor[Any],
+    processor: Any,
+    tokenizer: Any = None,
     *,
+    model: Any = None,
     prompt: Any = None,
     attention_mask: Any = None,
     pad_id: int | None = None,
@@ -156,21 +166,29 @@ def logits_processor(
     r"""Create the hook that runs a processor in a generation of mlx-lm.
 
     Args:
-        processor: Any processor; it can serve any number of hooks at once.
+        processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
+            Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
+            `logitkit.output_types.output_type_of`.
+        tokenizer: The tokenizer that `mlx_lm.load` returns. Its vocabulary is read
+            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
+            with its tokens.
+        model: The model that generates, which defines the number of ids.
         prompt: The whole prompt, if mlx-lm hides a part of it (a prompt cache, a draft model) or starts from ids that already
             contain output of an earlier generation: token ids [P], in a list or an array of any kind; for the sequences of a
             `batch_generate`, B lists of ids or [B, P]. Default: all tokens of the first call are the prompt.
         attention_mask: [P] or [B, P] of 0 and 1: leading zeros are padding.
         pad_id: The id of the padding on the left, if there is no mask.
         max_new_tokens: The `max_tokens` passed to mlx-lm, which a hook cannot see. Only processors that plan ahead need it,
-            such as `JsonSchema(..., closing=True)`.
+            such as `JsonSchema(..., closing=True)`. A type, schema, language or tools close their text within it.
 
     Returns:
         The hook.
 
     Raises:
         ConfigurationError: Both `attention_mask` and `pad_id` are given, an argument is malformed, one prompt is the beginning of
-            another, or `processor` is not a processor.
+            another, `processor` is something else, or it needs a tokenizer.
+        VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
+        LogitkitError: A type, schema or language cannot be compiled.
 
     Example:
         >>> import re
@@ -184,7 +202,7 @@ def logits_processor(
         >>> bool(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text))  # mlx-lm removes the space
         True
     """
-    check_is_processor(processor)
+    processor = processor_for(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
     mask = attention_mask
     if mask is not None:
         mask = mask if isinstance(mask, Tensor) else torch.from_numpy(np.array(mask))

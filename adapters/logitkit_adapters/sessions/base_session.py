@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar
 
 from torch import Tensor
@@ -12,11 +13,16 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
+from logitkit_adapters.sessions.generation_stream import GenerationStream
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
+from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
+from logitkit_adapters.sessions.session_call import SessionCall
 
 __all__ = ["MOST", "BaseSession"]
 
 MOST = 2**31 - 1
+FOR_SEVERAL = ("num_samples", "num_beams", "length_penalty")
+OPTIONS = ("attention_mask", "max_new_tokens", "processor", "seed", "log_probs", *FOR_SEVERAL)
 
 # The type of processors that a session takes.
 P = TypeVar("P")
@@ -31,6 +37,9 @@ class BaseSession(ABC, Generic[P]):
         max_length: The maximum number of tokens of a prompt and its output, or None for the engine's.
         longest: The engine's own maximum, or None if it is unlimited.
     """
+
+    # The engine's model, set by each session before anything else.
+    _model: Any
 
     def __init__(
         self, lock: AbstractContextManager[Any], processor: P | None, max_length: int | None, longest: int | None
@@ -54,6 +63,18 @@ class BaseSession(ABC, Generic[P]):
         with self._lock:
             self._forget()
             self._closed = True
+
+    def check_serves(self, model: Any) -> None:
+        """Check that the session runs a model, and returns text.
+
+        Raises:
+            ConfigurationError: It runs another model, or has no tokenizer.
+        """
+        if self._model is not model or self._tokenizer()[0] is None:
+            what = "has no tokenizer" if self._model is model else "runs another model"
+            raise ConfigurationError(
+                f"session {what}; give a session of this model with its tokenizer, or leave it out"
+            )
 
     @property
     def position(self) -> int:
@@ -82,6 +103,11 @@ class BaseSession(ABC, Generic[P]):
         max_new_tokens: int | None = None,
         processor: P | None = None,
         seed: int | None = None,
+        num_samples: int = 1,
+        num_beams: int = 1,
+        length_penalty: float = 1.0,
+        log_probs: bool = False,
+        **others: Any,
     ) -> Generated:
         """Continue one prompt or several.
 
@@ -98,10 +124,17 @@ class BaseSession(ABC, Generic[P]):
                 whether or not that was cached. None: the session's processor.
             seed: Sample each token by its probability, with this seed and the row's index as random stream; None: greedy. To
                 sample with temperature 0.7, include `logitkit.Temperature(0.7)` in the processor.
+            num_samples: The number of rows per prompt, each with its own random stream. If it is above 1 and there is no seed,
+                the seed comes from torch's random numbers. Each sample after the first finds the prompt in the cache.
+            num_beams: The number of beams per prompt, best first, the same as `continuous` finds; vLLM refuses it. The prompt
+                is fed once for all beams, without the session's cache.
+            length_penalty: Beams are compared by their weight divided by this power of their length.
+            log_probs: Whether to return the log-probabilities of the new tokens.
+            **others: None are allowed; the error names the processor or argument to use instead.
 
         Returns:
-            One row per prompt. In vLLM, `positions_fed` and `forward_passes` are computed from the cached tokens that it
-            reports, as if a prompt took one pass.
+            One row per prompt and sample or beam. In vLLM, `positions_fed` and `forward_passes` are computed from the cached
+            tokens that it reports, as if a prompt took one pass; those of beams, from the beams that are returned.
 
         Raises:
             ConfigurationError: A prompt has another type or no tokens, a prompt and its new tokens exceed `max_length`, or
@@ -109,16 +142,77 @@ class BaseSession(ABC, Generic[P]):
             Exception: Any exception of the processor or the engine. The session remains usable and keeps its cache, if
                 the engine does.
         """
+        options = {"num_samples": num_samples, "num_beams": num_beams, "length_penalty": length_penalty, **others}
+        return self.run(
+            self.prepare(prompt, attention_mask, max_new_tokens, processor, seed=seed, log_probs=log_probs, **options)
+        )
+
+    def run(self, call: SessionCall) -> Generated:
+        """Return the result of a call."""
+        with self._lock:
+            self._check_open()
+            return Generated(tuple(self._rows(call)))
+
+    def stream(self, prompt: Prompt, **options: Any) -> GenerationStream:
+        """Continue one prompt, and return its text in pieces as they are generated.
+
+        The pieces join to the `text` of the result. A piece contains no incomplete character. Between two pieces, other calls
+        may use the session and the model. In vLLM, they wait for the end of the stream, since its engine runs all requests
+        together.
+
+        Args:
+            prompt: One prompt, as in `generate`.
+            **options: `attention_mask`, `max_new_tokens`, `processor`, `seed` and `log_probs`, as in `generate`.
+
+        Returns:
+            An iterator of pieces, whose `generated` is the result after the last piece. Generation starts with the first piece;
+            `close`, or the end of a `with` block, ends it early.
+
+        Raises:
+            ConfigurationError: There are several prompts, there is no tokenizer, or an argument is not allowed.
+        """
+        refuse_sampling_options(options, [name for name in OPTIONS if name not in FOR_SEVERAL])
+        return GenerationStream(self.pieces(self.prepare(prompt, **options)))
+
+    def pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
+        """Return a generator of the pieces of text of the only row of a call, which returns the result.
+
+        Raises:
+            ConfigurationError: There are several rows, or there is no tokenizer.
+        """
+        if len(call.rows) != 1:
+            raise ConfigurationError(
+                f"{len(call.rows)} prompts or samples are given to stream, which returns the text of one; use generate"
+            )
+        if self._tokenizer()[0] is None:
+            raise ConfigurationError(
+                "the session has no tokenizer, so it cannot stream text; give it one, or use generate"
+            )
+        return self._pieces(call)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigurationError("the session is closed; create another")
+
+    def prepare(
+        self,
+        prompt: Prompt,
+        attention_mask: Tensor | None = None,
+        max_new_tokens: int | None = None,
+        processor: P | None = None,
+        **options: Any,
+    ) -> SessionCall:
+        """Return the checked arguments of a call; see `generate`."""
+        refuse_sampling_options(options, OPTIONS)
         used = self._checked(self.processor if processor is None else processor)
-        if seed is not None:
-            seed = checked_integer("seed", seed, 0, 2**63 - 1)
+        call = SessionCall(processor=used, **options)
         tokenizer, encode = self._tokenizer()
         prompts = read_prompts(prompt, encode, tokenizer, attention_mask)
         with self._lock:
-            if self._closed:
-                raise ConfigurationError("the session is closed; create another")
-            counts = [self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
-            return Generated(tuple(self._rows(prompts, counts, used, seed)))
+            self._check_open()
+            return replace(
+                call, prompts=prompts, counts=[self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
+            )
 
     def _new_tokens(self, prompt: list[int], asked: int | None) -> int:
         """Return the maximum number of tokens to add to a prompt."""
@@ -151,8 +245,12 @@ class BaseSession(ABC, Generic[P]):
         """Return how many tokens of a prompt already exist, and a description of them."""
 
     @abstractmethod
-    def _rows(self, prompts: list[list[int]], counts: list[int], used: Any, seed: int | None) -> Iterable[GeneratedRow]:
-        """Generate up to `counts` tokens after each prompt."""
+    def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
+        """Generate the rows of a call."""
+
+    @abstractmethod
+    def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
+        """Generate the only row of a call, yield its text in pieces, and return it."""
 
     @abstractmethod
     def _position(self) -> int:

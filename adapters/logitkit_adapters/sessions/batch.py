@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -73,6 +73,15 @@ class BatchEngine(CachePort):
     @abstractmethod
     def run(self, state: SequenceState) -> BatchRun:
         """Return a run of the rows of a state; the state and its cache stay unchanged."""
+
+    @abstractmethod
+    def continuations(self, prompt: Sequence[int], rows: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """Yield for each row the logits after the prompt and after each token of the row, [1 + tokens, V] float32.
+
+        Args:
+            prompt: The tokens before all rows.
+            rows: Tokens, sorted, so that neighbours share long prefixes. Only the first may be empty, if it is the only one.
+        """
 
     @abstractmethod
     def read(self, saved: SavedCache, rows: Sequence[Sequence[int]]) -> Any | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,20 @@ class SequenceBatches(BatchEngine):
         begun = [self._begun(row, held) for row, held in zip(state.rows, cache, strict=True)]
         return SequenceRun(self.engine, begun, state.rows)
 
+    def continuations(self, prompt: Sequence[int], rows: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """Yield the logits of each row; what a row shares with the one before is not fed again, if the cache can be cut."""
+        sequence = self.engine.new()
+        path, before = [sequence.feed(prompt).to(torch.float32)], tuple[int, ...]()
+        for row in rows:
+            shared = common_prefix(before, row)
+            if shared < len(before) and not sequence.trim(len(prompt) + shared):
+                sequence, shared = self.engine.new(), 0
+                sequence.feed(prompt)
+            rest = row[shared:]
+            path = path[: shared + 1] + ([*sequence.feed(rest, all_positions=True).to(torch.float32)] if rest else [])
+            before = tuple(row)
+            yield torch.stack(path)
+
     def read(self, saved: SavedCache, rows: Sequence[Sequence[int]]) -> list[CachedRow]:
         """Return the saved sequences of rows, each as far as it has the same tokens."""
         found = [self.engine.read(self._file(saved.folder, row)) for row in range(saved.rows)]
@@ -56,6 +70,10 @@ class SequenceBatches(BatchEngine):
         """Return the caches of other rows. Sequences have no columns, so each keeps everything that it has."""
         kept = zip(packing.rows.tolist(), packing.kept.tolist(), strict=True)
         return [CachedRow(cache[row].saved, min(cache[row].length, length)) for row, length in kept]
+
+    def batched(self, states: Sequence[SequenceState], paddings: Sequence[int], cached: int) -> list[CachedRow] | None:
+        """Return the caches of the rows of several states, each as long as it is."""
+        return [row for state in states for row in state.kv_cache] if all(map(self.owns, states)) else None
 
     def save(self, cache: Sequence[CachedRow], folder: os.PathLike[str]) -> bool:
         """Write a file for each row whose cache can be saved."""

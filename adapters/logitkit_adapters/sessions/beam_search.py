@@ -108,7 +108,8 @@ class BeamSearch:
         streams = torch.nn.functional.pad(self._streams, (0, len(kept)))
         rows.context = replace(rows.context, stream_ids=streams)
         before, rows.weights = rows.weights, rows.weights.new_tensor([h.weight for h in (*going, *kept)])
-        rows.append(torch.tensor([h.token for h in (*going, *kept)], device=rows.ids.device), before)
+        tokens = torch.tensor([h.token for h in (*going, *kept)], device=rows.ids.device)
+        rows.append(tokens, before, rows.weights - before)
 
     def _close(self) -> None:
         """Mark the prompts whose beams can no longer improve on their complete texts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import torch
@@ -13,13 +13,23 @@ from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.batch import BatchEngine, BatchRun
 from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
 from logitkit_adapters.sessions.beam_search import BeamSearch
-from logitkit_adapters.sessions.written_rows import Decoding, WrittenRows
+from logitkit_adapters.sessions.written_rows import Decoding, Steps, WrittenRows
 
-__all__ = ["write"]
+__all__ = ["finished", "write"]
 
 
-def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> SequenceState:
-    """Return the state with up to `steps` more tokens per row.
+def finished(steps: Steps) -> SequenceState:
+    """Return the state after the last step."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            state: SequenceState = end.value
+            return state
+
+
+def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, samples: int) -> Steps:
+    """Generate up to `steps` more tokens per row; yield after each step, and return the state.
 
     Args:
         engine: The model.
@@ -29,7 +39,7 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         samples: The number of rows that each row of the state becomes.
     """
     if isinstance(engine, SequenceBatches) and not how.beams:
-        return _row_by_row(engine, state, how, steps, samples)
+        return (yield from _row_by_row(engine, state, how, steps, samples))
     run = engine.run(state)
     logits = run.start()
     if samples > 1:
@@ -41,16 +51,16 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         search = BeamSearch(written, run, state.num_samples, how.length_penalty)
         # Rows that were already complete have been moved after the others.
         logits = torch.nn.functional.pad(logits, (0, 0, 0, len(written.ids) - len(logits)))
-        _grow(written, run, logits, steps, search.step)
+        for _ in _grow(written, run, logits, steps, search.step):
+            yield 0, written
         search.finish()
     else:
-        _grow(written, run, logits, steps, written.choose)
+        for _ in _grow(written, run, logits, steps, written.choose):
+            yield 0, written
     return replace(written.state(), kv_cache=run.cache(), cached=written.ids.shape[1] - 1, port=engine)
 
 
-def _row_by_row(
-    engine: SequenceBatches, state: SequenceState, how: Decoding, steps: int, samples: int
-) -> SequenceState:
+def _row_by_row(engine: SequenceBatches, state: SequenceState, how: Decoding, steps: int, samples: int) -> Steps:
     """Generate row after row, because the engine would have to swap caches at every token otherwise."""
     written: WrittenRows | None = None
     parts, caches = list[WrittenRows](), []
@@ -64,7 +74,8 @@ def _row_by_row(
         for sample in range(samples):
             part, one = written.only(row * samples + sample), run.only(sample)
             # A copy, because a processor may overwrite its logits, and the next sample starts from the same.
-            _grow(part, one, logits.clone(), steps, part.choose)
+            for _ in _grow(part, one, logits.clone(), steps, part.choose):
+                yield row * samples + sample, part
             parts.append(part)
             caches += one.cache()
     assert written is not None
@@ -72,14 +83,25 @@ def _row_by_row(
     return replace(written.state(), kv_cache=caches, cached=written.ids.shape[1] - 1, port=engine)
 
 
-def _grow(rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int, choose: Callable[[Tensor, bool], None]) -> None:
-    """Run the model until all rows have ended; `choose` is given the logits, and whether this is the last step."""
+def _grow(
+    rows: WrittenRows, run: BatchRun, logits: Tensor, steps: int, choose: Callable[[Tensor, bool], None]
+) -> Iterator[None]:
+    """Run the model until all rows have ended, and yield after each step.
+
+    Args:
+        rows: The rows.
+        run: Their run.
+        logits: The logits of the first step.
+        steps: The maximum number of steps.
+        choose: Is given the logits, and whether this is the last step.
+    """
     for step in range(steps):
         if bool(rows.ended.all()):
             return
         if step:
             logits = run.step(rows.ids[:, -1], ~rows.ended)
         choose(logits, step == steps - 1)
+        yield
 
 
 def _repeated(state: SequenceState, samples: int) -> SequenceState:

@@ -11,11 +11,13 @@ from importlib import import_module
 from typing import Any
 
 from logitkit.errors import ConfigurationError
+from logitkit.vocabulary import Vocabulary
+from logitkit_adapters.hooks.known_vocabularies import known_vocabulary
 from logitkit_adapters.loaded_class import is_instance
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.sequence import SequenceEngine
 
-__all__ = ["batch_engine_of", "engine_of"]
+__all__ = ["batch_engine_of", "engine_of", "vocabulary_of"]
 
 # The packages of the engines, with the module and name of the class of their models.
 MODELS = {
@@ -52,11 +54,26 @@ def batch_engine_of(model: Any, tokenizer: Any, make_cache: Callable[[], Any] | 
     return engine
 
 
+def vocabulary_of(model: Any, tokenizer: Any) -> Vocabulary:
+    """Return the vocabulary of a model, which is read once; llama.cpp needs no tokenizer.
+
+    Raises:
+        ConfigurationError: The model does not belong to a supported engine.
+        VocabularyError: The bytes of the tokens cannot be recovered.
+    """
+    read = import_module(_package_of(model)).vocabulary
+    return known_vocabulary(read, model if tokenizer is None else tokenizer, model)
+
+
 def _module_of(model: Any) -> Any:
     """Return the module `engine` of the package of a model's engine."""
+    return import_module(f"{_package_of(model)}.engine")
+
+
+def _package_of(model: Any) -> str:
     for package, (module, name) in MODELS.items():
         if is_instance(model, module, name):
-            return import_module(f"logitkit_adapters.{package}.engine")
+            return f"logitkit_adapters.{package}"
     raise ConfigurationError(
         f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
         "mlx-lm, or a llama_cpp.Llama"

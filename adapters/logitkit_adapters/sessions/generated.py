@@ -23,6 +23,14 @@ class GeneratedRow:
         forward_passes: The number of forward passes.
         forced_tokens: The number of new tokens that had no legal alternative, and so needed no separate forward pass.
         approximate: Whether the model used cached positions that it would have computed differently without the cache.
+        finished: Why the row ended. `"eos"`: the model chose to end it, or it contains only padding. `"closed"`: a constraint
+            allowed nothing more, because the text is complete or, with `closing`, because the token limit is reached.
+            `"stop: X"`: the text contains the stop X. `"conflict"`: the processors allowed no token, so the text is incomplete.
+            `"length"`: it was cut off at the token limit.
+        log_probs: The log-probability of each new token after the processor, 0 for a forced one; of beams, the processed
+            log-probability by which they are ranked. None unless asked for.
+        log_prob: The sum of these, for beams always; else None unless asked for. -inf marks a beam for which there was no
+            other text.
     """
 
     token_ids: list[int]
@@ -33,6 +41,9 @@ class GeneratedRow:
     forward_passes: int
     forced_tokens: int = 0
     approximate: bool = False
+    finished: str = "eos"
+    log_probs: list[float] | None = None
+    log_prob: float | None = None
 
     @property
     def cached_tokens(self) -> int:
@@ -52,10 +63,10 @@ class GeneratedRow:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The outputs of one call, one row per prompt.
+    """The outputs of one call.
 
     Args:
-        rows: The rows, in the order of the prompts.
+        rows: The rows, in the order of the prompts: all samples or beams of the first prompt, then those of the second.
     """
 
     rows: tuple[GeneratedRow, ...]

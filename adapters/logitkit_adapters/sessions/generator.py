@@ -4,72 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from logitkit.composition.engine_ends import check_ends, vocabulary_ends
 from logitkit.errors import ConfigurationError, SampleMismatch
-from logitkit.parameters.integers import checked_integer
-from logitkit.parameters.reals import checked_real
-from logitkit.protocol.processor import Processor, check_is_processor, name_of
-from logitkit.protocol.same_processor import same_processor
+from logitkit.protocol.processor import Processor
 from logitkit.sessions.sequence_state import SequenceState
-from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit_adapters.sessions.batch import BatchEngine
-from logitkit_adapters.sessions.decoding import write
+from logitkit_adapters.sessions.decoding import finished, write
 from logitkit_adapters.sessions.engines import batch_engine_of
+from logitkit_adapters.sessions.generator_options import OPTIONS, GeneratorOptions
 from logitkit_adapters.sessions.initial_state import initial_state, opened
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.rows_of_pads import write_others
-from logitkit_adapters.sessions.written_rows import Decoding
+from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
+from logitkit_adapters.sessions.state_stream import StateStream
+from logitkit_adapters.sessions.written_rows import Steps
 
 __all__ = ["Continuous", "continuous"]
 
-MOST = 2**31 - 1
-MOST_PENALTY = 8.0
 
-
-@dataclass(frozen=True, kw_only=True)
-class Continuous:
+class Continuous(GeneratorOptions):
     """A generator, made by `continuous`: takes a prompt, a list of prompts or a state, and returns a state."""
-
-    engine: BatchEngine
-    processor: Processor[Any] | None
-    max_new_tokens: int | None
-    num_samples: int | None
-    num_beams: int
-    length_penalty: float
-    do_sample: bool | None
-    seed: int | None
-    carry_state: bool
-
-    def __post_init__(self) -> None:
-        if self.processor is not None:
-            check_is_processor(self.processor)
-            check_ends(self.processor, self.engine.eos_ids)
-        limits = {"num_samples": (1, MOST), "num_beams": (1, MOST), "max_new_tokens": (0, MOST), "seed": (0, 2**63 - 1)}
-        for name, (least, most) in limits.items():
-            given = getattr(self, name)
-            if given is not None:
-                checked_integer(name, given, least, most)
-        checked_real(
-            "length_penalty", self.length_penalty, -MOST_PENALTY, MOST_PENALTY, "0 compares texts without their lengths"
-        )
-        if self.num_beams > 1 and (
-            self.num_samples not in (None, self.num_beams) or self.do_sample or self.seed is not None
-        ):
-            raise ConfigurationError(
-                f"num_beams={self.num_beams} was given with num_samples={self.num_samples}, do_sample={self.do_sample} and "
-                f"seed={self.seed}; beam search does not sample, and each beam is a sample of the state: leave these out"
-            )
-
-    @property
-    def samples(self) -> int:
-        """The number of samples per prompt in the result."""
-        return self.num_beams if self.num_beams > 1 else self.num_samples or 1
 
     def __call__(
         self,
@@ -98,24 +55,61 @@ class Continuous:
             SampleMismatch: The state and the generator have different numbers of samples.
             ConfigurationError: An argument is not allowed, a prompt has no tokens, or the model has too few positions.
         """
-        how = self._with(options if max_new_tokens is None else {**options, "max_new_tokens": max_new_tokens})
+        how = self._with(max_new_tokens, options)
         with self.engine.lock:
-            state = initial_state(self.engine, prompt, attention_mask)
-            repeats = 1 if isinstance(prompt, SequenceState) else how.samples
-            if state.num_samples * repeats != how.samples:
-                raise SampleMismatch(
-                    f"the state has {state.num_samples} samples, and the generator {how.samples}; give the generator num_samples="
-                    f"{state.num_samples}, select samples of the state, or repeat its only one by fan_out({how.samples})"
-                )
-            steps = how.steps(state)
-            return write_others(state, repeats, lambda others: how.written(others, steps, repeats))
+            return finished(how.started(prompt, attention_mask)[1])
 
-    def written(self, state: SequenceState, steps: int, repeats: int) -> SequenceState:
-        """Return a state in which every row becomes `repeats` rows, with up to `steps` more tokens each."""
+    def stream(
+        self,
+        prompt: Prompt | SequenceState,
+        max_new_tokens: int | None = None,
+        *,
+        attention_mask: Tensor | None = None,
+        **options: Any,
+    ) -> StateStream:
+        """Generate while the text is read: an iterator of its pieces, which has the state at the end.
+
+        The arguments are those of a call, except `num_beams`. Each step takes the model's lock, so other generations may run
+        in between, and a stream that is not read to its end needs no clean-up.
+
+        Returns:
+            An iterator. For one row, it yields pieces of its new text, and for several, lists of one piece per row; each step
+            that adds text yields. Engines that run rows one at a time finish each before the next. At the end, `state` is what
+            a call returns.
+
+        Raises:
+            SampleMismatch: The state and the generator have different numbers of samples.
+            ConfigurationError: As for a call, or `num_beams` is above 1: beams are known only at the end.
+        """
+        how = self._with(max_new_tokens, options)
+        if how.num_beams > 1:
+            raise ConfigurationError(
+                f"a stream has num_beams={how.num_beams}, but the best beam is known only at the end; call the generator instead"
+            )
+        with self.engine.lock:
+            return StateStream(self.engine, *how.started(prompt, attention_mask), how.samples)
+
+    def _with(self, max_new_tokens: int | None, options: dict[str, Any]) -> Self:
+        return self.with_options(options if max_new_tokens is None else {**options, "max_new_tokens": max_new_tokens})
+
+    def started(self, prompt: Prompt | SequenceState, attention_mask: Tensor | None) -> tuple[SequenceState, Steps]:
+        """Return the initial state, and the steps from it."""
+        state = initial_state(self.engine, prompt, attention_mask)
+        repeats = 1 if isinstance(prompt, SequenceState) else self.samples
+        if state.num_samples * repeats != self.samples:
+            raise SampleMismatch(
+                f"the state has {state.num_samples} samples, and the generator {self.samples}; give the generator num_samples="
+                f"{state.num_samples}, select samples of the state, or repeat its only one by fan_out({self.samples})"
+            )
+        most = self.steps(state)
+        return state, write_others(state, repeats, lambda others: self._written(others, most, repeats))
+
+    def _written(self, state: SequenceState, most: int, repeats: int) -> Steps:
+        """Generate up to `most` tokens for every row, each of which becomes `repeats` rows."""
         active = ~(state.finished if self.carry_state else torch.zeros_like(state.finished))
-        if steps == 0 or not bool(active.any()):
+        if most == 0 or not bool(active.any()):
             return state if repeats == 1 else state.fan_out(repeats)
-        return write(self.engine, state, self.decoding(state), steps, repeats)
+        return (yield from write(self.engine, state, self.decoding(state), most, repeats))
 
     def load(self, folder: str | os.PathLike[str]) -> SequenceState:
         """Read a state written by `SequenceState.save`, with its cache if that belongs to this model.
@@ -125,54 +119,6 @@ class Continuous:
             OSError: The folder cannot be read.
         """
         return opened(self.engine, SequenceState.load(folder, self.engine.tokenizer, self.processor))
-
-    def _with(self, options: dict[str, Any]) -> Continuous:
-        allowed = [f.name for f in fields(self) if f.name not in ("engine", "processor")]
-        wrong = next((name for name in options if name not in allowed), None)
-        if wrong is not None:
-            raise TypeError(f"{wrong} is not an option of a generator; allowed are {', '.join(allowed)}")
-        return replace(self, **options) if options else self
-
-    def steps(self, state: SequenceState) -> int:
-        """Return the maximum number of tokens to add."""
-        longest, most = max(map(len, state.rows)), self.engine.max_length
-        if self.max_new_tokens is None:
-            if most is None:
-                raise ConfigurationError(
-                    "max_new_tokens is None, and the model has no known number of positions; give one"
-                )
-            return max(most - longest, 0)
-        if most is not None and longest + self.max_new_tokens > most:
-            raise ConfigurationError(
-                f"a row of {longest} tokens and max_new_tokens={self.max_new_tokens} are more than the model's {most} positions; "
-                "ask for fewer new tokens, or slice the state"
-            )
-        return self.max_new_tokens
-
-    def decoding(self, state: SequenceState) -> Decoding:
-        """Return the decoding options."""
-        if self.carry_state and state.processor is not None and not same_processor(state.processor, self.processor):
-            raise ConfigurationError(
-                f"carry_state=True continues with the state that {name_of(state.processor)} left, but the generator has another "
-                "processor; use the generator that made the state, or leave carry_state out"
-            )
-        return Decoding(
-            processor=self.processor,
-            beams=self.num_beams > 1,
-            length_penalty=float(self.length_penalty),
-            seed=self._drawn_from(),
-            eos_ids=sorted(self.engine.eos_ids | vocabulary_ends(self.processor)),
-            pad_id=TextTokenizer(self.engine.tokenizer).pad_id,
-            carry_state=self.carry_state,
-        )
-
-    def _drawn_from(self) -> int | None:
-        draws = self.do_sample
-        if draws is None:
-            draws = self.num_beams == 1 and (self.samples > 1 or self.seed is not None)
-        if not draws:
-            return None
-        return int(torch.randint(2**62, ())) if self.seed is None else self.seed
 
 
 def continuous(
@@ -188,6 +134,7 @@ def continuous(
     seed: int | None = None,
     carry_state: bool = False,
     make_cache: Callable[[], Any] | None = None,
+    **options: Any,
 ) -> Continuous:
     r"""Make a generator that continues states, including those of other generators, from their cache.
 
@@ -213,9 +160,11 @@ def continuous(
             one call, instead of restarting. Finished rows then stay finished.
         make_cache: Returns the engine's empty cache, to replace its default. A cache that cannot be cut (sliding window,
             quantised) is recomputed when it would have to be cut; the result is the same.
+        **options: None; `temperature` and the like raise an error that names the processor to use instead.
 
     Returns:
-        A callable `(prompt, max_new_tokens=None, **options) -> SequenceState`.
+        A callable `(prompt, max_new_tokens=None, **options) -> SequenceState`. Its method `stream` has the same arguments, and
+        yields the text while it is generated.
 
     Raises:
         ConfigurationError: An argument is not allowed, or the model does not belong to a supported engine.
@@ -233,6 +182,7 @@ def continuous(
         >>> str(answer(asked)).splitlines()[-1] in ("Answer: yes", "Answer: no")
         True
     """
+    refuse_sampling_options(options, [*OPTIONS, "processor", "make_cache"])
     return Continuous(
         engine=batch_engine_of(model, tokenizer, make_cache),
         processor=processor,

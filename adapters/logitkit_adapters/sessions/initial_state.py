@@ -11,7 +11,7 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit.sessions.cache_port import SavedCache
 from logitkit.sessions.same_tokenizer import check_same_tokenizer
-from logitkit.sessions.sequence_parts import RowPiece, put_together, weights_of
+from logitkit.sessions.sequence_parts import RowPiece, carried, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.batch import BatchEngine
@@ -71,10 +71,11 @@ def _with_bos(engine: BatchEngine, state: SequenceState) -> SequenceState:
     if not bool(state.lost_bos.any()):
         return state
     lost, tokenizer = state.lost_bos.tolist(), TextTokenizer(engine.tokenizer)
-    pieces = [
-        RowPiece(row, 0, _as_prompt(engine, ids, tokenizer)) if lost[row] else RowPiece(row, len(ids))
-        for row, ids in enumerate(state.rows)
-    ]
+    pieces = []
+    for row, ids in enumerate(state.rows):
+        found = _as_prompt(engine, ids, tokenizer) if lost[row] else ()
+        log_probs = carried(state, row, found)
+        pieces.append(RowPiece(row, 0 if lost[row] else len(ids), found, log_probs=log_probs))
     longer = put_together(state, pieces, weights_of(state))
     # Generated tokens stay generated: their number is counted from the end.
     more = longer.attention_masks.sum(1) - state.attention_masks.sum(1)

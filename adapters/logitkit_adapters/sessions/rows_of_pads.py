@@ -9,26 +9,32 @@ import torch
 
 from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
 from logitkit.sessions.sequence_state import SequenceState
+from logitkit_adapters.sessions.written_rows import Steps
 
-__all__ = ["write_others"]
+__all__ = ["prompts_with_tokens", "write_others"]
 
 
-def write_others(state: SequenceState, repeats: int, write: Callable[[SequenceState], SequenceState]) -> SequenceState:
+def prompts_with_tokens(state: SequenceState) -> list[int]:
+    """Return the prompts that `write_others` generates for."""
+    samples = state.num_samples
+    return [b for b in range(state.batch_size) if any(state.rows[b * samples : (b + 1) * samples])]
+
+
+def write_others(state: SequenceState, repeats: int, write: Callable[[SequenceState], Steps]) -> Steps:
     """Generate for all prompts that have tokens, and then reinsert the empty ones as finished.
 
     Args:
         state: A state of B prompts x S samples.
         repeats: The number of rows that each row becomes.
-        write: Generates for a state of some of the prompts.
+        write: Generates for a state of some of the prompts, whose rows its steps count.
     """
-    samples = state.num_samples
-    going = [b for b in range(state.batch_size) if any(state.rows[b * samples : (b + 1) * samples])]
+    going = prompts_with_tokens(state)
     if len(going) == state.batch_size:
-        return write(state)
+        return (yield from write(state))
     if not going:
         ended = replace(state, finished=torch.ones_like(state.finished))
         return ended if repeats == 1 else ended.fan_out(repeats)
-    written = write(_prompts(state, [*going], to_feed=1))
+    written = yield from write(_prompts(state, [*going], to_feed=1))
     places = [going.index(b) if b in going else None for b in range(state.batch_size)]
     return _prompts(written, places)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from logitkit.composition.engine_ends import check_ends, vocabulary_ends
@@ -12,15 +14,22 @@ from logitkit.sessions.reuse import Reuse
 from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.base_session import MOST, BaseSession
-from logitkit_adapters.sessions.cached_sequences import CachedSequences
+from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
+from logitkit_adapters.sessions.end_of_row import end_after
 from logitkit_adapters.sessions.engines import engine_of
-from logitkit_adapters.sessions.generated import GeneratedRow
-from logitkit_adapters.sessions.row_writer import RowWriter
+from logitkit_adapters.sessions.generated import Generated, GeneratedRow
+from logitkit_adapters.sessions.generator import continuous
+from logitkit_adapters.sessions.row_writer import RowOptions, RowWriter
+from logitkit_adapters.sessions.session_call import SessionCall
+from logitkit_adapters.sessions.text_pieces import TextPieces
 
 __all__ = ["Session"]
 
 # The default limit of cached tokens: several conversations of a few thousand.
 KEPT = 32_768
+
+# The row of a prompt that contains only padding, which has ended.
+NOTHING = GeneratedRow([], "", Reuse(0, 0, []), prompt_tokens=0, positions_fed=0, forward_passes=0)
 
 
 class Session(BaseSession[Processor[Any]]):
@@ -77,7 +86,9 @@ class Session(BaseSession[Processor[Any]]):
         rolling: bool = False,
         make_cache: Callable[[], Any] | None = None,
     ) -> None:
+        self._model = model
         self._engine = engine_of(model, tokenizer, make_cache)
+        self._continuous = partial(continuous, model, tokenizer, make_cache=make_cache)
         super().__init__(self._engine.lock, processor, max_length, self._engine.max_length)
         if max_cached_tokens is None:
             max_cached_tokens = max(KEPT, max_length or 0)
@@ -113,33 +124,102 @@ class Session(BaseSession[Processor[Any]]):
     def _forget(self) -> None:
         self._cached.clear()
 
-    def _rows(
-        self, prompts: list[list[int]], counts: list[int], used: Processor[Any] | None, seed: int | None
-    ) -> Iterable[GeneratedRow]:
-        ends = self._engine.eos_ids | vocabulary_ends(used)
-        for row, (tokens, count) in enumerate(zip(prompts, counts, strict=True)):
-            yield self._row(RowWriter(self._engine, used, ends, tokens, count, seed, row))
+    def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
+        if call.num_beams > 1:
+            for tokens, count in call.rows:
+                yield from self._beams(call, tokens, count)
+            return
+        for row, (tokens, count) in enumerate(call.rows):
+            yield self._row(self._options(call, tokens, count, row))
 
-    def _row(self, writer: RowWriter) -> GeneratedRow:
-        if not writer.prompt:
-            # Only padding: the row has ended.
-            return GeneratedRow([], "", Reuse(0, 0, []), prompt_tokens=0, positions_fed=0, forward_passes=0)
-        sequence, reuse, approximate = self._cached.begin(writer.prompt)
-        new, forced = writer.write(sequence)
+    def _options(self, call: SessionCall, tokens: list[int], count: int, row: int) -> RowOptions:
+        ends = self._engine.eos_ids | vocabulary_ends(call.processor)
+        return RowOptions(self._engine, call.processor, ends, tokens, count, call.seed, row, call.log_probs)
+
+    def _row(self, options: RowOptions) -> GeneratedRow:
+        if not options.prompt:
+            return NOTHING
+        begun, writer = self._cached.begin(options.prompt), RowWriter(options)
+        for _ in writer.steps(begun.sequence):
+            pass
+        return self._written(options, begun, writer)
+
+    def _written(self, options: RowOptions, begun: Begun, writer: RowWriter) -> GeneratedRow:
+        sequence, reuse, approximate = begun
         self._cached.keep(sequence, approximate)
         return GeneratedRow(
-            token_ids=new,
-            text=self._text(writer, new),
+            token_ids=writer.tokens,
+            text=self._text(options.prompt, writer.tokens, options.ends),
             reuse=reuse,
-            prompt_tokens=len(writer.prompt),
+            prompt_tokens=len(options.prompt),
             positions_fed=sequence.positions_fed,
             forward_passes=sequence.forward_passes,
-            forced_tokens=forced,
+            forced_tokens=writer.forced_tokens,
             approximate=approximate,
+            finished=writer.finished,
+            log_probs=writer.log_probs if options.log_probs else None,
+            log_prob=sum(writer.log_probs) if options.log_probs else None,
         )
 
-    def _text(self, writer: RowWriter, new: list[int]) -> str:
+    def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
+        options = self._options(call, *call.rows[0], 0)
+        if not options.prompt:
+            return Generated((NOTHING,))
+        shown = TextPieces(options.prompt, self._engine.tokenizer)
+        with self._lock:
+            self._check_open()
+            begun, writer = self._cached.begin(options.prompt), RowWriter(options)
+        steps, done = writer.steps(begun.sequence), False
+        try:
+            while not done:
+                before = len(writer.tokens)
+                with self._lock:
+                    self._check_open()
+                    done = next(steps, self) is self
+                if piece := shown.feed([i for i in writer.tokens[before:] if i not in options.ends]):
+                    yield piece
+        except GeneratorExit:
+            with self._lock:
+                if not self._closed:
+                    self._cached.keep(begun.sequence, begun.approximate)
+            raise
+        with self._lock:
+            row = self._written(options, begun, writer)
+        if rest := shown.rest(row.text):
+            yield rest
+        return Generated((replace(row, text=shown.text),))
+
+    def _beams(self, call: SessionCall, tokens: list[int], count: int) -> Iterable[GeneratedRow]:
+        if not tokens:
+            yield from [NOTHING] * call.num_beams
+            return
+        find = self._continuous(
+            call.processor, max_new_tokens=count, num_beams=call.num_beams, length_penalty=call.length_penalty
+        )
+        state = find(tokens)
+        ends, columns = self._engine.eos_ids | vocabulary_ends(call.processor), self._engine.vocabulary_size
+        for row, weight in enumerate(state.weights[0].tolist()):
+            new = [*state.rows[row][len(tokens) :]]
+            there = state.attention_masks[row] == 1
+            log_probs = state.token_log_probs[row][there].tolist()[len(tokens) :]
+            if state.finished[row]:
+                new.append(int(state.token_ids[row, there.nonzero()[-1] + 1]))
+                log_probs.append(weight - sum(log_probs))
+            fed = (0 if row else len(tokens)) + max(len(new) - 1, 0)
+            yield GeneratedRow(
+                token_ids=new,
+                text=self._text(tokens, new, ends),
+                reuse=Reuse(0, 0, tokens),
+                prompt_tokens=len(tokens),
+                positions_fed=fed,
+                forward_passes=len(new),
+                finished=end_after(call.processor, tokens, new, count, ends, columns),
+                log_probs=log_probs if call.log_probs else None,
+                log_prob=weight,
+            )
+
+    def _text(self, prompt: list[int], new: list[int], ends: frozenset[int]) -> str:
         if self._engine.tokenizer is None:
             return ""
-        written = new[:-1] if new and new[-1] in writer.ends else new
-        return added_text(writer.prompt, written, TextTokenizer(self._engine.tokenizer))
+        written = new[:-1] if new and new[-1] in ends else new
+        return added_text(prompt, written, TextTokenizer(self._engine.tokenizer))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from threading import Lock, RLock
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Condition, Lock, RLock, get_ident
 from typing import Any
+
+from logitkit.errors import ConfigurationError
 
 __all__ = ["SharedModel", "shared_by"]
 
@@ -15,11 +19,33 @@ class SharedModel:
     Args:
         lock: Held while the model runs. It is reentrant, for processors that generate text themselves.
         fed_last: Identifies the sequence that was fed last.
+        stream_thread: The thread that last read the stream that cannot be interrupted, if there is one.
+        stream_ended: Notified when that stream ends.
     """
 
     def __init__(self) -> None:
         self.lock = RLock()
         self.fed_last: object = None
+        self.stream_thread: int | None = None
+        self.stream_ended = Condition(self.lock)
+
+    @contextmanager
+    def without_stream(self) -> Iterator[None]:
+        """Hold the lock, while there is no stream that cannot be interrupted; wait for the end of one.
+
+        A stream does not hold the lock between its pieces, since another thread may read the next.
+
+        Raises:
+            ConfigurationError: This thread reads the stream itself, so it would wait forever.
+        """
+        with self.lock:
+            while self.stream_thread is not None:
+                if self.stream_thread == get_ident():
+                    raise ConfigurationError(
+                        "a stream of this LLM has not ended, and vLLM runs all requests together; read it to its end, or close it"
+                    )
+                self.stream_ended.wait()
+            yield
 
 
 # Keyed by identity, because mlx-lm models are not hashable; an attribute of the model would be copied and pickled with it.

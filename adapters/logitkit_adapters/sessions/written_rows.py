@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,20 @@ from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.token_choice import drawn_tokens
 
-__all__ = ["Decoding", "WrittenRows"]
+__all__ = ["Decoding", "Steps", "WrittenRows"]
 
-FIELDS = ("ids", "masks", "lengths", "prompt_lengths", "seams", "finished", "ended", "weights", "open_weights")
+FIELDS = (
+    "ids",
+    "masks",
+    "lengths",
+    "prompt_lengths",
+    "seams",
+    "finished",
+    "ended",
+    "weights",
+    "open_weights",
+    "log_probs",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +79,9 @@ class WrittenRows:
         # A continued row starts before its EOS, whose probability then does not count.
         self.open_weights = state.open_weights.reshape(-1)
         self.weights = torch.where(self.finished, state.weights.reshape(-1), self.open_weights)
+        self.log_probs = state.token_log_probs
+        # Those of the last steps, which are joined when they are needed.
+        self._gained = list[Tensor]()
         self._process = None if how.processor is None else EngineLogits(how.processor)
         self.ends = torch.tensor(list(how.eos_ids), dtype=torch.int64, device=self.ids.device)
         limits = self.lengths.to(torch.int64) + steps
@@ -85,10 +99,9 @@ class WrittenRows:
         scores, seed = self.processed(logits), self.how.seed
         chosen = scores.argmax(1) if seed is None else drawn_tokens(scores, seed, self.context.streams, self.lengths)
         tokens = torch.where(self.ended, -1, chosen)
-        gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0]
-        gained = torch.where(self.ended, torch.zeros_like(gained), gained)
-        before, self.weights = self.weights, self.weights + gained.to(self.weights.dtype)
-        self.append(tokens, before)
+        gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0].to(self.weights.dtype)
+        before, self.weights = self.weights, torch.where(self.ended, self.weights, self.weights + gained)
+        self.append(tokens, before, gained)
 
     def processed(self, scores: Tensor) -> Tensor:
         """Return the scores of all rows after the processor, which may overwrite them."""
@@ -108,6 +121,7 @@ class WrittenRows:
         # Each part is a single row.
         self.ids = pad_sequence([part.ids[0] for part in parts], batch_first=True, padding_value=self.how.pad_id)
         self.masks = pad_sequence([part.masks[0] for part in parts], batch_first=True)
+        self.log_probs = pad_sequence([part.known()[0] for part in parts], batch_first=True, padding_value=torch.nan)
         for name in ("weights", "open_weights", "finished"):
             setattr(self, name, torch.cat([getattr(part, name) for part in parts]))
         if self.how.processor is not None:
@@ -120,6 +134,7 @@ class WrittenRows:
             token_ids=self.ids,
             weights=self.weights.reshape(self.before.weights.shape),
             open_weights=self.open_weights.reshape(self.before.weights.shape),
+            token_log_probs=self.known(),
             attention_masks=self.masks,
             processor=self.how.processor,
             processor_state=self.processor_state,
@@ -128,12 +143,13 @@ class WrittenRows:
             finished=self.finished,
         )
 
-    def append(self, tokens: Tensor, before: Tensor) -> None:
+    def append(self, tokens: Tensor, before: Tensor, gained: Tensor) -> None:
         """Append a token to every row, or none where it is -1.
 
         Args:
             tokens: [R] int64.
             before: [R], the weights before these tokens.
+            gained: [R], the log-probabilities of these tokens.
         """
         if self.how.processor is not None:
             self.processor_state = advance_checked(self.how.processor, self.processor_state, tokens)
@@ -141,15 +157,27 @@ class WrittenRows:
         is_text = (tokens >= 0) & ~is_end
         self.ids = torch.cat([self.ids, torch.where(tokens < 0, self.how.pad_id, tokens)[:, None]], 1)
         self.masks = torch.cat([self.masks, is_text.to(self.masks.dtype)[:, None]], 1)
+        self._gained.append(gained)
         self.lengths = self.lengths + is_text
         self.finished = self.finished | is_end
         self.ended = self.ended | ~is_text
         self.open_weights = torch.where(is_end, before, torch.where(is_text, self.weights, self.open_weights))
 
+    def known(self) -> Tensor:
+        """Return the log-probabilities of all generated tokens, [R, T]."""
+        values = torch.cat([self.log_probs, *(gained[:, None] for gained in self._gained)], 1)
+        self.log_probs, self._gained = values.masked_fill(self.masks == 0, torch.nan), []
+        return self.log_probs
+
     def keep(self, rows: Tensor) -> None:
         """Continue with the given rows, each with its random stream."""
+        self.known()
         for name in FIELDS:
             setattr(self, name, getattr(self, name)[rows])
         self.context = select_context(self.context, rows)
         if self.how.processor is not None:
             self.processor_state = select(self.processor_state, rows)
+
+
+# A generation: each step yields rows that have grown by a token, with the index of the first among all. It returns the state.
+Steps = Generator[tuple[int, WrittenRows], None, SequenceState]

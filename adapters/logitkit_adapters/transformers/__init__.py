@@ -1,6 +1,7 @@
 """logitkit in transformers.
 
 hook                   logits_processor: the hook for `generate(logits_processor=[...])`
+caller                 whether `generate` has just begun
 continuous_batching    the same for continuous batching
 vocabulary             the vocabulary of a tokenizer
 engine                 session support: sequence and recurrent run one sequence, batch runs rows (model, rope, batch_cache)
@@ -14,6 +15,9 @@ with needed_for("transformers", "transformers", "transformers"):
 
 from logitkit_adapters.sessions import Session as Session
 from logitkit_adapters.sessions import continuous as continuous
+from logitkit_adapters.sessions import generate_typed as generate_typed
+from logitkit_adapters.sessions import probabilities as probabilities
+from logitkit_adapters.sessions import trace as trace
 from logitkit_adapters.transformers.continuous_batching import continuous_batching as continuous_batching
 from logitkit_adapters.transformers.fixed_cache import FixedCache as FixedCache
 from logitkit_adapters.transformers.fixed_cache import fixed_cache as fixed_cache
@@ -29,7 +33,10 @@ __all__ = [
     "continuous",
     "continuous_batching",
     "fixed_cache",
+    "generate_typed",
     "logits_processor",
     "prefill",
+    "probabilities",
+    "trace",
     "vocabulary",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from logitkit_adapters.transformers.model import TransformersModel
 __all__ = ["TransformersBatches"]
 
 FILE = "transformers.safetensors"
+# The number of logits of one forward pass: a gigabyte in float32.
+MOST_LOGITS = 2**28
 FULL_LENGTH = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 
@@ -56,6 +58,29 @@ class TransformersBatches(BatchEngine):
         cache = branched(state.kv_cache) if held else None
         return TransformersRun(self, state, cache, 0 if cache is None else state.cached)
 
+    @torch.no_grad()
+    def continuations(self, prompt: Sequence[int], rows: Sequence[Sequence[int]]) -> Iterator[Tensor]:
+        """Yield the logits of each row; the rows run together, after one pass over the prompt."""
+        cache, engine = self.make_cache(), self.engine
+        assert isinstance(engine, TransformersModel)
+        ids = torch.tensor([list(prompt)], device=self.device)
+        options = {"use_cache": True, "past_key_values": cache, **engine.positions(0, len(prompt)), **self.options}
+        first = self.model(input_ids=ids, **options).logits[0, -1:].to(torch.float32)
+        width = max(map(len, rows))
+        if not width:
+            yield from [first] * len(rows)
+            return
+        count = max(MOST_LOGITS // (width * first.shape[1]), 1)
+        for group in (rows[at : at + count] for at in range(0, len(rows), count)):
+            # Padding on the right: no token sees it.
+            ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in group], device=self.device)
+            several = engine.copied(cache)
+            several.batch_repeat_interleave(len(group))
+            positions = engine.positions(len(prompt), len(prompt) + width)
+            output = self.model(input_ids=ids, past_key_values=several, use_cache=True, **positions)
+            for row, logits in zip(group, output.logits, strict=True):
+                yield torch.cat([first, logits[: len(row)].to(torch.float32)])
+
     def repacked(self, cache: Cache, packing: Packing) -> Cache | None:
         """Return a cache of other rows and columns, or None if this one cannot be cut.
 
@@ -75,6 +100,22 @@ class TransformersBatches(BatchEngine):
             return values.index_select(0, packing.rows.to(values.device)).gather(2, places)
 
         return cache_of([layer and (picked(layer[0]), picked(layer[1])) for layer in layers])
+
+    def batched(self, states: Sequence[SequenceState], paddings: Sequence[int], cached: int) -> Cache | None:
+        """Return one cache of the rows of several states, with zeros for padding, which is never read."""
+        layers = [plain_layers(state.kv_cache) if self.owns(state) else None for state in states]
+
+        def padded(values: Tensor, padding: int) -> Tensor:
+            kept = values[:, :, : max(cached - padding, 0)]
+            return torch.nn.functional.pad(kept, (0, 0, cached - kept.shape[2], 0))
+
+        def joined(pairs: Sequence[tuple[Tensor, Tensor] | None]) -> tuple[Tensor, Tensor] | None:
+            parts = zip(*(pair for pair in pairs if pair is not None), strict=True)
+            found = [torch.cat(list(map(padded, part, paddings))) for part in parts]
+            return (found[0], found[1]) if found else None
+
+        plain = [one for one in layers if one is not None]
+        return cache_of(list(map(joined, zip(*plain, strict=True)))) if len(plain) == len(layers) else None
 
     def save(self, cache: Cache, folder: os.PathLike[str]) -> bool:
         """Write a cache of plain layers."""

@@ -4,7 +4,8 @@
   the hook to `generate`. It finds the state of each row by its token history, in any order, however often it is called.
 - *Use one hook per generation.* A hook costs nothing, because everything compiled belongs to the processor. One hook can serve
   several generations, but token ids cannot tell a new prompt from a continuation of the last one if the new prompt is the last
-  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt.
+  prompt with its output, the beginning of that, or that and one more token: call `new_generation` before such a prompt. In
+  greedy search and sampling, a hook warns once of the first two, and of a text with EOS.
 - *EOS*: `generate` ends a text at every id in `generation_config.eos_token_id`, which a hook cannot see. Build the vocabulary
   with the model, `vocabulary(tokenizer, model)`.
 - *Left padding* counts as tokens unless you pass `attention_mask` or `pad_id`. This does not matter to a constraint, which begins
@@ -32,12 +33,16 @@ from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import check_gradient
-from logitkit.protocol.processor import Processor, check_is_processor
+from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
 from logitkit.runtime.row_mask import as_array
 from logitkit.tracking import Tracker
 from logitkit.tracking.padding import Padding
+from logitkit_adapters.hooks.door import processor_for
 from logitkit_adapters.hooks.engine_hook import EngineHook
+from logitkit_adapters.hooks.known_prompt import WarnOnce
+from logitkit_adapters.transformers.caller import begins_generation
+from logitkit_adapters.transformers.vocabulary import vocabulary
 
 __all__ = ["TransformersLogitsProcessor", "logits_processor"]
 
@@ -70,6 +75,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             skip=padding.skip,
             plain=prompt is None and not padding.given,
             max_new_tokens=max_new_tokens,
+            continued=WarnOnce(begins_generation) if prompt is None else None,
         )
         self._columns: int | None = None
 
@@ -173,8 +179,10 @@ def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
 
 
 def logits_processor(
-    processor: Processor[Any],
+    processor: Any,
+    tokenizer: Any = None,
     *,
+    model: Any = None,
     prompt: Sequence[Sequence[int]] | Tensor | None = None,
     attention_mask: Tensor | None = None,
     pad_id: int | None = None,
@@ -183,21 +191,29 @@ def logits_processor(
     r"""Create the hook that runs a processor in `generate` of transformers.
 
     Args:
-        processor: Any processor; it can serve any number of hooks at once.
+        processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
+            Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
+            `logitkit.output_types.output_type_of`.
+        tokenizer: The tokenizer of the model. Its vocabulary is read
+            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
+            with its tokens.
+        model: The model that generates, from which the hook learns all ids at which `generate` ends a text.
         prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
             [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.
         attention_mask: [B, P] of 0 and 1, as passed to `generate`; leading zeros are padding. A call may have a multiple of B
             rows (beams, `num_return_sequences`).
         pad_id: The id of the padding on the left, if there is no mask. It is ignored at the start of a prompt.
         max_new_tokens: The `max_new_tokens` passed to `generate`, which a hook cannot see. Only processors that plan ahead need
-            it, such as `JsonSchema(..., closing=True)`.
+            it, such as `JsonSchema(..., closing=True)`. A type, schema, language or tools close their text within it.
 
     Returns:
         The hook.
 
     Raises:
         ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones,
-            or `processor` is not a processor.
+            `processor` is something else, or it needs a tokenizer.
+        VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
+        LogitkitError: A type, schema or language cannot be compiled.
 
     Example:
         >>> import re
@@ -214,6 +230,6 @@ def logits_processor(
         >>> bool(re.fullmatch(r" [0-9]{4}-[0-9]{2}-[0-9]{2}", text))
         True
     """
-    check_is_processor(processor)
+    processor = processor_for(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
     most = checked_max_new_tokens(processor, max_new_tokens)
     return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most)

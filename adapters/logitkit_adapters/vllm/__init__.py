@@ -5,7 +5,10 @@ v1, v2             the rows of the two model runners
 parameters, configurations, requests    the configuration of a request: read, compiled and kept, run in a batch
 admission          a server compiles configurations in another process before it admits a request
 compiler, compile_process, compiled     that process, seen from the server; the process itself; the files that it writes
-session, beams     Session and beam search on an engine
+sampling           sampling_params: the sampling parameters of a request for an output type
+session, beams, text_probabilities    Session, beam search and the probabilities of texts on an engine
+tracing            trace: an explanation of an output, with the probabilities of the model
+typed              generate_typed: a value of a type
 engine, settings   the engine's configuration; the operator's settings
 """
 
@@ -16,9 +19,22 @@ if TYPE_CHECKING:
     from logitkit_adapters.vllm.beams import beam_search as beam_search
     from logitkit_adapters.vllm.engine import vocabulary as vocabulary
     from logitkit_adapters.vllm.plugin import LogitsProcessor as LogitsProcessor
+    from logitkit_adapters.vllm.sampling import sampling_params as sampling_params
     from logitkit_adapters.vllm.session import Session as Session
+    from logitkit_adapters.vllm.text_probabilities import probabilities as probabilities
+    from logitkit_adapters.vllm.tracing import trace as trace
+    from logitkit_adapters.vllm.typed import generate_typed as generate_typed
 
-__all__ = ["LogitsProcessor", "Session", "beam_search", "vocabulary"]
+__all__ = [
+    "LogitsProcessor",
+    "Session",
+    "beam_search",
+    "generate_typed",
+    "probabilities",
+    "sampling_params",
+    "trace",
+    "vocabulary",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,8 +20,12 @@ from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.engine import check_tokens_are_shown, drafts_of, engine_of_caller, vocabulary
 from logitkit_adapters.vllm.parameters import asked, prompt_length
+from logitkit_adapters.vllm.sampling import sampling_params
 from logitkit_adapters.vllm.session import Session
 from logitkit_adapters.vllm.settings import settings
+from logitkit_adapters.vllm.text_probabilities import probabilities
+from logitkit_adapters.vllm.tracing import trace
+from logitkit_adapters.vllm.typed import generate_typed
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 
@@ -36,7 +40,16 @@ except ImportError:
         """An empty stand-in for its base class."""
 
 
-__all__ = ["LogitsProcessor", "Session", "beam_search", "vocabulary"]
+__all__ = [
+    "LogitsProcessor",
+    "Session",
+    "beam_search",
+    "generate_typed",
+    "probabilities",
+    "sampling_params",
+    "trace",
+    "vocabulary",
+]
 
 install()
 

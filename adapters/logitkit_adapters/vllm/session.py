@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from threading import get_ident
+from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import BaseSession
-from logitkit_adapters.sessions.generated import GeneratedRow
+from logitkit_adapters.sessions.end_of_row import end_after
+from logitkit_adapters.sessions.generated import Generated, GeneratedRow
+from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.shared_model import shared_by
-from logitkit_adapters.vllm.parameters import KEY
+from logitkit_adapters.vllm.configurations import configurations_of
+from logitkit_adapters.vllm.parameters import KEY, asked
 
 __all__ = ["Session"]
 
@@ -56,10 +62,11 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         make_cache: Callable[[], Any] | None = None,
     ) -> None:
         _check_own_cache(max_cached_tokens, rolling, make_cache)
-        self._llm = llm
+        self._model = llm
         self._config = llm.llm_engine.vllm_config
         longest = int(self._config.model_config.max_model_len)
-        super().__init__(shared_by(llm).lock, processor, max_length, longest)
+        self._engine = shared_by(llm)
+        super().__init__(self._engine.lock, processor, max_length, longest)
         # The prompt and output of each row of the last call.
         self._last: list[list[int]] = []
         self._cached_tokens = 0
@@ -79,7 +86,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         return {KEY: lk.to_config(processor)}
 
     def _tokenizer(self) -> tuple[Any, Callable[[str], list[int]] | None]:
-        tokenizer = self._llm.get_tokenizer()
+        tokenizer = self._model.get_tokenizer()
         return tokenizer, None if tokenizer is None else tokenizer.encode
 
     def _shared(self, prompt: list[int]) -> tuple[int, str]:
@@ -91,7 +98,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
 
     def _rewind(self, position: int) -> None:
         # vLLM's cache cannot be cut, so all tokens are dropped, also those of other callers.
-        if not self._llm.reset_prefix_cache():
+        if not self._model.reset_prefix_cache():
             raise ConfigurationError(
                 f"position cannot be set to {position} while the engine runs requests, because they use its cache; set it "
                 "when they are done"
@@ -101,45 +108,128 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
     def _forget(self) -> None:
         self._last, self._cached_tokens = [], 0
 
-    def _rows(
-        self, prompts: list[list[int]], counts: list[int], used: dict[str, Any] | None, seed: int | None
-    ) -> list[GeneratedRow]:
-        outputs = self._run(prompts, counts, used, seed)
-        rows = [_row(tokens, output) for tokens, output in zip(prompts, outputs, strict=True)]
-        self._last = [[*tokens, *row.token_ids] for tokens, row in zip(prompts, rows, strict=True)]
-        self._cached_tokens = sum(row.cached_tokens for row in rows)
+    def _rows(self, call: SessionCall) -> list[GeneratedRow]:
+        self._check(call)
+        with self._engine.without_stream():
+            outputs = self._run(call)
+            rows = [self._row(call, *pair, output) for pair, output in zip(call.rows, outputs, strict=True)]
+            self._remember([tokens for tokens, _ in call.rows], rows)
         return rows
 
-    def _run(
-        self, prompts: list[list[int]], counts: list[int], used: dict[str, Any] | None, seed: int | None
-    ) -> list[Any]:
+    def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
+        engine, shared, shown = self._model.llm_engine, self._engine, 0
+        ((tokens, count),) = call.rows
+        self._check(call)
+        with shared.without_stream():
+            self._check_open()
+            others = set(engine.output_processor.request_states)
+            shared.stream_thread = get_ident()
+        try:
+            name = engine.add_request(f"logitkit-{uuid4()}", {"prompt_token_ids": tokens}, self._params(call)[0])
+            output: Any = None
+            while output is None or not output.finished:
+                with self._lock:
+                    self._check_open()
+                    shared.stream_thread = get_ident()
+                    # The engine may also run requests that the caller added to it.
+                    found = [one for one in engine.step() if name.startswith(one.request_id)]
+                for output in found:
+                    text = output.outputs[0].text
+                    if len(text) > shown:
+                        yield text[shown:]
+                        shown = len(text)
+        except BaseException:
+            with self._lock:
+                self._abort(others)
+            raise
+        finally:
+            with self._lock:
+                shared.stream_thread = None
+                shared.stream_ended.notify_all()
+        row = self._row(call, tokens, count, output)
+        self._remember([tokens], [row])
+        return Generated((row,))
+
+    def _check(self, call: SessionCall) -> None:
+        """Refuse what the engine cannot do."""
+        config = self._config.model_config
+        if call.num_beams > 1:
+            raise ConfigurationError(
+                f"num_beams is {call.num_beams}, but vLLM has no beam search inside of its engine; use "
+                "logitkit_adapters.vllm.beam_search, which sends the beams of every step as requests"
+            )
+        if call.log_probs and config.logprobs_mode != "processed_logprobs":
+            raise ConfigurationError(
+                f"log_probs=True, but the engine has logprobs_mode={config.logprobs_mode!r}, which ignores processors; create "
+                'it with LLM(..., logprobs_mode="processed_logprobs")'
+            )
+        if call.seed is not None and self._is_on_cpu:
+            self._check_fits_step(max(map(len, call.prompts)))
+
+    @property
+    def _is_on_cpu(self) -> bool:
+        return str(self._config.device_config.device_type) == "cpu"
+
+    def _params(self, call: SessionCall) -> list[Any]:
         from vllm import SamplingParams
 
-        params = [
+        return [
             SamplingParams(
                 max_tokens=count,
-                temperature=0.0 if seed is None else 1.0,
-                seed=None if seed is None else (seed + row) % 2**63,
-                extra_args=used,
+                temperature=0.0 if call.seed is None else 1.0,
+                seed=None if call.seed is None else (call.seed + row) % 2**63,
+                logprobs=0 if call.log_probs else None,
+                extra_args=call.processor,
             )
-            for row, count in enumerate(counts)
+            for row, (_, count) in enumerate(call.rows)
         ]
-        engine = self._llm.llm_engine
-        others = set(engine.output_processor.request_states)
-        given = [{"prompt_token_ids": tokens} for tokens in prompts]
+
+    def _run(self, call: SessionCall) -> list[Any]:
+        params = self._params(call)
+        others = set(self._model.llm_engine.output_processor.request_states)
+        given = [{"prompt_token_ids": tokens} for tokens, _ in call.rows]
         groups = [slice(None)]
-        if seed is not None and str(self._config.device_config.device_type) == "cpu":
+        if call.seed is not None and self._is_on_cpu:
             # One by one, because each must fit into a step.
-            self._check_fits_step(max(map(len, prompts)))
-            groups = [slice(row, row + 1) for row in range(len(prompts))]
+            groups = [slice(row, row + 1) for row in range(len(given))]
         try:
-            return [o for group in groups for o in self._llm.generate(given[group], params[group], use_tqdm=False)]
+            return [o for group in groups for o in self._model.generate(given[group], params[group], use_tqdm=False)]
         except BaseException:
-            # Otherwise they would go on, and appear among the outputs of the next call.
-            engine.abort_request(
-                [one for one in engine.output_processor.request_states if one not in others], internal=True
-            )
+            self._abort(others)
             raise
+
+    def _abort(self, others: set[Any]) -> None:
+        """Abort our requests; otherwise they would go on, and appear among the outputs of the next call."""
+        engine = self._model.llm_engine
+        engine.abort_request(
+            [one for one in engine.output_processor.request_states if one not in others], internal=True
+        )
+
+    def _row(self, call: SessionCall, prompt: list[int], count: int, output: Any) -> GeneratedRow:
+        (sample,) = output.outputs
+        tokens, cached = list(sample.token_ids), output.num_cached_tokens or 0
+        log_probs = None
+        if call.log_probs:
+            log_probs = [found[token].logprob for token, found in zip(tokens, sample.logprobs, strict=True)]
+        what = asked(SimpleNamespace(extra_args=call.processor, max_tokens=count))
+        known = configurations_of(self._config)
+        processor = None if what is None else known.processor(what)
+        ends = known.vocabulary.eos_ids
+        return GeneratedRow(
+            token_ids=tokens,
+            text=sample.text,
+            reuse=lk.Reuse(0, cached, prompt[cached:]),
+            prompt_tokens=len(prompt),
+            positions_fed=len(prompt) - cached + len(tokens) - 1,
+            forward_passes=len(tokens),
+            finished=end_after(processor, prompt, tokens, count, ends, self._config.model_config.get_vocab_size()),
+            log_probs=log_probs,
+            log_prob=None if log_probs is None else sum(log_probs),
+        )
+
+    def _remember(self, prompts: list[list[int]], rows: list[GeneratedRow]) -> None:
+        self._last = [[*tokens, *row.token_ids] for tokens, row in zip(prompts, rows, strict=True)]
+        self._cached_tokens = sum(row.cached_tokens for row in rows)
 
     def _check_fits_step(self, longest: int) -> None:
         """Refuse prompts at which vLLM would crash: on a CPU it cannot prefill a prompt with a seed in chunks."""
@@ -167,16 +257,3 @@ def _check_own_cache(max_cached_tokens: object, rolling: object, make_cache: obj
         raise ConfigurationError(
             "make_cache is given, but vLLM makes its cache by itself; give LLM(..., kv_cache_dtype=...)"
         )
-
-
-def _row(prompt: list[int], output: Any) -> GeneratedRow:
-    (sample,) = output.outputs
-    tokens, cached = list(sample.token_ids), output.num_cached_tokens or 0
-    return GeneratedRow(
-        token_ids=tokens,
-        text=sample.text,
-        reuse=lk.Reuse(0, cached, prompt[cached:]),
-        prompt_tokens=len(prompt),
-        positions_fed=len(prompt) - cached + len(tokens) - 1,
-        forward_passes=len(tokens),
-    )

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from logitkit.batching.entering import Entered, NewRequest, entered
 from logitkit.batching.gathered import Gathered, joined
-from logitkit.batching.step_states import Step, StepStates
+from logitkit.batching.step_states import SharedStep, StepStates
 from logitkit.batching.steps import LaterLanguage, OwnStep, StepKey, class_of, rank
 from logitkit.errors import BatchMismatch
 from logitkit.protocol.calls import own_rows
@@ -81,7 +81,7 @@ class BatchedRequests:
         for group in groups:
             for number in group.numbers:
                 taken[number] = group.taken
-        steps: dict[StepKey, Step | Gathered] = {}
+        steps: dict[StepKey, SharedStep | Gathered] = {}
         for key in sorted({key for of_row in taken for key in of_row}, key=rank):
             kept = {row: was for row, was in enumerate(rows) if isinstance(was, int) and key in taken[row]}
             new = [group for group in groups if key in group.taken]
@@ -91,11 +91,13 @@ class BatchedRequests:
         self.states = replace(self.states, rows=len(rows), steps=steps)
         self._rows = taken
 
-    def _shared(self, key: type | LaterLanguage, kept: Mapping[int, int], new: Sequence[Entered], taken: Taken) -> Step:
+    def _shared(
+        self, key: type | LaterLanguage, kept: Mapping[int, int], new: Sequence[Entered], taken: Taken
+    ) -> SharedStep:
         """Return the step of all rows for a kind of shipped processors."""
         old = self.states.steps.get(key)
         rows, parts = list(kept), []
-        if isinstance(old, Step) and kept:
+        if isinstance(old, SharedStep) and kept:
             parts.append(select(old.state, self._index(kept.values())))
         for group in new:
             rows += group.numbers
@@ -110,7 +112,7 @@ class BatchedRequests:
             state = select(state, self._index(order))
         runs = next(steps[key] for steps in taken if key in steps)
         takes = torch.tensor([key in steps for steps in taken], device=self._device)
-        return Step(runs, state, takes, isinstance(old, Step) and old.broken and bool(kept))
+        return SharedStep(runs, state, takes, isinstance(old, SharedStep) and old.broken and bool(kept))
 
     def _gathered(self, key: OwnStep, kept: Mapping[int, int], new: Sequence[Entered]) -> Gathered:
         """Return the rows that a registered processor serves."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from logitkit.batching.gathered import Gathered
-from logitkit.batching.step_states import Step, StepStates
+from logitkit.batching.step_states import SharedStep, StepStates
 from logitkit.batching.steps import OwnStep, StepKey, steps_of
 from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.calls import init_checked
@@ -111,10 +111,10 @@ def _states(taken: Mapping[StepKey, Processor[Any]], requests: Sequence[NewReque
         stream_ids=torch.tensor([request.stream for request in requests], dtype=torch.int64),
     )
     takes = torch.ones(len(requests), dtype=torch.bool)
-    steps: dict[StepKey, Step | Gathered] = {
+    steps: dict[StepKey, SharedStep | Gathered] = {
         key: _gathered(runs, requests, context, engine)
         if isinstance(key, OwnStep)
-        else Step(runs, init_checked(runs, context), takes)
+        else SharedStep(runs, init_checked(runs, context), takes)
         for key, runs in taken.items()
     }
     states = StepStates(len(requests), context.device, steps)

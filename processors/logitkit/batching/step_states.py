@@ -24,12 +24,12 @@ from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.protocol.state import select
 
-__all__ = ["Step", "StepStates"]
+__all__ = ["SharedStep", "StepStates"]
 
 _logger = logging.getLogger(__name__)
 
 
-class Step(NamedTuple):
+class SharedStep(NamedTuple):
     """One step of shipped processors, for all rows of a batch.
 
     Args:
@@ -78,13 +78,13 @@ class StepStates:
 
     rows: int
     device: torch.device
-    steps: Mapping[StepKey, Step | Gathered]
+    steps: Mapping[StepKey, SharedStep | Gathered]
     eos_ids: tuple[int, ...] = ()
 
     def advance(self, tokens: Tensor) -> StepStates:
         """Return the states after committed tokens: [B] or [B, T] int64 on the device, -1 = none."""
         going_on, ends = self._ends(tokens)
-        after: dict[StepKey, Step | Gathered] = {}
+        after: dict[StepKey, SharedStep | Gathered] = {}
         for key, step in self.steps.items():
             own = going_on if follows_text(step.runs) else tokens
             if isinstance(step, Gathered):
@@ -105,7 +105,7 @@ class StepStates:
 
     def _ends(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return the tokens without forced EOS, and which tokens end their rows; None if no step needs that."""
-        shared = [step for step in self.steps.values() if isinstance(step, Step)]
+        shared = [step for step in self.steps.values() if isinstance(step, SharedStep)]
         of_text = [step for step in shared if follows_text(step.runs)]
         if not of_text:
             return tokens, None
@@ -136,7 +136,7 @@ class StepStates:
             return logits
         return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)
 
-    def _report_broken(self, step: Step, error: ProcessorError) -> None:
+    def _report_broken(self, step: SharedStep, error: ProcessorError) -> None:
         """Log an error, or raise it if rows cannot be ended."""
         if not self.eos_ids:
             raise error
@@ -157,11 +157,11 @@ class StepStates:
                 on the device, D places of each, which may repeat. Needed for registered processors, because the host does not
                 know `rows`.
         """
-        steps: dict[StepKey, Step | Gathered] = {}
+        steps: dict[StepKey, SharedStep | Gathered] = {}
         for key, step in self.steps.items():
             if key not in kinds:
                 continue
-            if isinstance(step, Step):
+            if isinstance(step, SharedStep):
                 steps[key] = step._replace(state=select(step.state, rows), takes=step.takes.index_select(0, rows))
             else:
                 assert places is not None

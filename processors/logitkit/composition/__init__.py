@@ -5,6 +5,7 @@ conflicts        find the rows in which the constraints of a chain contradict ea
 empty_rows       end rows without a token with EOS, or raise an error that names the processor
 ends             distinguish EOS that end a row from EOS that are forced as text
 engine_ends      check that a processor knows every EOS of the engine
+engine_tokens    check that a processor was built for the tokens of the engine
 engine_logits    EngineLogits: run a processor on an engine's logits
 finished_rows    mark rows as finished that ended without an EOS, such as padding rows
 """

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from logitkit.composition.conflicts import conflicts, eos_ids_of
+from logitkit.composition.conflicts import allowed_tokens, conflicts, eos_ids_of
 from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
 from logitkit.constraints.intersection import intersected
@@ -37,6 +37,7 @@ from logitkit.protocol.processor import (
     reads_prompt,
     role_of,
 )
+from logitkit.runtime.constraint import Constraint
 
 __all__ = ["Chain", "chain", "members"]
 
@@ -123,6 +124,22 @@ class Chain(NotAHook):
             ConfigurationError: No constraint has a vocabulary, and no columns are given.
         """
         return conflicts(self.processors, state, self.known_eos_ids, columns)
+
+    def allowed_tokens(self, state: tuple[Any, ...], columns: int | None = None) -> Tensor:
+        """Return the tokens that all constraints of the chain leave: [B, V] bool, none in a row in conflict.
+
+        Args:
+            state: The state of B rows.
+            columns: The number of columns of the logits, if it is not the size of a vocabulary.
+
+        Raises:
+            ConfigurationError: No constraint has a vocabulary, and no columns are given.
+        """
+        return allowed_tokens(self.processors, state, self.known_eos_ids, columns)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether all constraints of the chain on text allow a complete text, in some tokenization."""
+        return all(p.matches(text) for p in self.processors if isinstance(p, Constraint))
 
     @lazy
     def _counts(self) -> bool:

@@ -18,7 +18,7 @@ from logitkit.protocol.declared import only_masks
 from logitkit.protocol.processor import Processor, Role, role_of
 from logitkit.protocol.state import leaves
 
-__all__ = ["conflicts", "eos_ids_of"]
+__all__ = ["allowed_tokens", "conflicts", "eos_ids_of"]
 
 
 def eos_ids_of(processor: Processor[Any]) -> tuple[int, ...]:
@@ -64,6 +64,28 @@ def _without_token(
 ) -> Tensor:
     if not constraints:
         return none
+    legal, forced_end = _legal(constraints, none, eos_ids, columns)
+    return ~legal.any(1) & ~forced_end
+
+
+def allowed_tokens(
+    processors: Sequence[Processor[Any]], states: Sequence[Any], eos_ids: Sequence[int], columns: int | None = None
+) -> Tensor:
+    """Return the tokens that all constraints of a chain leave, [B, V] bool; see `conflicts` for the arguments.
+
+    Raises:
+        ConfigurationError: No constraint has a vocabulary, and no columns are given.
+    """
+    constraints = [(p, s) for p, s in zip(processors, states, strict=True) if role_of(p) is Role.CONSTRAINT]
+    first = leaves(tuple(states))[0]
+    none = torch.zeros(len(first), dtype=torch.bool, device=first.device)
+    return _legal(constraints, none, eos_ids, columns)[0]
+
+
+def _legal(
+    constraints: Sequence[tuple[Processor[Any], Any]], none: Tensor, eos_ids: Sequence[int], columns: int | None
+) -> tuple[Tensor, Tensor]:
+    """Return the tokens that are left, [B, V] bool, and the rows in which an EOS is forced, [B] bool."""
     sizes = [p.vocabulary.size for p, _ in constraints if hasattr(p, "vocabulary")]
     if columns is None and not sizes:
         raise ConfigurationError(
@@ -89,4 +111,4 @@ def _without_token(
             legal &= allowed | finished[:, None]
         else:
             legal &= allowed
-    return ~legal.any(1) & ~forced_end
+    return legal, forced_end

@@ -10,7 +10,7 @@ from logitkit.composition.conflicts import eos_ids_of
 from logitkit.errors import VocabularyError
 from logitkit.protocol.processor import Processor, name_of
 
-__all__ = ["check_ends", "vocabulary_ends"]
+__all__ = ["check_ends", "parts_of", "vocabulary_ends"]
 
 # The maximum number of ids in a message.
 NAMED = 8
@@ -26,7 +26,7 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
     Raises:
         VocabularyError: One of them is missing in the vocabulary of a processor, or in the EOS ids that it was given.
     """
-    for part in _parts(processor):
+    for part in parts_of(processor):
         known = eos_ids_of(part)
         missing = sorted(set(ends).difference(known)) if known else []
         if missing:
@@ -39,15 +39,15 @@ def check_ends(processor: Processor[Any] | None, ends: Collection[int]) -> None:
 
 def vocabulary_ends(processor: Processor[Any] | None) -> frozenset[int]:
     """Return the EOS ids of a processor's vocabularies, each of which ends its text."""
-    vocabularies = (getattr(part, "vocabulary", None) for part in _parts(processor))
+    vocabularies = (getattr(part, "vocabulary", None) for part in parts_of(processor))
     return frozenset(i for vocabulary in vocabularies if vocabulary is not None for i in vocabulary.eos_ids)
 
 
-def _parts(processor: Processor[Any] | None) -> Iterator[Processor[Any]]:
+def parts_of(processor: Processor[Any] | None) -> Iterator[Processor[Any]]:
     """Yield the processors that are not chains; `Chain`, unlike `chain`, may hold other chains."""
     if isinstance(processor, Chain):
         for part in processor.processors:
-            yield from _parts(part)
+            yield from parts_of(part)
     elif processor is not None:
         yield processor
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import json
+from collections.abc import Callable
 from typing import Any
 
 from logitkit.errors import ConfigurationError
@@ -19,8 +21,30 @@ def schema_of(given: Any) -> Any:
         return _generated(given, given.model_json_schema)
     if not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
         return _generated(given, given.json_schema)
+    return _generated(given, _type_adapter(given).json_schema) if is_python_type(given) else given
+
+
+def adapted(given: Any) -> tuple[Any, Callable[[str], Any]] | None:
+    """Return an object that has the schema of a type, and a function that reads JSON as a value of it; None if it is not a type.
+
+    Args:
+        given: A Python type, a pydantic model or a `TypeAdapter`. One with a schema but
+            without a reader gives plain values.
+
+    Raises:
+        ConfigurationError: The type has no JSON Schema, or pydantic is not installed.
+    """
+    if callable(getattr(given, "model_json_schema", None)):
+        return given, getattr(given, "model_validate_json", json.loads)
+    if not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
+        return given, getattr(given, "validate_json", json.loads)
     if not is_python_type(given):
-        return given
+        return None
+    adapter = _type_adapter(given)
+    return adapter, adapter.validate_json
+
+
+def _type_adapter(given: Any) -> Any:
     try:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -33,10 +57,9 @@ def schema_of(given: Any) -> Any:
     from logitkit.json_schema.typed_dicts import supported
 
     try:
-        adapter = TypeAdapter(supported(given))
+        return TypeAdapter(supported(given))
     except (PydanticUserError, PydanticUndefinedAnnotation, ImportError) as error:
         raise _without_schema(given, error) from error
-    return _generated(given, adapter.json_schema)
 
 
 def _generated(given: object, method: Any) -> Any:

@@ -65,6 +65,15 @@ class ValidatedSchema(ValidatedText, ValidatedNumbers):
             return self._refuse(schema, f"Literal{schema['expected']!r}, of which JSON has no value")
         return super().literal_schema(schema | {"expected": expected})
 
+    def tagged_union_schema(self, schema: Any) -> Schema:
+        """Return the choices with the tag, which is read first, so a default of its field does not count."""
+        found, tag = super().tagged_union_schema(schema), schema["discriminator"]
+        if isinstance(tag, str):
+            return {**found, "required": [tag]}
+        # A function may find the tag, or it is read under several names; `_without_other_names` leaves one of them.
+        names = [path[0] for path in tag if isinstance(path, list) and len(path) == 1] if isinstance(tag, list) else []
+        return {**found, "anyOf": [{"required": [name]} for name in names]} if names else found
+
     # Collections
 
     def set_schema(self, schema: Any) -> Schema:

@@ -29,6 +29,8 @@ __all__ = ["LanguageConstraint"]
 # As for schemas: a stack per row is kept.
 MOST_DEPTH = 1024
 MOST_TOKENS = 2**31 - 1
+# With one small schema for every hundred states, the default limit of work is spent as well, but only after some seconds.
+STATES_A_SCHEMA = 100
 
 AMBIGUOUS_BRACKET = (
     "in one place of the language a bracket may begin a JSON value that nests without limit, and other text as well, so that no "
@@ -117,9 +119,19 @@ class LanguageConstraint(Constraint):
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(_all_of(self.language))
+        self._check_schemas(sum(part.is_schema for part in met))
         special = (token for part in met for token in part.special_tokens)
         texts = (text for part in met for text in part.texts)
         return LanguageWriter(self.vocabulary, special, texts, options, self.limits)
+
+    def _check_schemas(self, count: int) -> None:
+        """Refuse at once what would be refused after all of its schemas have been compiled."""
+        most = max(1, self.limits.states // STATES_A_SCHEMA)
+        if count > most:
+            raise PatternTooLarge(
+                f"the language has {count:,} different schemas; allowed are {most:,}, or more with a larger limits=Limits("
+                f"states=...), which allows one for every {STATES_A_SCHEMA} states"
+            )
 
     def _compile(self) -> TokenAutomaton:
         share = not self.closing

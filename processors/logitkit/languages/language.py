@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.language_writer import LanguageWriter
@@ -58,6 +59,9 @@ class Language:
             tensor([[0., 0., -inf, -inf, -inf]])
         """
         return LanguageConstraint(self, vocabulary, max_depth=max_depth, closing=closing, limits=limits)
+
+    # Whether it is compiled by itself, once, wherever it stands.
+    is_schema: ClassVar[bool] = False
 
     @property
     def parts(self) -> tuple[Language, ...]:

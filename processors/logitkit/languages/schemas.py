@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from logitkit.budget import one_budget, outside_budget, spend, spent
 from logitkit.compiler.remembered import Remembered
@@ -31,6 +31,8 @@ _lock = Lock()
 @dataclass(frozen=True)
 class JsonValue(Language):
     """A JSON value; see `json_schema`."""
+
+    is_schema: ClassVar[bool] = True
 
     schema: Any = field(compare=False)
     whitespace: Whitespace = "compact"

@@ -73,10 +73,12 @@ def parse(pattern: str) -> Node:
     """
     if not isinstance(pattern, str):
         raise ConfigurationError(f"a pattern must be str, not {type(pattern).__name__}; decode bytes first")
-    return _Parser(pattern).run()
+    return Parser(pattern).run()
 
 
-class _Parser:
+class Parser:
+    """Reads a pattern from left to right."""
+
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
@@ -87,6 +89,7 @@ class _Parser:
         self.global_letters: set[str] = set()
 
     def run(self) -> Node:
+        """Return the syntax tree."""
         while self.at < len(self.pattern):
             self._read_plain()
             self._read_syntax()

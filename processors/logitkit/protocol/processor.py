@@ -101,6 +101,11 @@ def is_processor(value: object) -> TypeGuard[Processor[Any]]:
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in METHODS)
 
 
+def looks_like_processor(value: object) -> bool:
+    """Whether a value, or the instances of a class, have `init_state` or `process_logits`."""
+    return callable(getattr(value, "init_state", None)) or callable(getattr(value, "process_logits", None))
+
+
 def check_is_processor(value: object, name: str = "processor", note: str = "") -> None:
     """Raise an error if a value is not a processor.
 
@@ -110,22 +115,29 @@ def check_is_processor(value: object, name: str = "processor", note: str = "") -
         note: A remark on other allowed values, for the error.
 
     Raises:
-        ConfigurationError: The value is not a processor; classes, lists and hooks of processors are not.
+        ConfigurationError: The value is not a processor; classes, lists and hooks of processors are not. If it lacks a method of
+            a processor, the message names the method.
     """
     if is_processor(value):
         return
-    advice = "give a processor, such as logitkit.Regex(...)"
+    advice = f"give a processor, such as logitkit.Regex(...){note and f', {note}'}"
     if isinstance(value, type):
         given = f"the class {value.__name__}"
+        if looks_like_processor(value):
+            advice = f"create an instance, {value.__name__}(...)"
     elif isinstance(value, list | tuple):
         given = f"a {type(value).__name__} of {len(value)}"
         advice = "give one processor; logitkit.chain(first, second) makes one of several"
     elif is_processor(getattr(value, "processor", None)):
         given = f"a {type(value).__name__}, which is a hook for an engine's own list"
         advice = "give the processor that the hook was made from"
+    elif looks_like_processor(value):
+        missing = [method for method in METHODS if not callable(getattr(value, method, None))]
+        given = f"a {type(value).__name__} without {' and '.join(missing)}"
+        advice = "a processor has init_state, advance and process_logits"
     else:
         given = f"a {type(value).__name__}"
-    raise ConfigurationError(f"{name} is {given}; {advice}{note and f', {note}'}")
+    raise ConfigurationError(f"{name} is {given}; {advice}")
 
 
 def role_of(processor: Processor[Any]) -> Role | None:

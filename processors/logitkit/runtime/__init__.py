@@ -9,6 +9,8 @@ bank_tables, stack_tables     the two operations with tensors only, without and 
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (TwoPaths is the base of processors that use them), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
+walk, completion              one text on the host, step by step; a shortest completion
+byte_form, examples           a constraint byte by byte, for explanations; matching texts and random ones
 shared, automaton_files       automata compiled once per process, and shared with other processes in files
 tracing, width                support for torch.compile; the check of the number of logits columns
 """

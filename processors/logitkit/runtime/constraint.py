@@ -17,8 +17,10 @@ from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
+from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
+from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
@@ -123,6 +125,56 @@ class Constraint(CompiledLanguage):
                 "their own"
             )
         return False
+
+    @lazy
+    def byte_form(self) -> ByteForm | None:
+        """The constraint byte by byte, for explanations; None if it is defined over token ids."""
+        return byte_form(self)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether a complete text is allowed, in some tokenization.
+
+        Args:
+            text: The text, with special tokens by name. Token limits do not count.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
+            >>> regex = lk.Regex("(ab)+", vocabulary)
+            >>> regex.matches("abab"), regex.matches("aba")
+            (True, False)
+        """
+        return matches_text(self, text)
+
+    def example(self, seed: int = 0) -> str:
+        """Return a random text that is allowed, the same one for the same seed.
+
+        Raises:
+            ConfigurationError: No way to complete the text was found.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+            >>> lk.Regex("a{2,3}b", vocabulary).example() in ("aab", "aaab")
+            True
+        """
+        return example_text(self, self.byte_form, seed)
+
+    def allowed_tokens(self, state: ConstraintState) -> Tensor:
+        """Return which tokens are legal: [B, V] bool, on the device of the state. A dead row allows EOS only.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"a", b"b", None], eos_ids=[2])
+            >>> regex = lk.Regex("a*", vocabulary)
+            >>> regex.allowed_tokens(regex.init_state(lk.Context.of([[]], vocabulary_size=3)))
+            tensor([[ True, False,  True]])
+        """
+        rows, device = len(state.at.state), state.at.state.device
+        context = Context.of([[]] * rows, self.vocabulary.size, device)
+        return (
+            self.process_logits(state, torch.zeros(rows, self.vocabulary.size, device=device), context)[1] > -torch.inf
+        )
 
     def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""

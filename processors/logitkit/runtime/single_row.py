@@ -32,27 +32,29 @@ __all__ = ["SingleRow", "can_step", "first_row", "row_of"]
 class SingleRow:
     """The state of one row as Python numbers, without a stack.
 
+    `current` is the state of the automaton, which is less than `FIRST_STATE` if the row has ended or is dead.
+
     Args:
         bank: The bank that the state refers to.
         at: The slot, its generation, and the state of the automaton.
         left: The number of tokens left to the row; -1 if they are not counted.
     """
 
-    __slots__ = ("_bank", "_current", "_generation", "_left", "_slot")
+    __slots__ = ("_bank", "_generation", "_left", "_slot", "current")
 
     def __init__(self, bank: Bank, at: tuple[int, int, int], left: int) -> None:
         self._bank, self._left = bank, left
-        self._slot, self._generation, self._current = at
+        self._slot, self._generation, self.current = at
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
         if self._slot != NEUTRAL:
-            self._current = self._bank.automaton(self._slot, self._generation).next(self._current, token)
+            self.current = self._bank.automaton(self._slot, self._generation).next(self.current, token)
 
     @property
     def state(self) -> ConstraintState:
         """The state as tensors, of one row."""
-        at = AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self._current)))
+        at = AutomatonState(*(torch.tensor([n]) for n in (self._slot, self._generation, self.current)))
         return ConstraintState(at, self._stacks, torch.tensor([self._left]))
 
     @property
@@ -67,7 +69,7 @@ class SingleRow:
         """
         if self._slot == NEUTRAL:
             return None
-        found = self._bank.mask(self._slot, self._generation, self._current)
+        found = self._bank.mask(self._slot, self._generation, self.current)
         if columns != found.size:
             check_width(found.size, columns)
         return found
@@ -107,9 +109,9 @@ class StackRow(SingleRow):
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
-        if self._slot != NEUTRAL and self._current >= FIRST_STATE:
+        if self._slot != NEUTRAL and self.current >= FIRST_STATE:
             automaton = self._bank.automaton(self._slot, self._generation)
-            self._current, self._stack = automaton.step(self._current, self._stack, token)
+            self.current, self._stack = automaton.step(self.current, self._stack, token)
             self._left -= self._left > 0
 
     @property
@@ -120,7 +122,7 @@ class StackRow(SingleRow):
         """Return the mask of the row; see `SingleRow`."""
         if self._slot == NEUTRAL:
             return None
-        place = self._bank.automaton(self._slot, self._generation).place(self._current, self._stack, self._left)
+        place = self._bank.automaton(self._slot, self._generation).place(self.current, self._stack, self._left)
         found = self._bank.mask(self._slot, self._generation, place)
         if columns != found.size:
             check_width(found.size, columns)

@@ -11,7 +11,7 @@ import torch
 from logitkit.errors import BatchMismatch, SampleMismatch
 from logitkit.parameters.integers import checked_integer
 from logitkit.sessions.same_tokenizer import check_same_tokenizer
-from logitkit.sessions.sequence_parts import RowPiece, Weights, put_together, weights_of
+from logitkit.sessions.sequence_parts import RowPiece, Weights, carried, put_together, weights_of
 from logitkit.sessions.sequence_rows import SequenceRows
 from logitkit.sessions.text_continuation import continuation, joined_tokens
 from logitkit.sessions.text_tokenizer import TextTokenizer
@@ -45,10 +45,10 @@ def joined(left: S, right: SequenceRows) -> S:
         )
     check_same_tokenizer(right.rows, right.tokenizer, left.tokenizer)
     tokenizer = TextTokenizer(left.tokenizer)
-    pieces = [
-        RowPiece(row, len(first), _second(first, second, tokenizer))
-        for row, (first, second) in enumerate(zip(left.rows, right.rows, strict=True))
-    ]
+    pieces = []
+    for row, (first, second) in enumerate(zip(left.rows, right.rows, strict=True)):
+        added = _second(first, second, tokenizer)
+        pieces.append(RowPiece(row, len(first), added, log_probs=carried(right, row, added)))
     sums = (one + other.to(one) for one, other in zip(weights_of(left), weights_of(right), strict=True))
     return put_together(left, pieces, Weights(*sums))
 
@@ -68,7 +68,10 @@ def appended(state: S, text: str) -> S:
     longer = put_together(state, pieces, Weights(nothing_written, nothing_written))
     lengths = longer.attention_masks.sum(1)
     nothing = torch.zeros_like(longer.finished)
-    return replace(longer, prompt_lengths=lengths, seams=lengths, finished=nothing, processor_state=None)
+    unknown = torch.full_like(longer.token_log_probs, torch.nan)
+    return replace(
+        longer, prompt_lengths=lengths, seams=lengths, finished=nothing, processor_state=None, token_log_probs=unknown
+    )
 
 
 def _second(first: Sequence[int], second: Sequence[int], tokenizer: TextTokenizer) -> Sequence[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,16 @@ class CachePort(Protocol):
     @abstractmethod
     def repacked(self, cache: Any, packing: Packing) -> Any | None:
         """Return the cache of the first `packing.cached` columns, or None if it must be recomputed."""
+
+    @abstractmethod
+    def batched(self, states: Sequence[Any], paddings: Sequence[int], cached: int) -> Any | None:
+        """Return one cache of the rows of several states, or None if their caches belong to other models or must be recomputed.
+
+        Args:
+            states: `SequenceState`s with caches, with the same number of columns if padded on the left.
+            paddings: The number of columns of padding on the left of each state.
+            cached: The number of leading columns to cover; those of no state end before.
+        """
 
     @abstractmethod
     def save(self, cache: Any, folder: os.PathLike[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,8 @@ def read_keys(key: object, batch: int, samples: int) -> Keys:
     """Parse the keys in the brackets: one for a state of one row, two for several samples or prompts, three for both.
 
     Args:
-        key: An integer, a slice without a step, or a tuple of them.
+        key: An integer, a slice without a step, `...` for all keys that are not given, or a tuple of them. The keys of prompts
+            and samples may also be lists of integers, in any order and with repetitions.
         batch: The number of prompts.
         samples: The number of samples per prompt.
 
@@ -59,24 +61,40 @@ def read_keys(key: object, batch: int, samples: int) -> Keys:
         >>> keys = read_keys((-1, slice(0, 4)), batch=1, samples=3)
         >>> list(keys.samples), keys.bounds(10, "characters")
         ([2], (0, 4))
+        >>> list(read_keys(([0, 2], ...), batch=3, samples=1).batches)
+        [0, 2]
     """
-    given = key if isinstance(key, tuple) else (key,)
     names = [*(["batch"] if batch > 1 else []), *(["sample"] if samples > 1 else []), "ids"]
+    given = _without_ellipsis(key if isinstance(key, tuple) else (key,), len(names))
     if len(given) != len(names):
         raise SequenceIndexError(
             f"{len(given)} keys were given to a state of {batch} prompts and {samples} samples, which takes {len(names)}: "
             f"state[{', '.join(names)}]"
         )
-    checked = [_checked(one, name) for one, name in zip(given, names, strict=True)]
-    rows = dict(zip(names[:-1], checked[:-1], strict=True))
+    *checked, part = [_checked(one, name) for one, name in zip(given, names, strict=True)]
+    assert not isinstance(part, list)
+    rows = dict(zip(names[:-1], checked, strict=True))
     return Keys(
         batches=_selected(rows.get("batch", slice(None)), batch, "prompts"),
         samples=_selected(rows.get("sample", slice(None)), samples, "samples"),
-        part=checked[-1],
+        part=part,
     )
 
 
-def _checked(key: object, name: str) -> int | slice:
+def _without_ellipsis(given: tuple[object, ...], count: int) -> tuple[object, ...]:
+    """Return the keys with whole slices in place of the first `...`, as many as are missing."""
+    place = next((i for i, key in enumerate(given) if key is ...), None)
+    if place is None:
+        return given
+    return (*given[:place], *[slice(None)] * (count - len(given) + 1), *given[place + 1 :])
+
+
+def _checked(key: object, name: str) -> int | slice | list[int]:
+    if isinstance(key, list) and name != "ids":
+        numbers = [as_integer(one) for one in key]
+        if None in numbers:
+            raise SequenceIndexError(f"the {name} key is {reprlib.repr(key)}; a list must contain integers only")
+        return [number for number in numbers if number is not None]
     if isinstance(key, slice):
         if key.step is not None:
             raise SequenceIndexError(f"the {name} key has the step {key.step!r}; slices are contiguous, without a step")
@@ -88,16 +106,18 @@ def _checked(key: object, name: str) -> int | slice:
     if number is None:
         raise SequenceIndexError(
             f"the {name} key is {key!r} of type {type(key).__name__}; allowed are integers and slices"
+            f"{'' if name == 'ids' else ', and lists of integers'}"
         )
     return number
 
 
-def _selected(key: int | slice, size: int, unit: str) -> Sequence[int]:
+def _selected(key: int | slice | list[int], size: int, unit: str) -> Sequence[int]:
     if isinstance(key, int):
         return [_place(key, size, unit)]
-    found = range(size)[key]
+    found = [_place(index, size, unit) for index in key] if isinstance(key, list) else range(size)[key]
     if not found:
-        raise SequenceIndexError(f"{key.start}:{key.stop} selects none of {size} {unit}; select at least one")
+        shown = "[]" if isinstance(key, list) else f"{key.start}:{key.stop}"
+        raise SequenceIndexError(f"{shown} selects none of {size} {unit}; select at least one")
     return found
 
 

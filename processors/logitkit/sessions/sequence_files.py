@@ -37,9 +37,10 @@ FIELDS = {
     "seams": torch.int64,
     "finished": torch.bool,
     "lost_bos": torch.bool,
+    "token_log_probs": None,
 }
 # Missing in files of earlier releases.
-MAY_LACK = frozenset({"lost_bos"})
+MAY_LACK = frozenset({"lost_bos", "token_log_probs"})
 
 
 def write(state: SequenceRows, folder: str | os.PathLike[str]) -> None:

@@ -18,13 +18,13 @@ from logitkit.sessions.sequence_rows import SequenceRows
 from logitkit.sessions.text_cut import cut_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
-__all__ = ["CacheDropped", "RowPiece", "TokenView", "Weights", "put_together", "sliced", "weights_of"]
+__all__ = ["CacheDropped", "RowPiece", "TokenView", "Weights", "carried", "put_together", "sliced", "weights_of"]
 
 S = TypeVar("S", bound=SequenceRows)
 
 
 class CacheDropped(UserWarning):
-    """A slice that does not begin at 0 lost its cache: continuing it feeds all its tokens to the model again."""
+    """A slice that does not begin at 0, or a batch, lost its cache: continuing feeds all its tokens to the model again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,14 @@ class RowPiece:
         kept: The number of first tokens that keep their positions.
         added: The tokens that follow them.
         lost_bos: Whether the piece keeps none of the first tokens, and comes from the middle of a text that began with BOS.
+        log_probs: The log-probabilities of the last of the added tokens; the others have none.
     """
 
     row: int
     kept: int
     added: Sequence[int] = ()
     lost_bos: bool = False
+    log_probs: Sequence[float] = ()
 
 
 class Weights(NamedTuple):
@@ -115,10 +117,14 @@ def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed
     width = packing.columns.shape[1]
     blank = torch.full((len(pieces), 1), TextTokenizer(state.tokenizer).pad_id, dtype=torch.int64, device=device)
     old = torch.cat([state.token_ids[rows], blank], 1)
-    ids = old.gather(1, torch.where(packing.columns < 0, old.shape[1] - 1, packing.columns))
+    columns = torch.where(packing.columns < 0, old.shape[1] - 1, packing.columns)
+    ids = old.gather(1, columns)
+    log_probs = torch.nn.functional.pad(state.token_log_probs[rows], (0, 1), value=torch.nan).gather(1, columns)
     for row, piece in enumerate(pieces):
         if piece.added:
             ids[row, width - len(piece.added) :] = torch.tensor(list(piece.added), device=device)
+        if piece.log_probs:
+            log_probs[row, width - len(piece.log_probs) :] = log_probs.new_tensor(list(piece.log_probs))
     whole = (kept == state.attention_masks[rows].sum(1)) & (added == 0)
     cache = None
     if isinstance(state.kv_cache, SavedCache) and packing.cached:
@@ -131,6 +137,7 @@ def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed
         state,
         token_ids=ids,
         **weights._asdict(),
+        token_log_probs=log_probs,
         attention_masks=packing.masks,
         kv_cache=cache,
         cached=packing.cached if cache is not None else 0,
@@ -140,6 +147,15 @@ def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed
         finished=state.finished[rows] & whole,
         lost_bos=torch.where(kept > 0, state.lost_bos[rows], torch.tensor([p.lost_bos for p in pieces], device=device)),
     )
+
+
+def carried(state: SequenceRows, row: int, tokens: Sequence[int]) -> list[float]:
+    """Return the log-probabilities of the tokens with which a row and other tokens end, as far as they are the same."""
+    ids = state.rows[row]
+    differs = (n for n in range(min(len(ids), len(tokens))) if ids[-1 - n] != tokens[-1 - n])
+    count = next(differs, min(len(ids), len(tokens)))
+    found: list[float] = state.token_log_probs[row][state.attention_masks[row] == 1].tolist()
+    return found[len(found) - count :]
 
 
 def _by_tokens(state: SequenceRows, row: int, start: int, stop: int) -> RowPiece:

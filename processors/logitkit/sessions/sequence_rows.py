@@ -15,6 +15,7 @@ from torch import Tensor
 from logitkit.errors import BatchMismatch
 from logitkit.protocol.processor import Processor
 from logitkit.sessions.cache_port import CachePort
+from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
 __all__ = ["SequenceRows"]
@@ -38,6 +39,7 @@ class SequenceRows:
     finished: Tensor = field(default=None)  # type: ignore[assignment]
     open_weights: Tensor = field(default=None)  # type: ignore[assignment]
     lost_bos: Tensor = field(default=None)  # type: ignore[assignment]
+    token_log_probs: Tensor = field(default=None)  # type: ignore[assignment]
     cached: int = 0
     port: CachePort | None = None
 
@@ -59,10 +61,16 @@ class SequenceRows:
             "finished": none,
             "open_weights": self.weights,
             "lost_bos": none,
+            "token_log_probs": self.weights.new_full(self.token_ids.shape, torch.nan),
         }
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
+        if self.token_log_probs.shape != self.token_ids.shape:
+            raise BatchMismatch(
+                f"token_log_probs has the shape {list(self.token_log_probs.shape)} and token_ids {list(self.token_ids.shape)}; "
+                "both are [prompts x samples, tokens]"
+            )
 
     @property
     def batch_size(self) -> int:
@@ -85,3 +93,10 @@ class SequenceRows:
         """The text of each row, including the prompt, without special tokens and without incomplete characters at its ends."""
         tokenizer = TextTokenizer(self.tokenizer)
         return tuple(tokenizer.text(row) for row in self.rows)
+
+    @cached_property
+    def new_texts(self) -> tuple[str, ...]:
+        """The text that the last generator added to each row, as in `texts`; all that it wrote if its state was carried."""
+        tokenizer = TextTokenizer(self.tokenizer)
+        pairs = zip(self.rows, self.seams.tolist(), strict=True)
+        return tuple(added_text(row[:seam], row[seam:], tokenizer) for row, seam in pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -18,10 +18,21 @@ from logitkit.sessions.addition import appended, joined, repeated
 from logitkit.sessions.keys import read_keys
 from logitkit.sessions.sequence_parts import TokenView, sliced
 from logitkit.sessions.sequence_rows import SequenceRows
+from logitkit.sessions.state_batch import batched
 
 __all__ = ["SequenceState"]
 
-TENSORS = ("token_ids", "weights", "attention_masks", "prompt_lengths", "seams", "finished", "open_weights", "lost_bos")
+TENSORS = (
+    "token_ids",
+    "weights",
+    "attention_masks",
+    "prompt_lengths",
+    "seams",
+    "finished",
+    "open_weights",
+    "lost_bos",
+    "token_log_probs",
+)
 
 
 # Compared by identity: tensors have no single truth value.
@@ -35,11 +46,13 @@ class SequenceState(SequenceRows):
     - `state[ids]` if B = S = 1, `state[sample, ids]` if B = 1, `state[batch, ids]` if S = 1, else
       `state[batch, sample, ids]`: the last key slices the *characters* of each row's text, as in Python. `state.tokens[...]`
       slices tokens; it may cut a character in two, whose bytes then stay in the tokens but not in the text. Steps are not
-      allowed.
+      allowed. `batch` and `sample` may be lists, and `...` stands for all keys that are left out: `state[[0, 2], ...]`.
     - A slice that begins at 0 keeps the cache of its tokens. A later slice cannot, because its tokens move to other
       positions: it drops the cache with a warning, `CacheDropped`.
-    - `state + state` joins row by row; `state + "text"` appends a text to every row.
-    - `list(state)` returns the B x S texts; `str(state)` shows them.
+    - `state + state` joins row by row; `state + "text"` appends a text to every row; `SequenceState.batch(states)` puts the
+      rows of several states into one.
+    - `list(state)` returns the B x S texts; `str(state)` shows them. `state.new_texts` are the parts that the last generator
+      wrote, after `seams`.
 
     Args:
         token_ids: [B x S, T] int64. The tokens of a row are those with a mask of 1.
@@ -58,6 +71,8 @@ class SequenceState(SequenceRows):
             EOS. Default: the weights.
         lost_bos: [B x S] bool, which rows come from the middle of a text that began with BOS; a generator adds a BOS to them,
             as to any text. Default: none.
+        token_log_probs: [B x S, T] float, the log-probability of each generated token, of which `open_weights` are the sums; NaN
+            for prompts, padding and EOS. Slices that begin at 0 and sums of states keep them. Default: NaN.
         cached: The number of leading columns that `kv_cache` covers.
         port: The operations to select from `kv_cache` and save it.
 
@@ -138,6 +153,23 @@ class SequenceState(SequenceRows):
             ConfigurationError: `samples` is not a positive integer.
         """
         return repeated(self, samples)
+
+    @staticmethod
+    def batch(states: Sequence[SequenceState]) -> SequenceState:
+        """Return one state of the rows of several, which a generator then continues together.
+
+        Their caches are kept if all states have one of the same model that can be cut; otherwise all are dropped with a
+        warning, `CacheDropped`. The processor's state is kept if all have the same processor. In contrast, `+` joins the texts
+        of rows.
+
+        Args:
+            states: At least one state; all have the same number of samples and equal tokenizers.
+
+        Raises:
+            SampleMismatch: They have different numbers of samples.
+            ConfigurationError: There are no states, something else is given, or they have different tokenizers.
+        """
+        return batched(states)
 
     def to(self, device: torch.device | str) -> SequenceState:
         """Return the state with its tokens, weights, masks and processor state on another device; the cache stays."""

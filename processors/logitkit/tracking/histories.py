@@ -57,6 +57,7 @@ class Histories(Generic[S]):
         room: The maximum length of a row.
         capacity: The number of histories to remember.
         one_prompt: Whether the ids of the first call are the given prompt of every history.
+        continued: Called if all rows of a call were shown before, with output.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class Histories(Generic[S]):
         room: Room,
         capacity: int,
         one_prompt: bool = False,
+        continued: Callable[[], None] | None = None,
     ) -> None:
+        self._continued = continued
         self._processor, self._advance, self._layout = processor, advance, layout
         self._room, self._capacity, self._one_prompt = room, capacity, one_prompt
         # Most recently used first.
@@ -83,6 +86,8 @@ class Histories(Generic[S]):
             state: S = group.state_at(self._processor, port, shown.length)
         else:
             group, seen, parents = found
+            if group.last < shown.length <= group.rows.length and self._continued is not None:
+                self._continued()
             state = group.state_at(self._processor, port, seen)
             if parents is not None:
                 state = select(state, torch.from_numpy(parents.rows).to(port.device))

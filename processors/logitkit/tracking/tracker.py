@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.calls import advance_checked
 from logitkit.protocol.context import Context
@@ -54,6 +55,8 @@ class Tracker(Generic[S]):
         max_length: The maximum number of tokens of a row, including padding, for `Context.max_length`; None if unknown.
         max_new_tokens: The maximum number of tokens of a row after its prompt; None if unknown.
         capacity: The number of histories to remember; a forgotten one counts as a new prompt.
+        continued: Called if a call continues output in a way that is unusual within one generation, so that it may begin another:
+            its rows were shown before, with output, or its single row has ended.
 
     Raises:
         ConfigurationError: An argument has a wrong shape or dtype, or values out of range.
@@ -88,6 +91,7 @@ class Tracker(Generic[S]):
         max_length: int | None = None,
         max_new_tokens: int | None = None,
         capacity: int = CAPACITY,
+        continued: Callable[[], None] | None = None,
     ) -> None:
         if type(capacity) is not int or capacity < 1:
             raise ConfigurationError(f"capacity is {capacity!r}; allowed are integers from 1")
@@ -96,7 +100,8 @@ class Tracker(Generic[S]):
         checks_itself = getattr(type(processor), "checks_parts", False) is True
         self._advance = processor.advance if checks_itself else partial(advance_checked, processor)
         layout, room = PromptLayout(prompt, skip), Room(max_length, max_new_tokens)
-        self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt)
+        self._histories = Histories(processor, self._advance, layout, room, capacity, one_prompt, continued)
+        self._continued = continued
         # Whether `step` can ever return a row.
         self.steps = can_step(processor)
         self._plain, self._begun = plain, False
@@ -143,6 +148,8 @@ class Tracker(Generic[S]):
         if row is not None and more:
             row.advance(*more)
             self._known = ids
+            if row.current < FIRST_STATE and self._continued is not None:
+                self._continued()
         return row
 
     def _first_row(self, ids: bytes, width: int, columns: int) -> SingleRow | None:
@@ -167,6 +174,8 @@ class Tracker(Generic[S]):
             return None
         if len(ids) == len(known):
             # Another group of rows may be one token shorter, and continued by the last token.
+            if self._alone and self._continued is not None and len(known) > self._start * width:
+                self._continued()
             return () if self._alone else None
         token = int.from_bytes(ids[-width:], sys.byteorder, signed=True)
         return (token,) if len(ids) == len(known) + width and token >= 0 else None

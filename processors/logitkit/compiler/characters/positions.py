@@ -57,7 +57,7 @@ def positions_of(tree: Node, limits: Limits) -> Positions:
         PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
     """
     limits.check_states(count_positions(tree))
-    builder = _Builder(limits)
+    builder = PositionBuilder(limits)
     try:
         whole = builder.part(tree)
     finally:
@@ -112,7 +112,7 @@ def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(sorted({p for chunk in chunks for p in chunk}))
 
 
-class _Builder:
+class PositionBuilder:
     """Numbers the positions and collects what follows each, as chunks that are shared and joined once at the end."""
 
     def __init__(self, limits: Limits) -> None:
@@ -122,6 +122,7 @@ class _Builder:
         self.follow: list[list[tuple[int, ...]]] = []
 
     def part(self, tree: Node) -> Part:
+        """Number the positions of a tree."""
         match tree:
             case Empty():
                 return EMPTY
@@ -146,6 +147,7 @@ class _Builder:
                 raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
 
     def join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
+        """Let some positions follow others."""
         # Each chunk is joined to what follows a position once, later.
         self.work += JOIN_STEPS + len(last) * (len(first) + 1)
         self.limits.check_work(self.work)
@@ -153,6 +155,7 @@ class _Builder:
             self.follow[position].append(first)
 
     def concat(self, parts: tuple[Node, ...]) -> Part:
+        """Number the positions of parts in sequence."""
         whole = EMPTY
         for tree in parts:
             part = self.part(tree)
@@ -165,6 +168,7 @@ class _Builder:
         return whole
 
     def alternate(self, options: list[Node]) -> Part:
+        """Number the positions of options."""
         parts = [self.part(tree) for tree in options]
         return Part(
             any(p.nullable for p in parts),
@@ -212,6 +216,7 @@ class _Builder:
         return Part(minimum == 0, each[0], tuple(range(begin + max(minimum, 1) - 1, begin + copies)))
 
     def graph(self, moves: tuple[tuple[tuple[Node, int], ...], ...], accepting: tuple[bool, ...]) -> Part:
+        """Number the positions of the nodes of a graph."""
         parts = [[(self.part(node), target) for node, target in row] for row in moves]
         behind = []
         for state in range(len(parts)):

@@ -1,0 +1,13 @@
+"""The command `logitkit`.
+
+command                      main: parses arguments, and turns errors into one message and an exit status
+demo, check, explain, doctor    the commands, a file each
+definitions                  the constraints that commands take as arguments, and the vocabularies to compile them for
+interrupts, usage            Ctrl-C while modules are imported; wrong arguments
+vllm_smoke_test              a program of its own, in which `doctor` starts vLLM
+__main__                     for `python -m logitkit_adapters.cli`
+"""
+
+from logitkit_adapters.cli.command import main as main
+
+__all__ = ["main"]

@@ -1,0 +1,100 @@
+"""`logitkit check-regex`, `check-schema` and `check-tools`: what a definition compiles to, and whether a text is legal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from time import perf_counter
+from typing import Any
+
+from logitkit_adapters.cli.definitions import KINDS, add_shared, compiler_of, vocabulary_of
+from logitkit_adapters.cli.interrupts import ctrl_c_exits
+from logitkit_adapters.cli.usage import text_argument
+
+__all__ = ["add", "run"]
+
+EXAMPLES = 3
+
+
+def add(commands: Any) -> None:
+    """Add the commands to a parser.
+
+    Args:
+        commands: The commands of the parser.
+    """
+    for kind, (value, what) in KINDS.items():
+        says = f"compile {what.partition(';')[0].partition(' (')[0]}, and show its size, time, examples and warnings"
+        parser = commands.add_parser(
+            f"check-{kind}", allow_abbrev=False, help=says, description=f"{says.capitalize()}."
+        )
+        parser.add_argument("definition", metavar=value, type=text_argument, help=what)
+        parser.add_argument(
+            "--text", type=text_argument, help="say whether this is a complete legal text; exit with 1 if not"
+        )
+        add_shared(parser)
+        parser.set_defaults(run=run, kind=kind)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a command, and return its exit status.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Raises:
+        UsageError: A file or folder cannot be used.
+        LogitkitError: The definition does not compile.
+    """
+    with ctrl_c_exits():
+        import logitkit as lk
+        from logitkit.explaining.reason import reason_lines, verdict
+        from logitkit_adapters.demo.console import Console
+
+    compiled, advice = compiler_of(arguments.kind, arguments.definition, arguments.format)
+    vocabulary = vocabulary_of(arguments.tokenizer)
+    # All constraints share the trie.
+    _ = vocabulary.trie
+    begin = perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        constraint = compiled(vocabulary)
+    seconds = perf_counter() - begin
+    automaton = constraint.automaton
+    report = {
+        "vocabulary": vocabulary.size,
+        "states": automaton.states,
+        "classes": automaton.classes,
+        "bytes": automaton.nbytes,
+        "compile_seconds": round(seconds, 6),
+        "examples": [constraint.example(seed=seed) for seed in range(EXAMPLES)],
+        "warnings": [*advice, *(str(warning.message) for warning in caught), *automaton.ignored],
+        "legal": None,
+        "explanation": None,
+    }
+    said = []
+    if arguments.text is not None:
+        explanation = lk.explain(constraint, vocabulary, [], arguments.text)
+        report["legal"] = explanation.refusal is None and explanation.complete
+        report["explanation"] = explanation.to_dict()
+        said = [verdict(explanation), *reason_lines(explanation)]
+    if arguments.json:
+        print(json.dumps(report, indent=2))
+    else:
+        Console(sys.stdout, sys.stderr).results([*_lines(report), *said])
+    return 1 if report["legal"] is False else 0
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    """Return a report as lines of text, without the explanation of a text."""
+    from logitkit.explaining.visible_text import quoted
+
+    return [
+        f"states    {report['states']:,}",
+        f"classes   {report['classes']:,} of {report['vocabulary']:,} tokens",
+        f"memory    {report['bytes']:,} bytes",
+        f"compiled  in {1000 * report['compile_seconds']:.1f} ms",
+        *(f"example   {quoted(example)}" for example in report["examples"]),
+        *(f"warning   {warning}" for warning in report["warnings"]),
+    ]

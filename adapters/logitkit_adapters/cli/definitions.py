@@ -1,0 +1,98 @@
+"""The definitions of constraints that commands take as arguments, and the vocabularies to compile them for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from logitkit_adapters.cli.interrupts import ctrl_c_exits
+from logitkit_adapters.cli.usage import UsageError, text_argument
+
+__all__ = ["KINDS", "add_shared", "compiler_of", "vocabulary_of"]
+
+# The kinds of definition: the form of the argument, and what it is.
+KINDS = {
+    "regex": ("PATTERN", "a regular expression (write --regex=PATTERN if it begins with -)"),
+    "schema": ("FILE", "a file with a JSON Schema; - reads it from standard input"),
+    "tools": ("FILE", "a file with a JSON list of OpenAI's tools; - reads it from standard input"),
+}
+
+
+def add_shared(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that all commands on definitions have.
+
+    Args:
+        parser: The parser of the command.
+    """
+    parser.add_argument(
+        "--tokenizer", metavar="DIR", help="compile for the tokenizer in this folder (default: the demo's)"
+    )
+    parser.add_argument("--format", default="hermes", help="how the model writes calls of tools (default: hermes)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def vocabulary_of(folder: str | None) -> Any:
+    """Return the vocabulary of a tokenizer folder of transformers, or that of the demo model.
+
+    Raises:
+        UsageError: transformers is not installed, or cannot read the folder.
+        VocabularyError: The bytes of the tokens cannot be recovered.
+    """
+    with ctrl_c_exits():
+        try:
+            from transformers import AutoTokenizer
+        except ImportError as error:
+            raise UsageError("reading a tokenizer needs transformers: pip install 'logitkit[transformers]'") from error
+        from logitkit_adapters.demo import model_dir
+        from logitkit_adapters.transformers import vocabulary
+    path = model_dir() if folder is None else Path(folder)
+    if not path.is_dir():
+        raise UsageError(f"--tokenizer is {folder!r}, which is not a folder; give one with a tokenizer of transformers")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except Exception as error:  # its errors have no common class
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"the folder {str(path)!r} has no tokenizer that transformers can read: {reason}") from error
+    return vocabulary(tokenizer)
+
+
+def compiler_of(kind: str, given: str, form: str) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
+    """Return what compiles a definition for a vocabulary, and advice on it.
+
+    Args:
+        kind: The kind: `regex`, `schema` or `tools`.
+        given: The pattern, or the file.
+        form: The format of tools.
+
+    Raises:
+        UsageError: The file cannot be read.
+        LogitkitError: The definition is wrong.
+    """
+    import logitkit as lk
+    from logitkit.json_schema.misspelt import misspelt
+    from logitkit.patterns.advice import pattern_advice
+
+    if kind == "regex":
+        return lambda vocabulary: lk.Regex(given, vocabulary), pattern_advice(given)
+    text = _read(given)
+    if kind == "schema":
+        return lambda vocabulary: lk.JsonSchema(text, vocabulary), ()
+    try:
+        tools = lk.Tools(json.loads(text), format=form)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, lk.errors.LogitkitError):
+            raise
+        raise UsageError(f"{given} is not JSON: {error}") from error
+    advice = [f"{tool.name}: {said}" for tool in tools.tools if (said := misspelt(tool.schema)) is not None]
+    return tools.constraint, tuple(advice)
+
+
+def _read(path: str) -> str:
+    try:
+        return text_argument(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, argparse.ArgumentTypeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error

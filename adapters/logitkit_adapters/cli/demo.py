@@ -1,0 +1,94 @@
+"""`logitkit demo`: what constraints change, and what they cost, in each engine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from typing import Any
+
+from logitkit_adapters.cli.interrupts import ctrl_c_exits
+from logitkit_adapters.cli.usage import UsageError, whole_number
+
+__all__ = ["add", "run"]
+
+
+def add(commands: Any) -> None:
+    """Add the command to a parser.
+
+    Args:
+        commands: The commands of the parser.
+    """
+    demo = commands.add_parser(
+        "demo",
+        allow_abbrev=False,
+        help="compare the output of a small model with and without constraints",
+        description="Compare the output of a small model, which ships with logitkit, with and without constraints, and "
+        "show what the constraints cost. The exit status is 1 if a constrained text is invalid or unfinished.",
+    )
+    demo.add_argument(
+        "--regex",
+        metavar="PATTERN",
+        help="constrain the output to this pattern (write --regex=PATTERN if it begins with -)",
+    )
+    demo.add_argument("--prompt", metavar="TEXT", help="the prompt for --regex")
+    demo.add_argument(
+        "--max-new-tokens",
+        type=partial(whole_number, 1024),
+        metavar="N",
+        help="generate at most N tokens (with --regex; default 64)",
+    )
+    demo.add_argument(
+        "--beams",
+        type=partial(whole_number, 64),
+        metavar="N",
+        help="search with N beams (with --regex; default 1, greedy search)",
+    )
+    demo.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command, and return its exit status.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Raises:
+        UsageError: The arguments do not fit together.
+        LogitkitError: The pattern cannot be compiled, or no engine is installed.
+    """
+    own = arguments.regex is not None
+    if own != (arguments.prompt is not None):
+        raise UsageError("give --regex and --prompt together")
+    if not own and (arguments.beams is not None or arguments.max_new_tokens is not None):
+        raise UsageError("--beams and --max-new-tokens go with --regex and --prompt")
+
+    from logitkit_adapters.demo.console import Console
+
+    console = Console(sys.stdout, sys.stderr)
+    console.progress("importing torch and transformers")
+    with ctrl_c_exits():
+        from logitkit.errors import ConfigurationError
+        from logitkit.patterns.parser import parse
+        from logitkit_adapters.demo.cases import own_case, shipped_cases
+        from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
+        from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
+        from logitkit_adapters.demo.run import run_demo
+        from logitkit_adapters.demo.transformers_engine import TransformersDemo
+    try:
+        if own:
+            parse(arguments.regex)  # before an engine and its model are loaded
+        cases = shipped_cases()
+        if own:
+            beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
+            cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
+        known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo())
+        engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
+        with ctrl_c_exits():
+            missing = [engine.available() for engine in engines]
+        usable = [engine for engine, what in zip(engines, missing, strict=True) if what is None]
+        if not usable:
+            raise ConfigurationError("; or ".join(what for what in missing if what is not None))
+        return 0 if run_demo(usable, cases, console) else 1
+    finally:
+        console.done()

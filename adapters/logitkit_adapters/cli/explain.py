@@ -1,0 +1,75 @@
+"""`logitkit explain`: what a constraint does at each token of a text, and why it refuses one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from logitkit_adapters.cli.definitions import KINDS, add_shared, compiler_of, vocabulary_of
+from logitkit_adapters.cli.interrupts import ctrl_c_exits
+from logitkit_adapters.cli.usage import UsageError, text_argument
+
+__all__ = ["add", "run"]
+
+
+def add(commands: Any) -> None:
+    """Add the command to a parser.
+
+    Args:
+        commands: The commands of the parser.
+    """
+    says = "explain a text: the legal tokens at each position, and why a token is illegal"
+    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=f"{says.capitalize()}.")
+    given = parser.add_mutually_exclusive_group(required=True)
+    for kind, (value, what) in KINDS.items():
+        given.add_argument(f"--{kind}", metavar=value, type=text_argument, help=what)
+    parser.add_argument("--text", required=True, type=text_argument, help="the text")
+    parser.add_argument("--html", metavar="FILE", help="write the explanation to this file, as a page for a browser")
+    add_shared(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command, and return its exit status.
+
+    Args:
+        arguments: The parsed arguments.
+
+    Raises:
+        UsageError: A file or folder cannot be used.
+        LogitkitError: The definition does not compile.
+    """
+    with ctrl_c_exits():
+        import logitkit as lk
+        from logitkit_adapters.demo.console import Console
+
+    kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
+    compiled, _ = compiler_of(kind, getattr(arguments, kind), arguments.format)
+    vocabulary = vocabulary_of(arguments.tokenizer)
+    explanation = lk.explain(compiled(vocabulary), vocabulary, [], arguments.text)
+    if arguments.html is not None:
+        try:
+            Path(arguments.html).write_text(explanation.to_html(), "utf-8")
+        except OSError as error:
+            raise UsageError(f"{arguments.html} cannot be written: {error}") from error
+    legal = explanation.refusal is None and explanation.complete
+    if arguments.json:
+        print(json.dumps({"legal": legal, **explanation.to_dict()}, indent=2))
+    elif not _in_colour(explanation):
+        Console(sys.stdout, sys.stderr).results(str(explanation).splitlines())
+    return 0 if legal else 1
+
+
+def _in_colour(explanation: Any) -> bool:
+    """Print an explanation with rich, on a terminal and if rich is installed; return whether that was done."""
+    if not sys.stdout.isatty() or (sys.stdout.encoding or "").lower() != "utf-8":
+        return False
+    try:
+        from rich.console import Console
+    except ImportError:
+        return False
+    Console().print(explanation)
+    return True

@@ -1,0 +1,36 @@
+"""Arguments of commands, and the error for wrong ones."""
+
+from __future__ import annotations
+
+import argparse
+
+__all__ = ["UsageError", "text_argument", "whole_number"]
+
+
+class UsageError(Exception):
+    """The arguments of a command do not fit together, or name something that cannot be used."""
+
+
+def whole_number(most: int, text: str) -> int:
+    """Read an argument from 1 to `most`, for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: It is another text.
+    """
+    number = int(text) if text.isdecimal() else 0
+    if not 1 <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
+    return number
+
+
+def text_argument(text: str) -> str:
+    """Read an argument that must be valid text, for argparse.
+
+    Raises:
+        argparse.ArgumentTypeError: It has bytes that are not UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not valid UTF-8 at position {error.start}") from error
+    return text

@@ -1,0 +1,56 @@
+"""The processor of a hook, from everything that `logits_processor` of an adapter takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from logitkit.composition.engine_ends import check_ends
+from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.errors import ConfigurationError
+from logitkit.output_types import output_type_of
+from logitkit.protocol.processor import Processor, is_processor
+from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit_adapters.hooks.known_vocabularies import known_vocabulary
+
+__all__ = ["processor_for"]
+
+
+def processor_for(
+    given: Any,
+    tokenizer: Any,
+    model: Any,
+    read: Callable[[Any, Any], Vocabulary],
+    *,
+    closing: bool,
+    argument: str = "tokenizer",
+) -> Processor[Any]:
+    """Return the processor for a hook: the given one, or a constraint for the tokens of the engine.
+
+    Args:
+        given: A processor, or everything else that `output_type_of` takes.
+        tokenizer: The tokenizer of the engine. It is optional for a processor, whose tokens are then compared with its tokens.
+        model: The model of the engine, or None. The EOS ids of a processor are compared with those of the model.
+        read: The function `vocabulary` of the adapter.
+        closing: Whether an output must be complete before it is cut off, as in `JsonSchema`.
+        argument: The name of the engine's object that has the tokens, for errors.
+
+    Raises:
+        ConfigurationError: `given` is not allowed, or there is no tokenizer and it needs one.
+        VocabularyError: The vocabulary cannot be read, or the processor was built for other tokens or EOS ids.
+        LogitkitError: `given` cannot be compiled.
+    """
+    if tokenizer is None and model is None and is_processor(given):
+        return given
+    output = output_type_of(given, "processor")
+    if tokenizer is None:
+        reason = "is compiled for the tokens of a model" if output.needs_vocabulary else "is compared with the model"
+        raise ConfigurationError(
+            f"processor is {given!r:.80}, which {reason}, and {argument} is None; write logits_processor(..., {argument})"
+        )
+    vocabulary = known_vocabulary(read, tokenizer, model)
+    found = output.constraint(vocabulary, closing=closing)
+    if not output.needs_vocabulary:
+        check_tokens_agree(found, vocabulary)
+        check_ends(found, () if model is None else vocabulary.eos_ids)
+    return found

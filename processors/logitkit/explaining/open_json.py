@@ -1,0 +1,163 @@
+"""Reading JSON text that may stop anywhere, into a tree whose last values may be open."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+__all__ = ["JsonNode", "closed_at_the_end", "read_json"]
+
+_STRING = re.compile(
+    rb""""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?""", re.DOTALL
+)
+_DIGITS = rb"(?:0|[1-9][0-9]*)"
+_SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
+_LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
+# The longest escape that may be cut off at the end: of a surrogate pair.
+_LONGEST_ESCAPE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class JsonNode:
+    """A JSON value, or the beginning of one.
+
+    Args:
+        kind: Its JSON type; `unknown` for a value that has not begun, or begins with a byte that cannot.
+        raw: Its text, as far as it is there; empty if it is not known.
+        closed: Whether the text of the value is complete.
+        keys: For an object, the names of its members; the last one may be open.
+        children: The values of the members, or the items; None for a member whose value has not begun.
+        more: Whether a comma follows the last child, so that another one is expected.
+    """
+
+    kind: str
+    raw: bytes
+    closed: bool
+    keys: tuple[JsonNode, ...] = ()
+    children: tuple[JsonNode | None, ...] = ()
+    more: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the members of an object."""
+        return tuple(key.text for key in self.keys)
+
+    @property
+    def members(self) -> list[tuple[JsonNode, JsonNode | None]]:
+        """The names and values of the members of an object."""
+        return [*zip(self.keys, self.children, strict=True)]
+
+    @property
+    def text(self) -> str:
+        """The characters of a string, without an incomplete one at its end."""
+        text = self.raw[1 : -1 if self.closed else None].decode("utf-8", "ignore")
+        for end in range(len(text), max(len(text) - _LONGEST_ESCAPE, -1), -1):
+            try:
+                return str(json.loads(f'"{text[:end]}"', strict=False))
+            except ValueError:
+                continue
+        return text
+
+
+def read_json(text: bytes) -> tuple[JsonNode | None, int]:
+    """Read JSON text as far as it goes.
+
+    Args:
+        text: The text; it may stop anywhere.
+
+    Returns:
+        The value, or None if it has not begun; and how many bytes there are before the end, or before a byte that cannot stand
+        there in any JSON text.
+
+    Example:
+        >>> read_json(b'[1,{"a"')[0].children[1].names
+        ('a',)
+        >>> read_json(b"[1 2]")[1]
+        3
+    """
+    reader = _Reader(text)
+    node = reader.value()
+    reader.peek()
+    return node, reader.at
+
+
+def closed_at_the_end(node: JsonNode, every: bool = False) -> JsonNode:
+    """Return a value that is closed where it stands.
+
+    After a comma, it gets one unknown child more instead. A name without a value is left out.
+
+    Args:
+        node: The value.
+        every: Whether to close all open values, and not only the innermost one.
+    """
+    last = node.children[-1] if node.children else None
+    if node.more:
+        keys = (*node.keys, JsonNode("string", b'"\\u0000"', closed=True)) if node.keys else ()
+        return replace(node, keys=keys, children=(*node.children, JsonNode("unknown", b"", closed=False)))
+    if last is not None and not last.closed:
+        return replace(node, children=(*node.children[:-1], closed_at_the_end(last, every)), raw=b"", closed=every)
+    if node.kind in ("array", "object"):
+        named = len(node.children) - (node.kind == "object" and last is None)
+        return replace(node, raw=b"", closed=True, keys=node.keys[:named], children=node.children[:named])
+    word = next((word for word in _LITERALS if word.startswith(node.raw)), node.raw)
+    ended = {"string": node.raw + b'"', "number": node.raw + b"1" * (not node.raw[-1:].isdigit())}
+    return node if node.closed else replace(node, raw=ended.get(node.kind, word), closed=True)
+
+
+class _Reader:
+    def __init__(self, text: bytes) -> None:
+        self.text, self.at = text, 0
+
+    def peek(self) -> bytes:
+        """Return the next byte that is not white space, and stop there."""
+        while self.text[self.at : self.at + 1] in (b" ", b"\t", b"\n", b"\r"):
+            self.at += 1
+        return self.text[self.at : self.at + 1]
+
+    def takes(self, byte: bytes) -> bool:
+        """Read a byte if it is the next one."""
+        found = self.peek() == byte
+        self.at += found
+        return found
+
+    def value(self) -> JsonNode | None:
+        first = self.peek()
+        if first and first in b"{[":
+            return self.container("object" if first == b"{" else "array")
+        found = (_STRING if first == b'"' else _SCALAR).match(self.text, self.at)
+        raw = found.group() if found else b""
+        if first == b'"':
+            kind, closed = "string", bool(found and found.group(1) == b'"')
+        elif first and first in b"-0123456789":
+            kind, closed = "number", raw[-1:].isdigit() and self.at + len(raw) < len(self.text)
+        else:
+            word = next((word for word in _LITERALS if raw and word.startswith(raw)), None)
+            if word is None:
+                return JsonNode("unknown", raw or first, closed=False) if first and first not in b"]},:" else None
+            kind, closed = _LITERALS[word], raw == word
+        self.at += len(raw)
+        return JsonNode(kind, raw, closed)
+
+    def container(self, kind: str) -> JsonNode:
+        start, end = self.at, b"}" if kind == "object" else b"]"
+        keys: list[JsonNode] = []
+        children: list[JsonNode | None] = []
+        more = closed = False
+        self.at += 1
+        while more or not (closed := self.takes(end)):
+            if children and not more:
+                more = self.takes(b",")
+                if not more:
+                    break
+            child = self.value() if kind == "array" or self.peek() == b'"' else None
+            if child is None:
+                break
+            children.append(child)
+            more = False
+            if kind == "object":
+                keys.append(child)
+                children[-1] = child = self.value() if self.takes(b":") else None
+            if child is None or not child.closed:
+                break
+        return JsonNode(kind, self.text[start : self.at], closed, (*keys,), (*children,), more)

@@ -1,0 +1,136 @@
+"""The keyword of a schema that refuses a byte of JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from logitkit.explaining.byte_language import is_schema_legal
+from logitkit.explaining.findings import Source
+from logitkit.explaining.keyword_faults import Fault
+from logitkit.explaining.open_json import JsonNode, closed_at_the_end, read_json
+from logitkit.explaining.schema_faults import SchemaFaults
+from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.pointer import below, names_of
+
+__all__ = ["schema_sources"]
+
+_LONGEST = 80
+_SPACE = (b" ", b"\t", b"\n", b"\r")
+
+
+def schema_sources(
+    schema: Any, written: bytes, rest: bytes, whitespace: Whitespace = "compact", tool: str | None = None
+) -> tuple[Source, ...]:
+    """Return which keywords of a schema refuse a byte, the first one in the order of the schema first.
+
+    What the byte itself decides comes first: a character that a pattern does not allow, a bracket that closes an array too
+    early. Then the values that are complete in the rest of the text are looked at: 12 with a minimum of 18 is refused at the
+    comma after it, because it might have become 120. If no keyword refuses the text, its spelling is the reason: white space, or
+    members that are not in the order of the schema.
+
+    Args:
+        schema: The loaded schema.
+        written: The text before the byte, which is the beginning of a legal text.
+        rest: The text from that byte on, as far as it is known; empty where the text ends too early.
+        whitespace: The white space that is allowed, as in `JsonSchema`.
+        tool: The name of the tool whose arguments these are.
+
+    Example:
+        >>> schema = {"type": "object", "properties": {"age": {"type": "integer", "maximum": 99}}}
+        >>> source = schema_sources(schema, b'{"age":10', b"0}")[0]
+        >>> source.text, source.pointer, source.path
+        ('maximum: 99', '/properties/age/maximum', '/age')
+    """
+    faults = SchemaFaults(schema, whitespace)
+    start = written + rest[:1]
+    node, read = read_json(start)
+    if node is None:
+        return (_spelling(f"whitespace: {whitespace}" if rest[:1] in _SPACE else "", faults, "", tool),)
+    whole = read_json(written + rest)[0] or node
+    found = faults.of(node) if rest else []
+    path, last, in_string = _end(node, whole)
+    if rest[:1] in _SPACE and not in_string and not (found and written[-1:].isdigit()):
+        return (_spelling(f"whitespace: {whitespace}", faults, path, tool),)
+    if not found and (read < len(start) or (in_string and b"" < rest[:1] < b" ")):
+        return (_spelling("the syntax of JSON", faults, path, tool),)
+    begun = {*faults.applied, path}
+    for known in (whole, closed_at_the_end(whole)):
+        found = found or [fault for fault in faults.of(known) if fault.path in begun]
+    found = found or faults.of(closed_at_the_end(node))
+    found = found or [fault for fault in faults.of(closed_at_the_end(node, every=True)) if fault.path == path]
+    if not found:
+        found = [fault for fault in faults.suspects if _is_legal_without(fault, schema, start, whitespace)]
+    if not found:
+        return (_spelling(_convention(last, len(rest) > 1 and not faults.suspects), faults, path, tool),)
+    return tuple(dict.fromkeys(_source(fault, tool) for fault in _with_branches(found[0], path)))
+
+
+def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode, bool]:
+    """Return the path of the value that the text ends in, this value, and whether the text ends in a string.
+
+    For a name, these are the path of its member, and the object.
+
+    Args:
+        node: The value.
+        whole: The same with the text after it.
+        path: The path of both.
+    """
+    number = len(node.children) - 1
+    if node.closed or node.more or number < 0:
+        return path, node, node.kind == "string" and not node.closed
+    inside = below(path, whole.names[number] if node.keys else number)
+    last, known = node.children[number], whole.children[number]
+    if last is None:
+        return inside, node, not node.keys[number].closed
+    return _end(last, known or last, inside)
+
+
+def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whitespace) -> bool:
+    """Whether a text is the beginning of a legal one if a keyword is left out of the schema."""
+    copy = inside = dict(schema)
+    *outer, last = names_of(fault.pointer)
+    for name in outer:
+        step: Any = int(name) if isinstance(inside, list) else name
+        inside[step] = list(inside[step]) if isinstance(inside[step], list) else dict(inside[step])
+        inside = inside[step]
+    del inside[last]
+    return bool(is_schema_legal(copy, whitespace, text, complete=False))
+
+
+def _convention(last: JsonNode, named: bool) -> str:
+    """Return which rule of spelling a text breaks that no keyword refuses; "" if it is not known."""
+    if last.kind == "object" and named and last.keys and not last.more:
+        return (
+            "each member stands once"
+            if last.names[-1] in last.names[:-1]
+            else "the members stand in the order of the schema"
+        )
+    if last.kind == "string" and b"\\" in last.raw[-6:]:
+        return "no needless escapes"
+    return ""
+
+
+def _with_branches(fault: Fault, path: str) -> list[Fault]:
+    """Return a fault, and those inside the branches that the text before the value at a path has left possible."""
+    possible = [branch for branch in fault.inside if all(f"{path}/".startswith(f"{inner.path}/") for inner in branch)]
+    return [fault, *(f for branch in possible or fault.inside for inner in branch for f in _with_branches(inner, path))]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _source(fault: Fault, tool: str | None) -> Source:
+    keyword = fault.pointer.rpartition("/")[2]
+    return Source("schema", f"{keyword}: {_shown(fault.value)}", pointer=fault.pointer[1:], path=fault.path, tool=tool)
+
+
+def _spelling(text: str, faults: SchemaFaults, path: str, tool: str | None) -> Source:
+    """Return the schema of the value, for a reason that is not a keyword; "": the reason is not known."""
+    outer = path
+    while outer not in faults.applied and outer:
+        outer = outer.rpartition("/")[0]
+    place = faults.applied.get(outer, faults.references.root)
+    return Source("schema", text or _shown(place.value), pointer=place.pointer[1:], path=path, tool=tool)

@@ -1,0 +1,45 @@
+"""Texts as token ids, without a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from logitkit.errors import ConfigurationError
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["spelled"]
+
+
+def spelled(given: Sequence[int] | str, vocabulary: Vocabulary) -> list[int]:
+    """Return token ids as they are, and a text in the longest tokens from left to right.
+
+    The name of a special token stands for this token.
+
+    Raises:
+        ConfigurationError: No token begins at some place of the text.
+
+    Example:
+        >>> spelled("ab-", Vocabulary([b"a", b"ab", b"b", b"-", None], eos_ids=[4]))
+        [1, 3]
+    """
+    if not isinstance(given, str):
+        return [int(token) for token in given]
+    names = {name.encode(): token for name, token in vocabulary.special.items()}
+    text, at, tokens, trie = given.encode(), 0, [], vocabulary.trie
+    longest = max(map(len, names), default=0)
+    while at < len(text):
+        named = next((n for end in range(longest, 0, -1) if (n := text[at : at + end]) in names), None)
+        if named is not None:
+            tokens.append(names[named])
+            at += len(named)
+            continue
+        path = trie.path(text[at : at + trie.depth])
+        length = next((n for n in range(len(path), 0, -1) if trie.own[path[n - 1]]), 0)
+        if not length:
+            raise ConfigurationError(
+                f"no token of the vocabulary begins {text[at : at + 20].decode('utf-8', 'replace')!r}, at byte {at} of the text; "
+                "give token ids, or a text that the tokens can spell"
+            )
+        tokens.append(int(trie.tokens[trie.first[path[length - 1]]]))
+        at += length
+    return tokens

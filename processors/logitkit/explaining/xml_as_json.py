@@ -1,0 +1,41 @@
+"""Arguments between tags as the beginning of a JSON object, which a schema can judge."""
+
+from __future__ import annotations
+
+import json
+
+from logitkit.languages.xml_arguments import NAME, XmlArguments
+
+__all__ = ["as_json"]
+
+
+def as_json(language: XmlArguments, text: bytes) -> bytes:
+    r"""Return the members of an object between tags as JSON, as far as they are there.
+
+    Args:
+        language: The language of the members.
+        text: The tags; they may stop anywhere.
+
+    Example:
+        >>> language = XmlArguments({"properties": {"n": {"type": "integer"}}}, "<p={name}>", "</p>", "")
+        >>> as_json(language, b'<p=s>a"b</p><p=n>3')
+        b'{"s":"a\\"b","n":3'
+    """
+    before, after = language.begin.split(NAME)
+    found = []
+    for part in text.decode("utf-8", "ignore").split(before)[1:]:
+        name, named, rest = part.partition(after)
+        value, ended, _ = rest.partition(language.end)
+        if not _is_string(language, name):
+            found.append(f"{json.dumps(name)}:{value}")
+        elif named:
+            found.append(f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False)}"[: None if ended else -1])
+        else:
+            found.append(json.dumps(name)[:-1])
+    return ("{" + ",".join(found)).encode()
+
+
+def _is_string(language: XmlArguments, name: str) -> bool:
+    """Whether a value is written as raw text."""
+    schema = language.schema.get("properties", {}).get(name, {}) if isinstance(language.schema, dict) else {}
+    return not isinstance(schema, dict) or schema.get("type", "string") == "string"

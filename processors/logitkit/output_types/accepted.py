@@ -1,0 +1,104 @@
+"""Everything that is accepted as an output type, and advice on everything else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from logitkit.errors import ConfigurationError
+from logitkit.json_schema.document import load
+from logitkit.json_schema.python_types import adapted
+from logitkit.languages.language import Language
+from logitkit.output_types.closed_objects import closed_objects
+from logitkit.output_types.definitions import (
+    JsonOutput,
+    LanguageOutput,
+    PatternOutput,
+    ProcessorOutput,
+    ToolsOutput,
+)
+from logitkit.output_types.output_type import OutputType
+from logitkit.protocol.processor import check_is_processor, is_processor, looks_like_processor
+from logitkit.tools.tool_set import ToolSet
+from logitkit.tools.tools import Tools
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["output_type_of"]
+
+# The flags of compiled patterns that patterns here know, by inline letter. Unicode is the default.
+FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+INLINE = re.compile(r"\(\?([aimsux]+)\)")
+
+# Classes that pydantic might take for a type of data.
+DEFINITIONS = (Language, OutputType, ToolSet, Vocabulary, re.Pattern)
+
+
+def output_type_of(given: object, name: str = "output_type") -> OutputType:
+    r"""Return the output type of a processor, a language, tools, a compiled pattern, a Python type or a schema.
+
+    A type is written as JSON, a str as well: the outputs of `Literal["a", "b"]` are `"a"` and `"b"`, with quotes. Objects have
+    the members of the type and no others, unless the type keeps others (`extra="allow"`); a schema is taken as it is.
+
+    Args:
+        given: A processor; a language of `logitkit.languages`; `logitkit.Tools`; `re.compile(...)`; a JSON Schema as a dict or a
+            bool; or a type: a pydantic model, a dataclass, a `TypedDict`, `Literal`, an `Enum`, `int`, `date`, `list[int]`,
+            `X | None` or a `TypeAdapter`.
+        name: The argument's name, for errors.
+
+    Returns:
+        The output type, which compiles to a constraint and reads an output as a value.
+
+    Raises:
+        ConfigurationError: It is something else, such as a text, a list or the class of a processor, or a type without a JSON
+            Schema.
+
+    Example:
+        >>> import re
+        >>> output_type_of(list[int]).value("[1,2]", [], None)
+        [1, 2]
+        >>> output_type_of(re.compile("[a-z]+", re.IGNORECASE)).config()
+        {'regex': '(?i)[a-z]+'}
+    """
+    if isinstance(given, type) and (looks_like_processor(given) or issubclass(given, DEFINITIONS)):
+        raise ConfigurationError(f"{name} is the class {given.__name__}; create an instance, {given.__name__}(...)")
+    if is_processor(given):
+        return ProcessorOutput(given)
+    if isinstance(given, Language):
+        return LanguageOutput(given)
+    if isinstance(given, Tools):
+        return ToolsOutput(given)
+    if isinstance(given, re.Pattern):
+        return PatternOutput(_with_flags(given, name))
+    if isinstance(given, str):
+        raise ConfigurationError(
+            f"{name} is the text {given!r:.60}, which may mean a pattern, a schema or the output itself; give re.compile(text), "
+            "json.loads(text) or logitkit.languages.literal(text)"
+        )
+    if isinstance(given, list | tuple):
+        raise ConfigurationError(
+            f"{name} is a {type(given).__name__} of {len(given)}; logitkit.chain(first, second) makes one processor of several, "
+            "and logitkit.languages.choice([...]) allows one of several texts"
+        )
+    if isinstance(given, Mapping | bool):
+        return JsonOutput(load(given), json.loads)
+    adapter = adapted(given)
+    if adapter is not None:
+        return JsonOutput(closed_objects(load(adapter[0])), adapter[1])
+    check_is_processor(
+        given, name, "a Python type, a JSON Schema as a dict, re.compile(...), logitkit.Tools or a language"
+    )
+    raise AssertionError
+
+
+def _with_flags(pattern: re.Pattern[str], name: str) -> str:
+    """Return a pattern with its flags written inline."""
+    if not isinstance(pattern.pattern, str):
+        raise ConfigurationError(
+            f"{name} is the pattern {pattern.pattern!r:.60} of bytes; compile a str, and bytes are matched as UTF-8"
+        )
+    written = INLINE.match(pattern.pattern)
+    letters = "".join(
+        letter for letter, flag in FLAGS.items() if pattern.flags & flag and not (written and letter in written[1])
+    )
+    return f"(?{letters}){pattern.pattern}" if letters else pattern.pattern

@@ -1,0 +1,149 @@
+"""The output types: a processor, a language, tools, a pattern, and JSON by a type or schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from logitkit.configuration.writing import to_config
+from logitkit.constraints.json_schema import JsonSchema
+from logitkit.constraints.regex import Regex
+from logitkit.errors import ConfigurationError
+from logitkit.languages.language import Language
+from logitkit.languages.schemas import JsonValue
+from logitkit.languages.texts import RegexText
+from logitkit.output_types.output_type import OutputType, tokens_of
+from logitkit.protocol.processor import Processor
+from logitkit.tools.tools import Tools
+from logitkit.tools.tools_constraint import ToolsConstraint
+from logitkit.tools.turn import Turn
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["JsonOutput", "LanguageOutput", "PatternOutput", "ProcessorOutput", "ToolsOutput"]
+
+
+class _Text(OutputType):
+    """An output whose value is its text."""
+
+    def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> str:
+        """Return the text."""
+        return text
+
+
+@dataclass(frozen=True)
+class ProcessorOutput(_Text):
+    """Whatever a processor allows."""
+
+    processor: Processor[Any]
+    needs_vocabulary = False
+
+    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
+        """Return the processor itself."""
+        return self.processor
+
+    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
+        """Return the configuration of the processor."""
+        return to_config(self.processor)
+
+
+@dataclass(frozen=True)
+class LanguageOutput(_Text):
+    """A text of a language."""
+
+    language: Language
+
+    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
+        """Compile the language."""
+        return self.language.constraint(tokens_of(vocabulary, "a language"), closing=closing)
+
+    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
+        """Return the configuration of a pattern or a JSON value; other languages have none."""
+        given = self.language
+        if isinstance(given, RegexText) and not given.exclude:
+            return _written(Regex, pattern=given.pattern)
+        if isinstance(given, JsonValue):
+            return _written(JsonSchema, closing=closing, **{name: getattr(given, name) for name in JSON_OPTIONS})
+        raise ConfigurationError(
+            f"a {type(given).__name__} of logitkit.languages has no JSON form, except regex(...) without exclude and "
+            'json_schema(...); give a pattern, a type, or a structural tag: {"structural_tag": {...}} in a configuration'
+        )
+
+
+@dataclass(frozen=True)
+class PatternOutput(_Text):
+    """A text that matches a pattern."""
+
+    pattern: str
+
+    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
+        """Compile the pattern."""
+        tokens = tokens_of(vocabulary, "a pattern")
+        return RegexText(self.pattern).constraint(tokens, closing=closing) if closing else Regex(self.pattern, tokens)
+
+    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
+        """Return the configuration of the pattern."""
+        if not closing:
+            return _written(Regex, pattern=self.pattern)
+        # Only as a structural tag can a pattern be completed within a limit.
+        document = {"type": "structural_tag", "format": {"type": "regex", "pattern": self.pattern}}
+        return {"structural_tag": {"document": document, "closing": closing}}
+
+
+@dataclass(frozen=True)
+class ToolsOutput(OutputType):
+    """A turn with tool calls."""
+
+    tools: Tools
+
+    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
+        """Compile the turn."""
+        return self.tools.constraint(tokens_of(vocabulary, "a turn with tools"), closing=closing)
+
+    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
+        """Return the configuration of the tools."""
+        given = self.tools
+        options = {name: getattr(given, name) for name in ("tools", "format", "choice", "parallel", "answer")}
+        # `Tools` reads a schema of an answer as this language, which has no JSON form; the configuration reads it again.
+        if isinstance(given.answer, JsonValue) and given.answer == JsonValue(given.answer.schema, "spaced"):
+            options["answer"] = given.answer.schema
+        return _written(ToolsConstraint, closing=closing, reasoning=given.reasoning or False, **options)
+
+    def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> Turn:
+        """Read the turn from its token ids."""
+        return self.tools.parse(token_ids, tokens_of(vocabulary, "a turn with tools"))
+
+
+@dataclass(frozen=True, eq=False)
+class JsonOutput(OutputType):
+    """JSON that satisfies a schema.
+
+    Args:
+        schema: The schema.
+        read: Reads a JSON text as a value.
+    """
+
+    schema: Any
+    read: Callable[[str], Any]
+
+    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
+        """Compile the schema."""
+        return JsonSchema(self.schema, tokens_of(vocabulary, "a type or schema"), closing=closing)
+
+    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
+        """Return the configuration of the schema."""
+        return _written(JsonSchema, schema=self.schema, closing=closing)
+
+    def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> Any:
+        """Return the value that the JSON text stands for."""
+        return self.read(text)
+
+
+JSON_OPTIONS = ("schema", "whitespace", "lax", "strict_formats")
+
+
+def _written(constraint: Any, **given: Any) -> dict[str, Any]:
+    """Return the configuration of a constraint that has not been compiled."""
+    kind = constraint.kind
+    return {kind.name: kind.write(SimpleNamespace(**{**kind.defaults, **given}), to_config)}

@@ -1,0 +1,60 @@
+"""The keyword that refuses a value is the one of the only error that `jsonschema` reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from logitkit.explaining.byte_language import automaton
+from logitkit.explaining.schema_sources import schema_sources
+from logitkit.json_schema.document import load
+from logitkit.languages import json_schema
+from tests.explaining.one_error import legal_beginning, only_error
+from tests.json_schema import generated
+from tests.json_schema.corpus import Case, cases
+
+CASES = [case for case in cases() if case.invalid]
+# Without this keyword, the schema cannot be compiled, so it is not known whether the keyword is the reason.
+UNKNOWN = {"unevaluated/variant_keys"}
+
+
+def agrees(schema: Any, value: Any, whole: bool = True) -> bool | None:
+    """Whether the reason is that of `jsonschema`; None if the value does not have exactly one error."""
+    error, dfa = only_error(schema, value), automaton(json_schema(schema))
+    if error is None or dfa is None:
+        return None
+    written = legal_beginning(dfa, error.text)
+    rest = error.text[len(written) :]
+    found = schema_sources(load(schema), written, rest if whole else rest[:1])[0]
+    return (found.pointer, found.path) == (error.pointer, error.path)
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=str)
+def test_the_reason_is_the_only_error(case: Case) -> None:
+    """In schemas written by hand, with the whole text known."""
+    for value in case.invalid:
+        assert agrees(case.schema, value) is not (str(case) in UNKNOWN), value
+
+
+def test_the_byte_alone_is_often_enough() -> None:
+    """Where the text stops at the refused byte, a keyword may be named that refuses it together with others."""
+    found = [agrees(case.schema, value, whole=False) for case in CASES[::5] for value in case.invalid]
+    assert found.count(True) > 9 * found.count(False) > 0
+
+
+@st.composite
+def _cases(draw: st.DrawFn) -> tuple[Any, Any]:
+    schema = draw(generated.schemas)
+    return schema, draw(generated.instances(schema))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(_cases())
+def test_the_reason_is_the_only_error_of_generated_values(case: tuple[Any, Any]) -> None:
+    """In generated schemas."""
+    found = agrees(*case)
+    assume(found is not None)
+    assert found

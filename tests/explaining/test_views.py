@@ -1,0 +1,268 @@
+"""How explanations show themselves: as text, in rich, and as an HTML page, whatever bytes are in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from logitkit.explaining.explanation import Effect, Explanation, Refusal, Source, Step
+from logitkit.explaining.visible_text import width
+
+PATTERN = r"at [0-9]{4}-(0[1-9]|1[0-2])"
+MONTH = Source("pattern", PATTERN[12:], span=(12, len(PATTERN)), definition=PATTERN)
+HOSTILE = [
+    b"<script>alert(1)</script>",
+    b'"><img src=x onerror=alert(1)>',
+    b"a\n\tb",
+    b"\xff\xe2\x82",
+    "\u202e東\x1b[31m".encode(),
+]
+
+
+def refused(*before: bytes, after: int = 1, **refusal: object) -> Explanation:
+    """An explanation whose last token but `after` is illegal."""
+    legal = [Step(10 + i, data, "", legal=3) for i, data in enumerate(before)]
+    byte = len(b"".join(before))
+    reason = Refusal("Regex", **{"cause": "language", "byte": byte, "expected": "digit", **refusal})  # type: ignore[arg-type]
+    late = [Step(2, b"", "</s>", legal=1, after_refusal=True)] * after
+    return Explanation(
+        "Regex", (*legal, Step(5, b"x", "", legal=1, refusal=reason), *late), complete=False, token_bytes=TEXTS
+    )
+
+
+TEXTS = {1: b"0", 2: b'1"', 3: b"</s>"}
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, and the text of each."""
+
+    VOID = frozenset({"meta", "link", "br"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[int, str]] = []
+        self.feed(page)
+        self.close()
+        assert not self.open, "each element is closed"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] != ["style"]:
+            self.texts.append((len(self.tags) - 1, data))
+
+    def of(self, name: str) -> list[str]:
+        """The text of each element with a class, up to its end."""
+        page = self.texts
+        starts = [at for at, (_, attributes) in enumerate(self.tags) if name in (attributes.get("class") or "").split()]
+        return ["".join(text for at, text in page if at == start) for start in starts]
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.texts)
+
+
+def test_the_text_has_a_verdict_a_table_and_the_reason_with_carets() -> None:
+    explanation = refused(b"at", b" 20", b"24-", sources=(MONTH,), open_brackets="{[", completion=(1, 2))
+    lines = str(explanation).splitlines()
+    assert lines[0] == "Regex refuses token 3 of 5."
+    assert lines[2].split() == ["#", "token", "legal"]
+    assert [line.split()[0] for line in lines[3:8]] == list("01234")
+    assert lines[6].endswith("illegal")
+    reason = lines[9:]
+    assert reason[0] == "Token 3, 'x', is illegal for Regex: expected digit at byte 8."
+    assert reason[1][reason[2].index("^")] == "x"
+    begin, end = reason[5].index("^"), reason[5].rindex("^") + 1
+    assert reason[4][begin:end] == "(0[1-9]|1[0-2])"
+    assert "{[" in reason[6]
+    assert "'01\"'" in reason[6]
+    assert len(reason) == 7
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("budget", "fits the token limit"),
+        ("vocabulary", "no tokens to complete"),
+        ("ban", "bans the token"),
+        ("end", "incomplete; expected digit"),
+        ("language", "expected digit"),
+    ],
+)
+def test_every_cause_has_words_of_its_own(cause: str, said: str) -> None:
+    explanation = refused(b"1", cause=cause, byte=None)
+    (line,) = [line for line in str(explanation).splitlines() if line.startswith("Token 1")]
+    assert said in line
+
+
+def test_a_source_in_a_schema_names_its_pointer_the_value_and_the_tool() -> None:
+    source = Source("schema", "maximum: 99", pointer="/properties/age/maximum", path="/age", tool="save")
+    text = str(refused(b"1", sources=(source,)))
+    assert "The schema of the tool save says maximum: 99, at /properties/age/maximum, for the value at /age." in text
+
+
+@pytest.mark.parametrize(
+    ("complete", "completion", "said"),
+    [
+        (True, (), ["legal and complete"]),
+        (False, (1, 2), ["not complete", "'01\"'"]),
+        (False, (77,), ["not complete", "the token ids [77]"]),
+        (False, None, ["not complete"]),
+    ],
+)
+def test_a_legal_output_says_whether_it_is_complete(
+    complete: bool, completion: tuple[int, ...] | None, said: list[str]
+) -> None:
+    steps = (Step(1, b"0", "", legal=1),)
+    text = str(Explanation("Regex", steps, complete=complete, completion=completion, token_bytes=TEXTS))
+    assert all(words in text for words in said)
+    assert "forced" in text
+    assert str(Explanation("Regex", (), complete=True)) == "The output is legal and complete for Regex."
+
+
+def test_columns_appear_only_if_something_is_known() -> None:
+    effects = (Effect("Regex", 12), Effect("Temperature", 0, -0.5), Effect("TopK", 0))
+    step = Step(1, b"0", "", legal=2, effects=effects, probability=0.25, removed=0.5, wanted=3)
+    head, row = str(Explanation("Chain", (step,), complete=True, token_bytes=TEXTS)).splitlines()[2:4]
+    assert head.split("  ")[-4:] == ["probability", "removed", "wanted", "changed by"]
+    assert row.split()[2:6] == ["2", "25%", "50%", "'</s>'"]
+    assert row.endswith("Regex bans 12, Temperature -0.5")
+    unknown = Step(1, b"0", "", legal=2, wanted=9, probability=1e-9)
+    assert "<0.01%  9" in str(Explanation("Regex", (unknown,), complete=True))
+
+
+def test_a_long_output_keeps_its_ends_and_what_is_near_the_refusal() -> None:
+    explanation = refused(*[b"a"] * 500, after=500)
+    lines = str(explanation).splitlines()
+    assert len(lines) < 100
+    assert [line.strip() for line in lines].count("...") == 2
+    assert any(line.endswith("illegal") for line in lines)
+    assert len(Parsed(explanation.to_html()).of("token")) > 1000
+
+
+@given(st.binary(min_size=1, max_size=30), st.binary(max_size=10), st.data())
+def test_a_caret_stands_under_the_character_of_the_byte(text: bytes, more: bytes, data: st.DataObject) -> None:
+    """Before the caret stands what Python decodes of the bytes before it, less a character that is cut in two."""
+    at = data.draw(st.integers(0, len(text) - 1))
+    steps = (
+        Step(1, text, "", 1, refusal=Refusal("Regex", "language", byte=at)),
+        Step(2, more, "", 1, after_refusal=True),
+    )
+    lines = str(Explanation("Regex", steps, complete=False)).splitlines()
+    # Two carets stand under a wide character.
+    caret = max(number for number, line in enumerate(lines) if line.strip() in ("^", "^^"))
+    shown, place = lines[caret - 1].removeprefix("    "), lines[caret].index("^") - 4
+    if not shown.startswith("..."):
+        whole = (text + more).decode("utf-8", "backslashreplace")
+        escaped = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in whole)
+        assert escaped.startswith(shown.removesuffix("..."))
+        cuts = [text[: at - back].decode("utf-8", "backslashreplace") for back in range(4) if back <= at]
+        befores = ["".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut) for cut in cuts]
+        assert place in map(width, befores)
+
+
+@given(st.lists(st.sampled_from(HOSTILE) | st.binary(max_size=6), min_size=1, max_size=8))
+def test_a_page_escapes_all_text_and_closes_all_elements(tokens: list[bytes]) -> None:
+    explanation = refused(*tokens, expected="<b>&\"'", sources=(Source("text", "</pre><script>"),))
+    page = explanation.to_html()
+    parsed = Parsed(page)
+    allowed = {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "link",
+        "body",
+        "main",
+        "style",
+        "section",
+        "p",
+        "pre",
+        "mark",
+        "div",
+        "span",
+        "i",
+    }
+    allowed |= {"br", "b", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
+    assert {tag for tag, _ in parsed.tags} <= allowed
+    assert not any(name.startswith("on") or name == "src" for _, found in parsed.tags for name in found)
+    assert "<b>&\"'" in parsed.text
+    assert "</pre><script>" in parsed.text
+    page.encode()
+    assert all(c.isprintable() or c == "\n" for c in page)
+
+
+def test_a_page_needs_nothing_else() -> None:
+    page = refused(*HOSTILE).to_html()
+    parsed = Parsed(page)
+    assert page.startswith("<!doctype html>")
+    assert not any("http" in (value or "") for _, found in parsed.tags for value in found.values())
+    assert "url(" not in page
+    assert "@import" not in page
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in parsed.tags
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_each_token_of_a_page_has_its_details_by_keyboard_and_colour_by_removed_mass() -> None:
+    step = Step(7, b" <\n", "", legal=12, removed=0.83, wanted=3)
+    explanation = Explanation("Regex", (step, Step(2, b"", "</s>", 1)), complete=True, token_bytes=TEXTS)
+    parsed = Parsed(explanation.to_html())
+    tokens = [found for tag, found in parsed.tags if tag == "span" and "tabindex" in found]
+    details = [found["id"] for tag, found in parsed.tags if found.get("role") == "tooltip"]
+    assert [token["aria-describedby"] for token in tokens] == details
+    assert len(set(details)) == 2
+    assert tokens[0]["style"] == "--removed:0.830"
+    assert "special" in (tokens[1]["class"] or "")
+    assert "·<↵" in parsed.text
+    assert "removed 83%" in parsed.text
+    assert "wanted '</s>'" in parsed.text
+    first, second = (Parsed(explanation._repr_html_()) for _ in range(2))
+    assert not {f["id"] for _, f in first.tags if "id" in f} & {f["id"] for _, f in second.tags if "id" in f}
+    assert "html" not in {tag for tag, _ in first.tags}
+
+
+def test_rich_shows_the_same() -> None:
+    explanation = refused(b"at", b" 20", b"[red]24-", sources=(MONTH,))
+    out = io.StringIO()
+    Console(file=out, width=100, color_system=None).print(explanation)
+    shown = [line.rstrip() for line in out.getvalue().splitlines()]
+    reason = str(explanation).split("\n\n")[2].splitlines()
+    assert shown[0] == "Regex refuses token 3 of 5."
+    assert [line for line in shown if line][-len(reason) :] == [line.rstrip() for line in reason]
+    assert "'[red]24-'" in out.getvalue()
+    colour = io.StringIO()
+    Console(file=colour, width=100, force_terminal=True, color_system="standard").print(explanation)
+    assert "\x1b[1;31m" in colour.getvalue()
+
+
+def test_without_rich_it_prints_plainly() -> None:
+    code = (
+        "import sys; sys.modules['rich'] = None\n"
+        "from logitkit.explaining.explanation import Explanation, Step\n"
+        "print(Explanation('Regex', (Step(1, b'0', '', 1),), complete=True)); Explanation('R', (), True).to_html()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "forced" in done.stdout
+
+
+def test_as_data_it_is_json() -> None:
+    explanation = refused(*HOSTILE, sources=(MONTH,), completion=(1,))
+    data = json.loads(json.dumps(explanation.to_dict()))
+    assert data["token_bytes"] == {"1": "0", "2": '1"', "3": "</s>"}
+    assert data["steps"][5]["refusal"]["sources"][0]["span"] == [12, len(PATTERN)]

@@ -1,0 +1,186 @@
+"""Typed output in transformers, mlx-lm and llama.cpp."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+import logitkit as lk
+import logitkit_adapters.llama_cpp
+import logitkit_adapters.mlx_lm
+import logitkit_adapters.transformers
+from logitkit.errors import ConfigurationError, IncompleteOutput
+from logitkit.output_types import output_type_of
+from tests.output_types.types import TYPES, Colour, Invoice
+from tests.sessions.engines import loaded
+from tests.sessions.test_session_options import NEAR, independent
+from tests.sessions.typed_cases import CASES, Case
+
+PROMPT = "The price of "
+MODULES = {
+    "transformers": logitkit_adapters.transformers,
+    "mlx-lm": logitkit_adapters.mlx_lm,
+    "llama.cpp": logitkit_adapters.llama_cpp,
+}
+
+
+class Engine:
+    """A model in an engine."""
+
+    def __init__(self, name: str) -> None:
+        self.module: ModuleType = MODULES[name]
+        self.model, self.tokenizer = loaded(name)
+
+    def typed(self, prompt: Any, output_type: Any, **options: Any) -> Any:
+        """Generate a value."""
+        return self.module.generate_typed(self.model, self.tokenizer, prompt, output_type, **options)
+
+    def session(self) -> Any:
+        """Return a session."""
+        return self.module.Session(self.model, self.tokenizer)
+
+
+@pytest.fixture(params=MODULES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return Engine(str(request.param))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_value_of_every_type(engine: Engine, name: str) -> None:
+    case: Case = CASES[name]
+    for seed in (None, 3):
+        found = engine.typed(PROMPT, case.given, max_new_tokens=80, seed=seed)
+        assert found.finished in ("eos", "closed")
+        assert case.is_value(found.value), found
+        assert case.read is None or found.value == case.read(found.text)
+    stream = engine.typed(PROMPT, case.given, max_new_tokens=80, seed=3, stream=True)
+    assert "".join(stream) == found.text
+    assert stream.output.token_ids == found.token_ids
+    assert stream.value == found.value
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "tools"])
+def test_every_budget_from_the_least_gives_a_value(engine: Engine, name: str) -> None:
+    case: Case = CASES[name]
+    least, session = least_of(case), engine.session()
+    if least > 1:
+        with pytest.raises(ValueError, match=f"takes {least}; give max_new_tokens={least} or more") as caught:
+            engine.typed(PROMPT, case.given, max_new_tokens=least - 1, session=session)
+        assert isinstance(caught.value, IncompleteOutput)
+        assert (caught.value.limit, caught.value.needed) == (least - 1, least)
+        assert session.cached_tokens == 0
+    for budget in range(least, least + 6):
+        for seed in (None, 1):
+            found = engine.typed(PROMPT, case.given, max_new_tokens=budget, seed=seed, session=session)
+            assert case.is_value(found.value)
+            assert len(found.token_ids) <= budget
+
+
+def least_of(case: Case) -> int:
+    """Return the least number of tokens of a value, by following the masks of the constraint breadth first."""
+    vocabulary = logitkit_adapters.transformers.vocabulary(*reversed(loaded("transformers")))
+    constraint = output_type_of(case.given).constraint(vocabulary)
+    context, (eos,) = lk.Context.of([[]], vocabulary.size), vocabulary.eos_ids
+    states, seen = [constraint.init_state(context)], set[str]()
+    for count in range(40):
+        after = []
+        for state in states:
+            legal = constraint.process_logits(state, torch.zeros(1, vocabulary.size), context)[1][0] > -torch.inf
+            if legal[eos]:
+                return count
+            for token in legal.nonzero()[:, 0].tolist():
+                reached = constraint.advance(state, torch.tensor([token]))
+                if str(reached) not in seen:
+                    seen.add(str(reached))
+                    after.append(reached)
+        states = after
+    raise AssertionError
+
+
+def test_log_prob_is_that_of_the_model(engine: Engine) -> None:
+    _, tokenizer = loaded("transformers")
+    vocabulary = logitkit_adapters.transformers.vocabulary(*reversed(loaded("transformers")))
+    constraint = lk.JsonSchema(tuple[Colour, date, bool], vocabulary)
+    found = engine.typed(PROMPT, tuple[Colour, date, bool], closing=False, max_new_tokens=80, seed=2)
+    expected = independent(tokenizer.encode(PROMPT), found.token_ids, constraint)
+    assert found.log_prob == pytest.approx(sum(expected), abs=NEAR * len(expected))
+
+
+def test_batches_and_samples(engine: Engine) -> None:
+    prompts = [PROMPT, "The meeting is on "]
+    ids = [loaded("transformers")[1].encode(one) for one in prompts]
+    single = [engine.typed(one, date, max_new_tokens=20) for one in prompts]
+    for given in (prompts, ids):
+        assert [one.value for one in engine.typed(given, date, max_new_tokens=20)] == [one.value for one in single]
+    assert engine.typed(ids[0], date, max_new_tokens=20).text == single[0].text
+    assert len(engine.typed(prompts[:1], date, max_new_tokens=20)) == 1
+    hot = lk.Temperature(3.0)
+    drawn = engine.typed(prompts, date, max_new_tokens=20, num_samples=3, seed=1, processor=hot)
+    assert len({one.text for one in drawn[:3]}) > 1
+    again = engine.typed(prompts, date, max_new_tokens=20, num_samples=3, seed=1, processor=hot)
+    assert [one.text for one in again] == [one.text for one in drawn]
+    assert all(isinstance(one.value, date) for one in drawn)
+
+
+def test_a_session_is_used(engine: Engine) -> None:
+    session = engine.session()
+    engine.typed(PROMPT, int, max_new_tokens=5, session=session)
+    assert session.cached_tokens > 0
+
+
+def test_what_cannot_be_completed_is_an_error(engine: Engine) -> None:
+    with pytest.raises(
+        IncompleteOutput, match=r"was cut off at the token limit; give a larger max_new_tokens"
+    ) as caught:
+        engine.typed(PROMPT, re.compile("[a-z]{30}"), closing=False, max_new_tokens=4)
+    assert (caught.value.limit, caught.value.needed, len(caught.value.text) > 3) == (4, None, True)
+    vocabulary = engine.module.vocabulary(engine.tokenizer or engine.model)
+    with pytest.raises(IncompleteOutput, match="was ended by a stop: , before it was complete"):
+        engine.typed(PROMPT, Invoice, max_new_tokens=80, processor=lk.StopStrings([","], vocabulary))
+    letters = lk.BanTokens([i for i, data in enumerate(vocabulary.tokens) if data and b"b" in data])
+    with pytest.raises(IncompleteOutput, match="the processors together allowed no further token"):
+        engine.typed(PROMPT, re.compile("ab"), max_new_tokens=6, processor=letters)
+
+
+def test_what_is_refused(engine: Engine) -> None:
+    with pytest.raises(
+        TypeError, match=r"temperature=0.7: put logitkit.Temperature\(0.7\) into the processor and give seed="
+    ):
+        engine.typed(PROMPT, int, temperature=0.7)
+    with pytest.raises(ConfigurationError, match="stream=True was given with several prompts or samples"):
+        engine.typed([PROMPT], int, stream=True, max_new_tokens=4)
+    with pytest.raises(ConfigurationError, match="output_type is the text 'int'"):
+        engine.typed(PROMPT, "int")
+
+
+def test_a_session_of_another_model_or_without_text_is_refused() -> None:
+    import copy
+
+    model, tokenizer = loaded("transformers")
+    typed, session = logitkit_adapters.transformers.generate_typed, logitkit_adapters.transformers.Session
+    with pytest.raises(ConfigurationError, match="session runs another model; give a session of this model"):
+        typed(model, tokenizer, PROMPT, int, session=session(copy.deepcopy(model), tokenizer))
+    with pytest.raises(ConfigurationError, match="session has no tokenizer"):
+        typed(model, tokenizer, tokenizer.encode(PROMPT), int, max_new_tokens=3, session=session(model))
+
+
+def test_chats() -> None:
+    import copy
+
+    model, tokenizer = loaded("transformers")
+    templated = copy.deepcopy(tokenizer)
+    templated.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}bot:"
+    chat = [{"role": "user", "content": "How much is it?"}]
+    typed = logitkit_adapters.transformers.generate_typed
+    found = typed(model, templated, chat, int, max_new_tokens=4)
+    assert found.text == typed(model, tokenizer, "user: How much is it?\nbot:", int, max_new_tokens=4).text
+    assert [one.text for one in typed(model, templated, [chat, chat], int, max_new_tokens=4)] == [found.text] * 2
+
+
+def test_every_type_of_the_list_is_tried() -> None:
+    assert {*TYPES} <= {*CASES}

@@ -7,6 +7,7 @@ bytes/           automata over bytes: UTF-8, concatenation, search for texts
 tokens/          automata over tokens: token classes, dead ends, intersection, stacks
 language         from a pattern to an automaton over bytes
 networks/        the same for definitions that call each other, such as a recursive JSON Schema
+grammars/        the same for the rules of a context-free grammar
 text_language    sets of texts with their operations, for JSON Schema; listed_texts where these are few
 remembered       a cache that is bounded in bytes
 collection       pauses cyclic garbage collection while automata are built

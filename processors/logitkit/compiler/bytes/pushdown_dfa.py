@@ -1,0 +1,100 @@
+"""A deterministic pushdown automaton over bytes that may look at a byte before it reads it.
+
+The problem: in `1+(2*3)`, what follows the `3` decides where the rule for a product ends: before `)` and `+`, but not before
+`*`. An automaton that must read each byte where it stands cannot say so; this one may first pop a frame and then look at the
+same byte again.
+
+By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"`, where the call inside the brackets pushes frame F:
+
+    state           reads 1     reads (                 +           )           end of the text
+    start           item read   push F, to start        -           -           -
+    item read       -           -                       start       pop         finished, or pop if F is on the stack
+    after F         -           -                       -           item read   -
+
+Popping F in `item read` leads to `after F`, where the `)` is looked at again.
+
+Invariants: a frame is popped only in a state whose row says `POP`, and then the state and the frame together say where to go on;
+the number of frames only falls while a symbol is looked at again, so this ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+
+__all__ = ["NEVER", "POP", "PushdownDfa"]
+
+POP = -1
+NEVER = 2**30
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PushdownDfa:
+    """A deterministic pushdown automaton with one symbol of lookahead.
+
+    The symbols are the classes of bytes, then the letters (special tokens), and last the end of the text.
+
+    Args:
+        step: [S, K] int32, what each symbol does in each state. `DEAD`: it is illegal. Another number below S: it is read and
+            leads to that state. S + m: it is read, pushes the frames of move m and leads to that move's state. `POP`: it is not
+            read; the innermost frame is popped, and the symbol is looked at again in the state that `behind` has for the state
+            and the frame (illegal if it has none, or the stack is empty). The end of the text leads to `FINISHED`; nothing else
+            does. States 0 (dead) and 1 (finished) have rows of zeros; others are live.
+        byte_class: [256] int64, the symbol of each byte.
+        letters: The token ids that symbols stand for, in the order of their symbols.
+        start: The start state.
+        pushed: For each move, the frames that it pushes, at least one, the outermost first.
+        target: [M] int64, the state that each move leads to.
+        frames: Number of frames; they are numbered from 0 on.
+        behind: [P, 3] int64, a state, a frame that may be popped in it, and the state that both lead to, sorted.
+        need: [S] int64, the least number of further frames that must be open at once on the way from a state to the end of what
+            its innermost frame called (or to the end of the text, if there is none).
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    letters: tuple[int, ...]
+    start: int
+    pushed: tuple[tuple[int, ...], ...]
+    target: NDArray[np.int64]
+    frames: int
+    behind: NDArray[np.int64]
+    need: NDArray[np.int64]
+
+    @property
+    def states(self) -> int:
+        """Number of states, dead and finished included."""
+        return len(self.step)
+
+    @property
+    def end(self) -> int:
+        """The symbol of the end of the text."""
+        return int(self.step.shape[1]) - 1
+
+    def after_pop(self) -> dict[tuple[int, int], int]:
+        """Return the state that each state and popped frame lead to."""
+        return {(state, frame): behind for state, frame, behind in self.behind.tolist()}
+
+    def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
+        """Whether the whole text is in the language, with at most `max_depth` frames on the stack at any time."""
+        behind = self.after_pop()
+        state, stack = self.start, list[int]()
+        for symbol in [*self.byte_class[list(text)].tolist(), self.end]:
+            does = int(self.step[state, symbol])
+            while does == POP:
+                if not stack:
+                    return False
+                state = behind.get((state, stack.pop()), DEAD)
+                does = int(self.step[state, symbol])
+            if does >= self.states:
+                stack.extend(self.pushed[does - self.states])
+                state = int(self.target[does - self.states])
+            else:
+                state = does
+            if state == DEAD or len(stack) > max_depth:
+                return False
+        return state == FINISHED

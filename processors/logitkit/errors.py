@@ -3,6 +3,7 @@
 LogitkitError
 ├── VocabularyError (ValueError)         the token bytes are missing, malformed or do not fit
 ├── PatternSyntaxError (ValueError)      a pattern cannot be parsed; knows the position, shows a caret
+├── GrammarError (ValueError)            a grammar cannot be read or used; knows line and column, shows a caret
 ├── PatternTooLarge (ValueError)         a pattern's automaton is over a limit; names the limit
 ├── UnsupportedSchema (ValueError)       a JSON Schema keyword cannot be honoured exactly
 ├── ConfigurationError (ValueError)      an argument of a processor, or a configuration, is wrong
@@ -25,6 +26,7 @@ __all__ = [
     "BankFull",
     "BatchMismatch",
     "ConfigurationError",
+    "GrammarError",
     "IncompleteOutput",
     "LogitkitError",
     "PatternSyntaxError",
@@ -132,6 +134,52 @@ class PatternSyntaxError(LogitkitError, ValueError):
         shown = self.pattern[window : min(end, self.position + 20)].replace("\t", " ")
         caret = " " * (self.position - window) + "^"
         return f"{self.reason} at position {self.position}\n    {shown}\n    {caret}"
+
+
+class GrammarError(LogitkitError, ValueError):
+    r"""A grammar cannot be read, or cannot be used.
+
+    Args:
+        reason: The problem, and what to write instead if there is a replacement.
+        grammar: The whole text of the grammar; "" if it is unknown.
+        position: Index of the problem in `grammar`, in characters; None if the problem has no place.
+
+    Attributes:
+        line: The number of the line, from 1; None without a position.
+        column: The number of the character in the line, from 1; None without a position.
+
+    Example:
+        >>> from logitkit.errors import GrammarError
+        >>> print(GrammarError("the rule 'b' is not defined", 'root ::= "a"\n       | b', 22))
+        the rule 'b' is not defined, at line 2, column 10
+            2 |        | b
+              |          ^
+    """
+
+    def __init__(self, reason: str, grammar: str = "", position: int | None = None) -> None:
+        self.reason = reason
+        self.grammar = grammar
+        self.position = position
+        self.line = None if position is None else grammar.count("\n", 0, position) + 1
+        self.column = None if position is None else position - grammar.rfind("\n", 0, position)
+        super().__init__(reason, grammar, position)
+
+    def _message(self) -> str:
+        if self.position is None or self.column is None:
+            return self.reason
+        # A line may be very long: show a window of it.
+        begin = self.position - self.column + 1
+        end = self.grammar.find("\n", self.position)
+        window = max(begin, self.position - 60)
+        shown = self.grammar[window : min(len(self.grammar) if end < 0 else end, self.position + 20)]
+        shown = shown.replace("\t", " ").replace("\r", " ").rstrip()
+        number = str(self.line)
+        caret = " " * (self.position - window) + "^"
+        return (
+            f"{self.reason}, at line {number}, column {self.column}\n"
+            f"    {number} | {shown}\n"
+            f"    {' ' * len(number)} | {caret}"
+        )
 
 
 class PatternTooLarge(LogitkitError, ValueError):

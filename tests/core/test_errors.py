@@ -12,6 +12,7 @@ import logitkit as lk
 import logitkit_adapters  # noqa: F401  its errors are subclasses too
 from logitkit.errors import (
     ConfigurationError,
+    GrammarError,
     IncompleteOutput,
     LogitkitError,
     PatternSyntaxError,
@@ -31,6 +32,8 @@ def _made(kind: type[LogitkitError], text: str) -> list[LogitkitError]:
     """Instances whose every part holds a text."""
     if issubclass(kind, PatternSyntaxError):
         return [kind(text, text, position) for position in (0, len(text) // 2, len(text))]
+    if issubclass(kind, GrammarError):
+        return [kind(text), *(kind(text, text, position) for position in (0, len(text) // 2, len(text)))]
     if issubclass(kind, UnsupportedSchema):
         return [kind(text), kind(text, f"#/{text}"), kind(text, f"#/{text}", text)]
     if issubclass(kind, IncompleteOutput):

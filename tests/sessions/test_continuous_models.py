@@ -64,7 +64,7 @@ def test_slices_and_sums_equal_a_fresh_run(kind: str, samples: int) -> None:
         with last_logits(model(kind)) as seen:
             draw(part, max_new_tokens=1)
         for row, logits in zip(part.rows, seen[-1], strict=True):
-            torch.testing.assert_close(logits, fresh_logits(model(kind), row), rtol=0, atol=1e-5)
+            torch.testing.assert_close(logits, fresh_logits(model(kind), row), rtol=0, atol=1e-4)
     assert draw(draw(PROMPTS, max_new_tokens=4), max_new_tokens=5).rows == s.rows
 
 

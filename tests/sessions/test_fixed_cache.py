@@ -241,5 +241,6 @@ def test_other_dtypes(attention: str, dtype: torch.dtype) -> None:
     with torch.no_grad():
         whole = other(ids(), use_cache=False).logits[:, -1]
     assert held.logits.dtype == dtype
-    near = 1e-12 if dtype == torch.float64 else 0.1
+    # transformers' eager attention computes its softmax in float32, whatever the dtype of the model.
+    near = 0.1 if dtype == torch.bfloat16 else 1e-4 if attention == "eager" else 1e-12
     torch.testing.assert_close(held.logits, whole, atol=near, rtol=near)

@@ -14,6 +14,9 @@ from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Ou
 
 __all__ = ["OutcomeTable"]
 
+# More frames than any stack has.
+DEEPEST = 2**20
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OutcomeTable:
@@ -40,15 +43,16 @@ class OutcomeTable:
     counting: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, dfa: NestedDfa, outcomes: Outcomes, tokens: Behaviours) -> OutcomeTable:
+    def of(cls, dfa: NestedDfa, outcomes: Outcomes, tokens: Behaviours, deepest: int = DEEPEST) -> OutcomeTable:
         """Keep what the behaviours of tokens lead to, and add to heights what must be opened later.
 
         Args:
             dfa: The automaton.
             outcomes: What targets stand for.
             tokens: The behaviour of every class of tokens.
+            deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
         """
-        return _Numbering(dfa, outcomes, len(tokens)).table(tokens)
+        return _Numbering(dfa, outcomes, len(tokens), deepest).table(tokens)
 
     @classmethod
     def none(cls, behaviours: Behaviours) -> OutcomeTable:
@@ -70,7 +74,8 @@ class OutcomeTable:
 class _Numbering:
     """New numbers of the outcomes and rests that are met."""
 
-    def __init__(self, dfa: NestedDfa, outcomes: Outcomes, classes: int) -> None:
+    def __init__(self, dfa: NestedDfa, outcomes: Outcomes, classes: int, deepest: int) -> None:
+        self.deepest = deepest
         self.outcomes = outcomes
         self.need, self.frame_need = dfa.need.tolist(), dfa.frame_need.tolist()
         self.first_frame = dfa.states
@@ -163,9 +168,21 @@ class _Numbering:
         return behaviours, CountedMoves(*(column[used] for column in self.outcomes.counted))
 
     def _pops(self) -> int:
-        # What a rest leads to was numbered before it.
+        leads = {
+            number: [rest for n in self.outcomes.rests[number].values() if (rest := self.outcomes.outcome(n).rest)]
+            for number in self.rests
+        }
         chain = [0] * len(self.outcomes.rests)
-        for number in sorted(self.rests):
-            behind = (self.outcomes.outcome(n).rest for n in self.outcomes.rests[number].values())
-            chain[number] = 1 + max(chain[rest] for rest in behind)
-        return max(chain)
+        if all(rest < number for number, rests in leads.items() for rest in rests):
+            for number in sorted(leads):
+                chain[number] = 1 + max([chain[rest] for rest in leads[number]], default=0)
+            return max(chain)
+        # Some rest leads to a later one, perhaps back to itself: then a token pops as many frames as there are.
+        edges = np.array([(number, rest) for number, rests in leads.items() for rest in rests], np.int64)
+        longest = np.where(np.isin(np.arange(len(chain)), [*leads]), 1, 0)
+        for _ in range(self.deepest):
+            before = longest.copy()
+            np.maximum.at(longest, edges[:, 0], 1 + before[edges[:, 1]])
+            if (longest == before).all():
+                break
+        return min(int(longest.max()), self.deepest)

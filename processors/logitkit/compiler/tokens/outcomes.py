@@ -84,6 +84,7 @@ class Outcomes:
         self._blocks: list[CountedMoves] = []
         self._number: dict[Outcome, int] = {}
         self._rest_number: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self._together: dict[tuple[tuple[tuple[int, int], ...], ...], list[int]] = {}
         self._behind: dict[tuple[int, int], int] = {}
 
     def number(self, outcome: Outcome) -> int:
@@ -128,6 +129,22 @@ class Outcomes:
         if rest == len(self.rests):
             self.rests.append(dict(behind))
         return self.number(Outcome(DEAD, (), rest, 0)) if rest else DEAD
+
+    def pop_together(self, behind: tuple[tuple[tuple[int, int], ...], ...]) -> list[int]:
+        """Return the numbers of outcomes that pop a frame and then do the same as one of them.
+
+        Args:
+            behind: What happens then, for each of them, as for `pop`; -1 - i in place of a number stands for the i-th of them.
+        """
+        found = self._together.get(behind)
+        if found is None:
+            first = len(self.rests)
+            self.rests.extend({} for _ in behind)
+            found = [self.number(Outcome(DEAD, (), first + i, 0)) for i in range(len(behind))]
+            for i, pairs in enumerate(behind):
+                self.rests[first + i] = {frame: does if does >= 0 else found[-1 - does] for frame, does in pairs}
+            self._together[behind] = found
+        return found
 
     def called(self, frame: int, inside: int) -> int:
         """Return the number of the outcome of a bracket that pushes a frame, with what happens behind that bracket."""

@@ -27,6 +27,9 @@ ILLEGAL = 2**30
 # What is legal behind some frames, which are those of many places.
 REMEMBERED_BYTES = 2**20
 
+# Tokens may pop more frames than Python's stack is deep: so many at once.
+RECURSION = 64
+
 
 class Place(NamedTuple):
     """All that the mask of a row depends on.
@@ -57,6 +60,7 @@ class LegalClasses:
             automaton.row_class,
             automaton.row_target,
         )
+        self.highest = int(self.nesting.height.max(initial=0))
         self._after: Remembered[tuple[tuple[int, ...], int], NDArray[np.bool_]] = Remembered(REMEMBERED_BYTES)
 
     def of(self, place: Place) -> NDArray[np.bool_]:
@@ -110,8 +114,14 @@ class LegalClasses:
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
         """Return which rests of tokens are legal behind the innermost frame, [C]; class 0, which is no rest, is."""
+        # More room than any outcome needs is the same as that much.
+        room = min(room, self.highest)
         found = self._after.get((frames, room))
         if found is None:
+            if len(frames) > RECURSION and len(frames) % RECURSION == 0:
+                # What is below is worked out first, from the bottom up, so that Python's stack is deep enough.
+                for depth in range(RECURSION, len(frames), RECURSION):
+                    self._behind(frames[:depth], room + len(frames) - depth)
             found = np.zeros(self.classes, np.bool_)
             if frames:
                 self._legal(frames[-1], frames[:-1], room, found)

@@ -7,16 +7,13 @@ what is left of the token has a behaviour already.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, contents, starts
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.tokens.behaviour_store import Growing
 from logitkit.compiler.tokens.outcomes import Outcomes
+from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -33,8 +30,8 @@ LONG_STEPS = 20
 ALIKE = 16
 
 
-class SuffixBehaviours:
-    """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
+class SuffixBehaviours(SuffixStore):
+    """The behaviours of the ends of tokens.
 
     Args:
         dfa: The automaton.
@@ -43,48 +40,32 @@ class SuffixBehaviours:
     """
 
     def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
+        super().__init__(Outcomes(dfa.states + dfa.frames, limits), dfa.step.shape[1], limits, work)
         self.dfa = dfa
-        self.limits = limits
-        self.work = work
-        self.width = dfa.step.shape[1]
-        self.outcomes = Outcomes(dfa.states + dfa.frames, limits)
-        none = np.zeros(0, np.int32)
-        self._default = Growing(np.zeros(1, np.int32))
-        self._start = Growing(np.zeros(2, np.int64))
-        self._source = Growing(none)
-        self._target = Growing(none)
-        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
         states = dfa.states
         symbol, source = np.nonzero(dfa.step.T)
         does = dfa.step.T[symbol, source].astype(np.int64)
         inside, ends = does < states, does >= states + dfa.calls
         calls = ~inside & ~ends
-        self._from = _Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
+        self._from = Index(symbol[inside] * states + does[inside], self.width * states, source[inside])
         call = does[calls] - states
-        self._callers = _Index(
+        self._callers = Index(
             symbol[calls] * states + dfa.entry[call], self.width * states, source[calls], dfa.frame[call]
         )
         end = does[ends] - states - dfa.calls
-        self._enders = _Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
+        self._enders = Index(symbol[ends] * len(dfa.behind) + end, self.width * len(dfa.behind), source[ends])
         which, frame = np.nonzero(dfa.behind)
-        self._behind = _Index(dfa.behind[which, frame], states, which, frame)
+        self._behind = Index(dfa.behind[which, frame], states, which, frame)
         # Which ends the bytes of each class may be.
         self._ends_of = [np.unique(end[symbol[ends] == c]) for c in range(self.width)]
         self._step = np.ascontiguousarray(dfa.step.T)
         # Of each class: one that most states take for the same, or itself, and the states that do not.
         self._alike: list[tuple[int, Ints]] = []
+        nothing = np.zeros(0, np.int64)
         for c, column in enumerate(self._step):
             others = [i for i, (alike, _) in enumerate(self._alike) if alike == i]
             apart = ((i, np.flatnonzero(column != self._step[i])) for i in others)
-            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, none)))
-
-    def __len__(self) -> int:
-        return self._default.size
-
-    @property
-    def table(self) -> Behaviours:
-        """All behaviours so far; views that later additions may leave behind."""
-        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
+            self._alike.append(next(((i, few) for i, few in apart if len(few) <= states // ALIKE), (c, nothing)))
 
     def of_bytes(self) -> Ints:
         """Return the number of the behaviour of every byte class."""
@@ -202,12 +183,6 @@ class SuffixBehaviours:
             target.astype(np.int32),
         )
 
-    def _called(self, frame: Ints, inside: Ints) -> Ints:
-        """Return the outcomes of brackets that push frames, each with an outcome behind it."""
-        pairs, inverse = np.unique(frame * np.int64(2**32) + inside, return_inverse=True)
-        made = [self.outcomes.called(pair >> 32, pair & (2**32 - 1)) for pair in pairs.tolist()]
-        return np.array(made, np.int64)[inverse]
-
     def _popping(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
         """Return what pops a frame first: of each behaviour, its number, the state that it begins in, and the outcome."""
         closes = np.array([len(ends) > 0 for ends in self._ends_of])[symbol]
@@ -228,48 +203,3 @@ class SuffixBehaviours:
         owner, end = owner[fresh], end[fresh]
         found, (source,) = self._enders.under(symbol[owner] * np.int64(len(self.dfa.behind)) + end)
         return owner[found], source, pops[found]
-
-    def _add(self, met: Behaviours, steps: int) -> Ints:
-        """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
-        self.work += len(met) + steps
-        self.limits.check_work(self.work)
-        numbers = np.zeros(len(met), np.int64)
-        busy = np.flatnonzero(met.start[1:] > met.start[:-1])
-        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
-        fresh: list[int] = []
-        found: list[int] = []
-        for i, content in enumerate(contents(met)):
-            known = len(self._number)
-            number = self._number.setdefault(content, known)
-            if number == known:
-                fresh.append(i)
-            found.append(number)
-        numbers[busy] = found
-        if fresh:
-            new = met if len(fresh) == len(met) else met.take(np.array(fresh))
-            begin = self._source.size
-            self._default.append(new.default)
-            self._start.append(new.start[1:] + begin)
-            self._source.append(new.source)
-            self._target.append(new.target)
-        return numbers
-
-
-class _Index:
-    """Values by key: of each key all of them, in their order.
-
-    Args:
-        key: The key of each value.
-        keys: How many keys there may be.
-        columns: The values.
-    """
-
-    def __init__(self, key: Ints, keys: int, *columns: Ints) -> None:
-        order = np.argsort(key, kind="stable")
-        self._first = starts(np.bincount(key, minlength=keys))
-        self._columns = [column[order].astype(np.int64) for column in columns]
-
-    def under(self, keys: NDArray[Any]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-        """Return all values under some keys, and of each the index of its key."""
-        place, owner = expand(self._first[keys], self._first[keys + 1] - self._first[keys])
-        return owner, [column[place] for column in self._columns]

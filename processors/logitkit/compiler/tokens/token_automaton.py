@@ -74,6 +74,7 @@ class TokenAutomaton(StackEffects):
         fallback: NDArray[np.int64] | None = None,
         ends: Mapping[int, NDArray[np.bool_]] = NO_ENDS,
         nesting: Nesting = FLAT,
+        end_class: int | None = None,
     ) -> TokenAutomaton:
         """Turn a table by class into one by state, and give the EOS ids a class of their own.
 
@@ -87,18 +88,21 @@ class TokenAutomaton(StackEffects):
             fallback: [S] the state that each state falls back to, where the behaviours list only what differs from that.
             ends: For some EOS ids [S] where they are legal; what their classes do otherwise does not count.
             nesting: What outcomes do, which are the targets that are no states.
+            end_class: The class of EOS ids that are not among `ends`, if they do more than finish: they may pop frames first.
         """
         states = len(accepting)
         eos_ids = sorted(eos_ids)
         # An end that is legal nowhere keeps its class, which is dead.
         own = {end: found for end, found in ends.items() if found.any()}
         finish = [_finishing(found, behaviours) for found in (*own.values(), accepting)]
-        behaviours = Behaviours.joined([behaviours, *finish])
+        behaviours = Behaviours.joined([behaviours, *(finish if end_class is None else finish[:-1])])
         classes = len(behaviours)
+        if end_class is None:
+            end_class = classes - 1
         narrow = np.uint8 if classes <= 2**8 else np.int16 if classes < 2**15 else np.int32
         class_of = class_of.astype(narrow)
-        class_of[list(own)] = np.arange(classes - len(finish), classes - 1)
-        class_of[[end for end in eos_ids if end not in ends]] = classes - 1
+        class_of[list(own)] = np.arange(classes - len(own), classes) - (end_class == classes - 1)
+        class_of[[end for end in eos_ids if end not in ends]] = end_class
         owner = np.repeat(np.arange(classes, dtype=narrow), behaviours.start[1:] - behaviours.start[:-1])
         # A stable sort of 16-bit numbers is a radix sort: linear.
         order = np.argsort(behaviours.source.astype(np.uint16 if states < 2**16 else np.int32), kind="stable")

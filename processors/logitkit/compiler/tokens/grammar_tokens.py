@@ -1,0 +1,131 @@
+"""From a pushdown automaton over bytes that looks ahead to an automaton over the tokens of a vocabulary.
+
+What a token does is an outcome, as for every automaton that nests (`outcomes`); a token may pop frames and then be looked at
+again. The end of the text is a symbol too: EOS may pop frames before it finishes, so it has a class of its own with outcomes.
+
+A row never gets stuck. Each symbol that some state reads must be a token by itself, so every text can be spelled symbol by
+symbol. An outcome is legal only if there is room for all frames that must be opened later.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import took
+from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.tokens.lookahead_suffixes import LookaheadSuffixes
+from logitkit.compiler.tokens.nesting import Nesting
+from logitkit.compiler.tokens.outcome_table import OutcomeTable
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.errors import ConfigurationError
+from logitkit.limits import Limits
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["grammar_automaton"]
+
+
+def grammar_automaton(
+    dfa: PushdownDfa,
+    vocabulary: Vocabulary,
+    limits: Limits,
+    name: str,
+    *,
+    max_depth: int = 64,
+    closing: bool = False,
+) -> TokenAutomaton:
+    """Compile a pushdown automaton for a vocabulary.
+
+    Args:
+        dfa: The language.
+        vocabulary: The tokens.
+        limits: Bounds on the work.
+        name: What the language is called in an error.
+        max_depth: Most frames on a stack; a token that needs more is illegal.
+        closing: Whether to work out how many tokens are needed to the end. Only a language without frames can be closed.
+
+    Raises:
+        ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
+            or `closing` is not possible.
+        PatternTooLarge: A limit is exceeded.
+    """
+    need = dfa.need.copy()
+    need[:FIRST_STATE] = 0
+    if dfa.start == DEAD or need[dfa.start] >= NEVER:
+        raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
+    if need[dfa.start] > max_depth:
+        raise ConfigurationError(
+            f"{name} matches no text that nests at most {max_depth} deep, as it takes {need[dfa.start]}; raise max_depth"
+        )
+    if not dfa.pushed:
+        return pushdown_automaton(NestedDfa.of(_finite(dfa)), vocabulary, limits, name, closing=closing)
+    if closing:
+        raise ConfigurationError(
+            f"how many tokens {name} needs to its end is only known if it is regular, but it nests; leave out 'closing'"
+        )
+    for letter in dfa.letters:
+        if letter in vocabulary.eos_ids:
+            raise ConfigurationError(
+                f"{name} names the token {letter}, which ends the sequence; leave it out: a complete text is ended by itself"
+            )
+    _check_spelled(dfa, vocabulary, name)
+    store = LookaheadSuffixes(dfa, limits)
+    classes = classes_by_level(store, dfa.byte_class, vocabulary.reversed_trie)
+    # Letters, and the end of the text, have a class each after those of other tokens.
+    numbers = store.of_bytes()[-1 - len(dfa.letters) :]
+    took(store.work + len(classes.class_of) // IDS_A_STEP)
+    class_of = classes.class_of.astype(np.int32)
+    first = len(classes.behaviours)
+    class_of[[*dfa.letters]] = first + np.arange(len(dfa.letters))
+    behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
+    table = OutcomeTable.of(_outline(dfa, store.after_end, need), store.outcomes, behaviours, max_depth)
+    nesting = Nesting(
+        dfa.frames, max_depth, table.state, table.pushed, table.rest, table.height, min(table.pops, max_depth)
+    )
+    accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
+    return TokenAutomaton.of(
+        class_of,
+        table.behaviours,
+        accepting,
+        dfa.start,
+        vocabulary.eos_ids,
+        vocabulary.pad_id,
+        nesting=nesting,
+        end_class=first + len(dfa.letters),
+    )
+
+
+def _finite(dfa: PushdownDfa) -> ByteDfa:
+    """Return an automaton that pushes nothing as a finite one."""
+    step = np.maximum(dfa.step, DEAD)
+    first = int(dfa.byte_class.max()) + 1
+    letters = {letter: step[:, first + i].astype(np.int64) for i, letter in enumerate(dfa.letters)}
+    return ByteDfa(
+        np.ascontiguousarray(step[:, :first]), dfa.byte_class, step[:, dfa.end] == FINISHED, dfa.start, letters=letters
+    )
+
+
+def _outline(dfa: PushdownDfa, after_end: NDArray[np.int64], need: NDArray[np.int64]) -> NestedDfa:
+    """Return what numbering outcomes asks of an automaton: its states, its ends, and how many frames each state needs."""
+    none = np.zeros(0, np.int64)
+    return NestedDfa(dfa.step, dfa.byte_class, dfa.step[:, dfa.end] == FINISHED, dfa.start, none, none, after_end, need)
+
+
+def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:
+    """Raise `ConfigurationError` if a symbol that some state reads is not a token by itself."""
+    spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
+    single = vocabulary.trie.single_bytes({*dfa.letters, *vocabulary.eos_ids})
+    spelled[dfa.byte_class[single]] = True
+    missing = np.flatnonzero(~spelled[dfa.byte_class])
+    if len(missing):
+        shown = ", ".join(repr(bytes([byte])) for byte in missing[:8].tolist())
+        more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
+        raise ConfigurationError(
+            f"{name} may need the bytes {shown}{more}, which are not tokens of the vocabulary by themselves; use a vocabulary "
+            "that has them, or a grammar without them"
+        )

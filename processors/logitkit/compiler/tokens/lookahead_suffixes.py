@@ -1,0 +1,244 @@
+"""What the ends of tokens do in a pushdown automaton that looks at a byte before it reads it.
+
+As in `suffix_behaviours`, the behaviour of a byte and a text after it follows from the byte's class and the text's behaviour,
+shorter ends first. But here a state may pop a frame and then look at the same byte again: what the text does there depends on
+what the *same* text does in another state.
+
+By hand, with the automaton of `pushdown_dfa`: what does `)+` do in `item read`? It pops F and leads to `after F`, where `)` leads
+to `item read`, and `+` from there to `start`. So in `after F` the text leads to `start`, and in `item read` it pops, and leads to
+`start` after F. The first has to be known before the second.
+
+An *end* is what several states do alike when they pop: for each frame, the state after it. For each symbol, the ends get levels.
+An end has level 0 if its frames lead only to states that read the symbol, or in which it is illegal; otherwise its level is above
+those of the ends that it leads to. Levels are worked out in their order. Some ends lead back to themselves, as where one `z`
+pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
+is known.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
+from logitkit.compiler.tokens.outcomes import Outcomes
+from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
+from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
+
+__all__ = ["LookaheadSuffixes"]
+
+# The level of an end that leads back to itself, or to one that does.
+CYCLIC = 2**30
+
+# What it costs to find one exception, and to work out one pop.
+EXCEPTION_STEPS, POP_STEPS = 2, 8
+
+
+class LookaheadSuffixes(SuffixStore):
+    """The behaviours of the ends of tokens.
+
+    Args:
+        dfa: The automaton.
+        limits: Bound on the work.
+    """
+
+    def __init__(self, dfa: PushdownDfa, limits: Limits) -> None:
+        states, width = dfa.step.shape
+        super().__init__(Outcomes(states + dfa.frames, limits), width, limits, dfa.step.size // 4)
+        limits.check_work(self.work)
+        self.dfa = dfa
+        symbol, source = np.nonzero(dfa.step.T)
+        does = dfa.step.T[symbol, source].astype(np.int64)
+        reads, pushes, pops = (does > 0) & (does < states), does >= states, does == POP
+        self._from = Index(symbol[reads] * states + does[reads], width * states, source[reads])
+        move = does[pushes] - states
+        self._movers = Index(symbol[pushes] * states + dfa.target[move], width * states, source[pushes], move)
+        end_of, self.after_end = _ends(dfa)
+        self.ends = len(self.after_end)
+        end, frame = np.nonzero(self.after_end)
+        after = self.after_end[end, frame]
+        self._before = Index(after, states, end, frame)
+        popping = pops & (end_of[source] >= 0)
+        at = symbol[popping] * self.ends + end_of[source[popping]]
+        self._poppers = Index(at, width * self.ends, source[popping])
+        self._pops = np.bincount(at, minlength=width * self.ends) > 0
+        # Which ends lead to which with each symbol, and through which frame.
+        symbol, pair = np.nonzero((dfa.step[after] == POP).T & (end_of[after] >= 0))
+        edge_from, edge_to = symbol * self.ends + end[pair], symbol * self.ends + end_of[after[pair]]
+        self.work += len(symbol) // 4
+        limits.check_work(self.work)
+        self._level = _levels(edge_from, edge_to, width * self.ends)
+        self._inner = Index(edge_from, width * self.ends, edge_to % max(self.ends, 1), frame[pair])
+
+    def of_bytes(self) -> Ints:
+        """Return the number of the behaviour of every symbol: of bytes, letters, and the end of the text."""
+        states = np.arange(FINISHED, self.dfa.states)
+        owner = np.repeat(np.arange(self.width), len(states))
+        everywhere = np.tile(states, self.width)
+        return self._before_text(owner, everywhere, everywhere, np.arange(self.width))
+
+    def then_byte(self, which: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
+        table = self.table
+        count = table.start[which + 1] - table.start[which]
+        self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
+        place, owner = expand(table.start[which], count)
+        return self._before_text(owner, table.source[place], table.target[place], symbol)
+
+    def _before_text(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of some behaviours with a symbol before each.
+
+        Args:
+            owner: Which behaviour each exception is of.
+            at: The state that it begins in.
+            does: Its outcome.
+            symbol: The symbol before each behaviour.
+        """
+        key = symbol[owner] * np.int64(self.dfa.states) + at
+        found, (source,) = self._from.under(key)
+        owners, sources, targets = [owner[found]], [source], [does[found].astype(np.int64)]
+        found, (source, move) = self._movers.under(key)
+        if len(found):
+            owners.append(owner[found])
+            sources.append(source)
+            targets.append(self._moved(move, does[found]))
+        read = (np.concatenate(owners), np.concatenate(sources), np.concatenate(targets))
+        live = read[2] != DEAD
+        parts = [(read[0][live], read[1][live], read[2][live])]
+        if self.ends:
+            self._add_pops(parts, symbol)
+        owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(owner * np.int64(self.dfa.states) + source, kind="stable")
+        owner, source, target = owner[order], source[order].astype(np.int32), target[order].astype(np.int32)
+        start = starts(np.bincount(owner, minlength=len(symbol)))
+        met = Behaviours(np.zeros(len(symbol), np.int32), start, source, target)
+        return self._add(met, EXCEPTION_STEPS * len(source))
+
+    def _moved(self, move: Ints, inside: Ints) -> Ints:
+        """Return the outcomes of moves that push frames, each with an outcome after it."""
+        pairs, inverse = np.unique(move * np.int64(2**32) + inside, return_inverse=True)
+        made = []
+        for pair in pairs.tolist():
+            does = pair & (2**32 - 1)
+            for frame in reversed(self.dfa.pushed[pair >> 32]):
+                does = does and self.outcomes.called(frame, does)
+            made.append(does)
+        return np.array(made, np.int64)[inverse]
+
+    def _add_pops(self, parts: list[tuple[Ints, Ints, Ints]], symbol: Ints) -> None:
+        """Add the exceptions of states that pop a frame first to those of states that read the symbol."""
+        waiting = [self._poppable(*parts[0], symbol)]
+        while True:
+            owner, end, frame, does, level = (np.concatenate(column) for column in zip(*waiting, strict=True))
+            least = int(level.min(initial=CYCLIC))
+            if least == CYCLIC:
+                break
+            now = level == least
+            popped = self._popped(owner[now], end[now], frame[now], does[now], symbol)
+            parts.append(popped)
+            later = ~now
+            waiting = [(owner[later], end[later], frame[later], does[later], level[later])]
+            waiting.append(self._poppable(*popped, symbol))
+        if len(owner):
+            parts.append(self._popped_in_cycles(owner, end, frame, does, symbol))
+
+    def _poppable(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Return the pops that lead to some states: behaviour, end, frame, outcome after it, level of the end."""
+        found, (end, frame) = self._before.under(at)
+        at = symbol[owner[found]] * self.ends + end
+        pops = self._pops[at]
+        return owner[found][pops], end[pops], frame[pops], does[found][pops], self._level[at[pops]]
+
+    def _popped(self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what states do that pop: behaviour, state, outcome."""
+        order = np.lexsort((frame, end, owner))
+        owner, end, frame, does = owner[order], end[order], frame[order], does[order]
+        first = np.flatnonzero(np.append(True, (owner[1:] != owner[:-1]) | (end[1:] != end[:-1]))[: len(owner)])
+        bounds = [*first.tolist(), len(owner)]
+        self.work += POP_STEPS * len(first)
+        self.limits.check_work(self.work)
+        pairs = list(zip(frame.tolist(), does.tolist(), strict=True))
+        pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
+        return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
+
+    def _spread(self, owner: Ints, end: Ints, pop: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Give the outcomes of ends to all states that have them."""
+        found, (source,) = self._poppers.under(symbol[owner] * np.int64(self.ends) + end)
+        return owner[found], source, pop[found]
+
+    def _popped_in_cycles(
+        self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints
+    ) -> tuple[Ints, Ints, Ints]:
+        """Return what states do whose ends lead back to themselves, given what happens where the cycles are left."""
+        known: dict[int, dict[int, dict[int, int]]] = {}
+        for one, e, f, d in zip(owner.tolist(), end.tolist(), frame.tolist(), does.tolist(), strict=True):
+            known.setdefault(one, {}).setdefault(e, {})[f] = d
+        owners, ends, pops = [], [], []
+        for one, outer in known.items():
+            # All ends of the cycles that the symbol can leave; which of them lead to others, through which frames.
+            members = np.flatnonzero(self._level[symbol[one] * self.ends :][: self.ends] == CYCLIC)
+            self.work += POP_STEPS * len(members)
+            self.limits.check_work(self.work)
+            found, (to, through) = self._inner.under(symbol[one] * np.int64(self.ends) + members)
+            edges = list(zip(members[found].tolist(), through.tolist(), to.tolist(), strict=True))
+            alive = set(outer)
+            before: dict[int, list[int]] = {}
+            for source, _, target in edges:
+                before.setdefault(target, []).append(source)
+            todo = list(alive)
+            while todo:
+                fresh = set(before.get(todo.pop(), ())) - alive
+                alive |= fresh
+                todo.extend(fresh)
+            place = {e: i for i, e in enumerate(sorted(alive))}
+            after = {e: dict(outer.get(e, {})) for e in place}
+            for source, f, target in edges:
+                if target in place:
+                    # It stands for the outcome of the end with this place.
+                    after[source][f] = -1 - place[target]
+            made = self.outcomes.pop_together(tuple(tuple(sorted(after[e].items())) for e in place))
+            owners += [one] * len(place)
+            ends += [*place]
+            pops += made
+        return self._spread(np.array(owners), np.array(ends), np.array(pops, np.int64), symbol)
+
+
+def _ends(dfa: PushdownDfa) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the end of each state, -1 if it pops nothing, and [E, F] the state after each end and frame."""
+    end_of = np.full(dfa.states, -1)
+    state, frame, after = dfa.behind.T if len(dfa.behind) else np.zeros((3, 0), np.int64)
+    live = after != DEAD
+    state, frame, after = state[live], frame[live], after[live]
+    first = np.flatnonzero(np.append(True, state[1:] != state[:-1])[: len(state)])
+    bounds = [*first.tolist(), len(state)]
+    number: dict[bytes, int] = {}
+    rows: list[NDArray[np.int64]] = []
+    for a, b in pairwise(bounds):
+        end = number.setdefault(frame[a:b].tobytes() + after[a:b].tobytes(), len(number))
+        end_of[state[a]] = end
+        if end == len(rows):
+            row = np.zeros(dfa.frames, np.int64)
+            row[frame[a:b]] = after[a:b]
+            rows.append(row)
+    return end_of, np.array(rows, np.int64).reshape(len(rows), dfa.frames)
+
+
+def _levels(source: Ints, target: Ints, count: int) -> NDArray[np.int64]:
+    """Return for each node of a graph the length of the longest way from it, `CYCLIC` if there is none."""
+    level = np.full(count, CYCLIC)
+    blocked = np.bincount(source, minlength=count)
+    into = Index(target, count, source)
+    now, depth = np.flatnonzero(blocked == 0), 0
+    while len(now):
+        level[now] = depth
+        depth += 1
+        _, (before,) = into.under(now)
+        blocked -= np.bincount(before, minlength=count)
+        now = np.unique(before)
+        now = now[blocked[now] == 0]
+    return level

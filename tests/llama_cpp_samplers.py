@@ -18,13 +18,13 @@ from tests import llama_cpp_vocabulary
 llama = pytest.importorskip("llama_cpp", reason="llama.cpp is not installed: pip install 'logitkit[llama-cpp]'")
 
 # Called from C for as long as the process lives.
-_SILENT = llama.llama_log_callback(lambda level, text, data: None)
+SILENT = llama.llama_log_callback(lambda level, text, data: None)
 
 
 @cache
 def vocabulary() -> Any:
     """Load the tests' vocabulary into llama.cpp."""
-    llama.llama_log_set(_SILENT, ctypes.c_void_p(0))
+    llama.llama_log_set(SILENT, ctypes.c_void_p(0))
     llama.llama_backend_init()
     parameters = llama.llama_model_default_params()
     parameters.vocab_only = True

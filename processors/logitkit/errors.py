@@ -151,7 +151,7 @@ class GrammarError(LogitkitError, ValueError):
     Example:
         >>> from logitkit.errors import GrammarError
         >>> print(GrammarError("the rule 'b' is not defined", 'root ::= "a"\n       | b', 22))
-        the rule 'b' is not defined, at line 2, column 10
+        line 2, column 10: the rule 'b' is not defined
             2 |        | b
               |          ^
     """
@@ -176,7 +176,7 @@ class GrammarError(LogitkitError, ValueError):
         number = str(self.line)
         caret = " " * (self.position - window) + "^"
         return (
-            f"{self.reason}, at line {number}, column {self.column}\n"
+            f"line {number}, column {self.column}: {self.reason}\n"
             f"    {number} | {shown}\n"
             f"    {' ' * len(number)} | {caret}"
         )

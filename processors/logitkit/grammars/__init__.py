@@ -1,4 +1,9 @@
 """Grammars as people write them, in GBNF and in Lark's syntax.
 
-rule_set    what a reader returns: named rules, with their places in the text
+checks          rules that are missing, that never end, or that nothing uses
+dialects        recognition of another notation
+gbnf            the reader of GBNF
+gbnf_counts     its quantifiers
+gbnf_terminals  its strings, classes and special tokens
+rule_set        what a reader returns: named rules, with their places in the text
 """

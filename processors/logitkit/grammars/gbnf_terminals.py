@@ -1,0 +1,136 @@
+r"""What stands for characters and tokens in GBNF: strings, classes, and special tokens.
+
+Escapes are those of llama.cpp (`\n \r \t \\ \" \[ \] \- \xHH \uHHHH \UHHHHHHHH`), and of XGrammar those that llama.cpp has not
+(`\' \? \^ \a \b \e \f \v \0`). After `\x` stand exactly two digits, as in llama.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+
+from logitkit.errors import GrammarError
+from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
+from logitkit.patterns.classes import character
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Characters, Node
+
+__all__ = ["ANY_CHARACTER", "read_class", "read_string", "read_token"]
+
+SURROGATES = CharSet(((0xD800, 0xDFFF),))
+ANY_CHARACTER = Characters(ANY - SURROGATES)
+
+_PLAIN = re.compile(r'[^"\\]+')
+_ESCAPES = {
+    **dict(zip("nrtabfve0", (10, 13, 9, 7, 8, 12, 11, 27, 0), strict=True)),
+    **{letter: ord(letter) for letter in "\\\"[]-'?^"},
+}
+_DIGITS = {"x": 2, "u": 4, "U": 8}
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_CLASSES = {
+    "d": "[0-9]",
+    "w": "[0-9A-Za-z_]",
+    "s": r"[ \t\r\n]",
+    "D": "[^0-9]",
+    "W": "[^0-9A-Za-z_]",
+    "S": r"[^ \t\r\n]",
+}
+_TOKEN = re.compile(r"<(?:\[([0-9]{1,18})\]|(?!\[)[^>\r\n]+)>")
+
+
+def read_string(grammar: str, position: int) -> tuple[Node, int]:
+    """Read a string from its opening quotation mark.
+
+    Returns:
+        Its characters, and the index after the closing quotation mark.
+
+    Raises:
+        GrammarError: The string is not closed, or has an escape that does not exist.
+
+    Example:
+        >>> read_string('"ab" c', 0)[1]
+        4
+    """
+    parts: list[Node] = []
+    at = position + 1
+    while grammar[at : at + 1] != '"':
+        if found := _PLAIN.match(grammar, at):
+            parts.extend([character(ord(letter), 0) for letter in found[0]])
+            at = found.end()
+            continue
+        if at >= len(grammar):
+            raise GrammarError('a string is not closed; write " at its end, and \\" inside of it', grammar, position)
+        begin = at
+        code_point, at = _escape(grammar, at)
+        if code_point in SURROGATES:
+            reason = "half of a surrogate pair is not a character; write the whole one, such as \\U0001F600"
+            raise GrammarError(reason, grammar, begin)
+        parts.append(character(code_point, 0))
+    return concatenate(parts), at + 1
+
+
+def read_class(grammar: str, position: int) -> tuple[Node, int]:
+    """Read a class such as `[a-z]` or `[^"]`, from its bracket; it returns and raises like `read_string`."""
+    negated = grammar.startswith("^", position + 1)
+    at = position + 1 + negated
+    ranges: list[tuple[int, int]] = []
+    while not grammar.startswith("]", at):
+        begin = at
+        first, at = _member(grammar, at, position)
+        last = first
+        if grammar.startswith("-", at) and not grammar.startswith("-]", at):
+            last, at = _member(grammar, at + 1, position)
+            if last < first:
+                reason = f"the range {grammar[begin:at]} is in reverse order; write the smaller character first"
+                raise GrammarError(reason, grammar, begin)
+        ranges.append((first, last))
+    if not ranges:
+        empty, excludes_nothing = 'the class [] is empty; write "" for the empty text', "[^] is not a class; write ."
+        raise GrammarError(excludes_nothing if negated else empty, grammar, position)
+    charset = ~CharSet.of([*ranges, *SURROGATES.ranges]) if negated else CharSet.of(ranges) - SURROGATES
+    if not charset:
+        raise GrammarError(f"the class {grammar[position : at + 1][:40]} contains no character", grammar, position)
+    return Characters(charset), at + 1
+
+
+def read_token(grammar: str, position: int) -> tuple[str | int, int]:
+    """Read a special token such as `<think>` or `<[10]>`.
+
+    Returns:
+        Its text, with the angle brackets, or its id; and the index after it.
+
+    Raises:
+        GrammarError: It is not closed, or its id is not a number.
+    """
+    found = _TOKEN.match(grammar, position)
+    if found is None:
+        raise GrammarError("a special token is written <text> or <[id]>", grammar, position)
+    return found[0] if found[1] is None else int(found[1]), found.end()
+
+
+def _member(grammar: str, at: int, opening: int) -> tuple[int, int]:
+    if at >= len(grammar):
+        raise GrammarError("a class is not closed; write ] at its end, and \\] inside of it", grammar, opening)
+    return _escape(grammar, at) if grammar[at] == "\\" else (ord(grammar[at]), at + 1)
+
+
+def _escape(grammar: str, at: int) -> tuple[int, int]:
+    letter = grammar[at + 1 : at + 2]
+    if letter in _ESCAPES:
+        return _ESCAPES[letter], at + 2
+    if letter in _DIGITS:
+        found = _HEX.match(grammar, at + 2, at + 2 + _DIGITS[letter])
+        digits = found[0] if found else ""
+        if len(digits) < _DIGITS[letter]:
+            reason = f"\\{letter} takes {_DIGITS[letter]} hexadecimal digits, and {digits!r} follows"
+            raise GrammarError(reason, grammar, at)
+        if int(digits, 16) > MAX_CODE_POINT:
+            raise GrammarError(f"\\{letter}{digits} is not a character; the last one is \\U0010FFFF", grammar, at)
+        return int(digits, 16), at + 2 + len(digits)
+    if letter in _CLASSES:
+        reason = f"GBNF does not know \\{letter}; write the class {_CLASSES[letter]}"
+    elif letter:
+        reason = f"the escape \\{letter} does not exist"
+        reason += r"; allowed are \n \r \t \\ \" \[ \] \- \xHH \uHHHH and \UHHHHHHHH"
+    else:
+        reason = "the grammar ends in an escape"
+    raise GrammarError(reason, grammar, at)

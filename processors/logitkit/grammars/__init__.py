@@ -5,5 +5,6 @@ dialects        recognition of another notation
 gbnf            the reader of GBNF
 gbnf_counts     its quantifiers
 gbnf_terminals  its strings, classes and special tokens
+lark            the reader of Lark's syntax
 rule_set        what a reader returns: named rules, with their places in the text
 """

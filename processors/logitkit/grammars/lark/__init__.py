@@ -1,0 +1,16 @@
+"""Grammars in Lark's syntax.
+
+common      the terminals of `%import common.NAME`
+lexeme      a terminal as an automaton whose ends forbid some next characters
+parse       from tokens to definitions
+read        from a grammar's text to its rules
+terminals   from a terminal's definition to a tree without calls
+tokens      from a text to tokens
+trees       walks over trees
+"""
+
+from __future__ import annotations
+
+from logitkit.grammars.lark.read import read_lark
+
+__all__ = ["read_lark"]

@@ -1,0 +1,115 @@
+r"""A terminal as an automaton whose ends forbid some next characters.
+
+`/if\b/` has one text, and no letter may follow it: its automaton has states 0, 1 and 2, and state 2 is an end that forbids `\w`.
+As a tree, an end is a negative `Look` before the last state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.limits import Limits
+from logitkit.patterns.charset import ANY, CharSet
+from logitkit.patterns.syntax import Characters, Concat, Graph, Look, Machine, Node, Repeat
+
+__all__ = ["EdgeAssertion", "Lexeme", "asserting_lexeme"]
+
+# Lookarounds at the edge of a terminal are tried with as many characters before and after it.
+_TRIED = 4
+
+_CHARACTER = Characters(ANY)
+_TEXT = Repeat(_CHARACTER, 0, None)
+
+
+class EdgeAssertion(Exception):
+    """An assertion at the edge of a terminal sees more than the next character; the message says what it sees."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lexeme:
+    """The texts of a terminal.
+
+    Args:
+        machine: The deterministic automaton. Its `accepting` states are those with a set in `forbidden`.
+        forbidden: For each state, the characters that must not follow a text that ends there; None if none ends there.
+    """
+
+    machine: Machine
+    forbidden: tuple[CharSet | None, ...]
+
+    @classmethod
+    def of_machine(cls, machine: Machine) -> Lexeme:
+        """Return the lexeme of a machine; anything may follow it."""
+        return cls(machine, tuple([CharSet() if accepts else None for accepts in machine.accepting]))
+
+    def tree(self) -> Node:
+        """Return the tree with its `Look` nodes."""
+        if not any(self.forbidden):
+            return self.machine
+        end = len(self.forbidden)
+        moves: list[tuple[tuple[Node, int], ...]] = []
+        for row, forbidden in zip(self.machine.moves, self.forbidden, strict=True):
+            edges: list[tuple[Node, int]] = [(Characters(charset), target) for charset, target in row]
+            if forbidden:
+                edges.append((Look(Characters(forbidden), False, True, 0), end))
+            moves.append(tuple(edges))
+        accepting = [forbidden is not None and not forbidden for forbidden in self.forbidden]
+        return Graph((*moves, ()), (*accepting, True))
+
+
+def asserting_lexeme(tree: Node, limits: Limits) -> Lexeme:
+    """Compile a tree with assertions, of which one at the end may see the next character.
+
+    Raises:
+        EdgeAssertion: One sees more than that.
+        PatternTooLarge: A limit is exceeded.
+    """
+    alone = TextLanguage.of_tree(tree, limits)
+    followed = TextLanguage.of_tree(Concat((tree, _CHARACTER)), limits)
+    if alone.is_empty:
+        raise EdgeAssertion("must be followed by a character" if not followed.is_empty else "has no text")
+    for before in (Repeat(_CHARACTER, 1, 1), Repeat(_CHARACTER, _TRIED, _TRIED), _TEXT):
+        if not _is_same(Concat((before, tree)), Concat((before, alone.machine())), limits):
+            raise EdgeAssertion("looks at the text before it")
+    if followed.is_empty:
+        return Lexeme(alone.machine(), tuple([ANY if accepts else None for accepts in alone.machine().accepting]))
+    for after in (Repeat(_CHARACTER, _TRIED, _TRIED), _TEXT):
+        if not _is_same(Concat((tree, _CHARACTER, after)), Concat((followed.machine(), after)), limits):
+            raise EdgeAssertion("looks at more than one character after it")
+    return _with_ends(alone.machine(), followed.machine(), limits)
+
+
+def _is_same(first: Node, second: Node, limits: Limits) -> bool:
+    a, b = TextLanguage.of_tree(first, limits), TextLanguage.of_tree(second, limits)
+    return (a - b).is_empty and (b - a).is_empty
+
+
+def _with_ends(alone: Machine, followed: Machine, limits: Limits) -> Lexeme:
+    """Join the automaton of the texts with that of the texts followed by one character."""
+    pairs = [(0, 0)]
+    number = {(0, 0): 0}
+    moves: list[tuple[tuple[CharSet, int], ...]] = []
+    forbidden: list[CharSet | None] = []
+    for a, b in pairs:
+        limits.check_states(len(pairs))
+        allowed = CharSet.union([charset for charset, t in followed.moves[b] if followed.accepting[t]])
+        if allowed and not alone.accepting[a]:
+            raise EdgeAssertion("must be followed by a character")
+        forbidden.append(~allowed - _SURROGATES if alone.accepting[a] else None)
+        row = []
+        for charset, target in alone.moves[a]:
+            for other, target_b in followed.moves[b]:
+                limits.spend(1)
+                if both := charset & other:
+                    pair = (target, target_b)
+                    if pair not in number:
+                        number[pair] = len(pairs)
+                        pairs.append(pair)
+                    row.append((both, number[pair]))
+        moves.append(tuple(row))
+    return Lexeme(Machine(tuple(moves), tuple([f is not None for f in forbidden])), tuple(forbidden))
+
+
+# No text holds them, so no end needs to forbid them.
+_SURROGATES = CharSet(((0xD800, 0xDFFF),))

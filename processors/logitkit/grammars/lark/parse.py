@@ -1,0 +1,338 @@
+r"""From the text of a grammar in Lark's syntax to its definitions.
+
+Each string, range and regular expression is a definition of its own, equal ones are one definition, and all trees consist of
+calls: after `start: "a" B "a"`, the body of `start` is `Call(1) Call(2) Call(1)`, definition 1 is the string and 2 is `B`. So
+rules and terminals are parsed alike.
+
+The parser keeps its own stack of groups. At most `MAX_GROUPS` nest, so functions that walk a tree can recurse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from logitkit.errors import GrammarError
+from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.tokens import LarkToken, tokens_of
+from logitkit.limits import Limits
+from logitkit.patterns.construction import alternate, concatenate, repeat
+from logitkit.patterns.syntax import Call, Node
+
+__all__ = ["MAX_GROUPS", "Draft", "LarkDefinition", "parse_lark"]
+
+MAX_GROUPS = 64
+"""The maximum nesting depth of groups."""
+
+# What a token costs.
+_TOKEN_STEPS = 20
+
+_REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
+_CLOSING = {"(": ")", "[": "]"}
+_ITEMS = {"string", "regexp", "special", "rule", "terminal", "modifier"}
+_UNSUPPORTED = {
+    "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
+    "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
+    "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
+    "%lark": "nested grammars in %lark {...} are not supported; put their rules into this grammar under other names",
+    "%regex": "%regex is not supported; write a regular expression as /.../",
+    "%llguidance": "%llguidance has options of another library; leave the line out, and pass options as arguments",
+}
+
+
+@dataclass(eq=False, slots=True)
+class LarkDefinition:
+    """A rule, a terminal, or an unnamed terminal.
+
+    Args:
+        name: Its name, or the literal as written.
+        begin: Where it begins in the grammar; where it is first used as long as it has no body.
+        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special" or "common".
+        body: Its tree of calls. None for a literal, and for a name that is not defined.
+        end: Where it ends.
+        priority: The number after a dot after the name.
+        references: What it calls, with the place of each call.
+        groups: How deep its groups nest.
+        ends: The strings of a range, as written.
+    """
+
+    name: str
+    begin: int
+    kind: str
+    body: Node | None = None
+    end: int = 0
+    priority: int = 0
+    references: list[tuple[int, int]] = field(default_factory=list)
+    groups: int = 0
+    ends: tuple[str, str] = ("", "")
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """The definitions of a grammar, by number, and the numbers of the ignored terminals."""
+
+    grammar: str
+    definitions: list[LarkDefinition] = field(default_factory=list)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    ignored: list[int] = field(default_factory=list)
+
+    def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
+        """Return the number of a definition, which is made if there is none with this key."""
+        number = self.numbers.setdefault(key, len(self.definitions))
+        if number == len(self.definitions):
+            self.definitions.append(LarkDefinition(name, begin, kind, end=begin + len(name)))
+        return number
+
+
+@dataclass(eq=False, slots=True)
+class _OpenLarkGroup:
+    """A group that is not closed yet: its opening, its finished options, and the parts of the current one."""
+
+    opening: LarkToken
+    options: list[Node] = field(default_factory=list)
+    parts: list[Node] = field(default_factory=list)
+    repeatable: bool = False
+
+
+def parse_lark(grammar: str, limits: Limits) -> Draft:
+    """Parse a grammar. Names that are used and not defined have no body in the result.
+
+    Raises:
+        GrammarError: The text is not a grammar in Lark's syntax, or uses something that is not supported.
+        PatternTooLarge: It is longer than the limits allow.
+    """
+    return _LarkParser(grammar, limits).run()
+
+
+class _LarkParser:
+    def __init__(self, grammar: str, limits: Limits) -> None:
+        self.grammar = grammar
+        self.tokens = tokens_of(grammar)
+        limits.spend(_TOKEN_STEPS * len(self.tokens))
+        self.at = 0
+        self.draft = Draft(grammar)
+
+    def run(self) -> Draft:
+        while self.here.kind != "end":
+            token = self.take()
+            if token.kind == "directive":
+                self.read_directive(token)
+            elif token.kind in ("modifier", "rule", "terminal"):
+                self.read_definition(token)
+            elif token.kind != "newline":
+                hint = "; a rule continues on the next line only with |" if token.kind in _ITEMS else ""
+                self.refuse(f"a line begins with a name and a colon, with |, or with %{hint}", token)
+        return self.draft
+
+    @property
+    def here(self) -> LarkToken:
+        return self.tokens[self.at]
+
+    def take(self) -> LarkToken:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def takes(self, sign: str) -> bool:
+        """Take a sign, if it comes next."""
+        found = self.here.text == sign and self.here.kind == "sign"
+        self.at += found
+        return found
+
+    def expect(self, kind: str, what: str, sign: str = "") -> LarkToken:
+        token = self.take()
+        if token.kind != kind or (sign and token.text != sign):
+            self.refuse(f"{what} is missing here", token)
+        return token
+
+    def refuse(self, reason: str, token: LarkToken) -> NoReturn:
+        raise GrammarError(reason, self.grammar, token.begin)
+
+    def read_definition(self, token: LarkToken) -> None:
+        if token.kind == "modifier":
+            token = self.expect("rule", "the name of a rule")
+        if self.here.text == "{":
+            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
+        if self.here.text == "[":
+            self.refuse("attributes in [...] after a name, such as lazy and max_tokens, are not supported", self.here)
+        if self.here.text in ("::=", "="):
+            hint = "; this looks like GBNF: pass syntax='gbnf'" if self.here.text == "::=" else ""
+            self.refuse(f"a definition is written with a colon, as in `name: ...`{hint}", self.here)
+        number = self.draft.number(token.text, token.text, token.kind, token.begin)
+        definition = self.draft.definitions[number]
+        if definition.body is not None:
+            self.refuse(f"{token.text} is defined more than once; join the definitions with |", token)
+        if self.takes("."):
+            definition.priority = self.integer("a priority, an integer,")
+        self.expect("sign", "the colon of a definition, as in `name: ...`,", ":")
+        definition.begin = token.begin
+        self.read_body(definition)
+
+    def integer(self, what: str) -> int:
+        token = self.expect("number", what)
+        if len(token.text) > 9:
+            self.refuse("this number has more than 9 digits", token)
+        return int(token.text)
+
+    def read_body(self, definition: LarkDefinition) -> None:
+        """Read alternatives until the end of the definition."""
+        self.references = definition.references
+        self.group = _OpenLarkGroup(self.here)
+        self.stack: list[_OpenLarkGroup] = []
+        while True:
+            token = self.take()
+            if token.kind == "end" or (token.kind == "newline" and not self.stack and not self.continues()):
+                break
+            if token.kind != "newline":
+                self.read_part(token)
+                definition.groups = max(definition.groups, len(self.stack))
+        if self.stack:
+            self.refuse(f"this {self.group.opening.text} is not closed", self.group.opening)
+        definition.body = self.alternatives()
+        definition.end = definition.begin + len(self.grammar[definition.begin : token.begin].rstrip())
+        self.at -= token.kind == "end"
+
+    def read_part(self, token: LarkToken) -> None:
+        """Read a part of an alternative, or what stands between parts."""
+        group = self.group
+        if token.kind in _ITEMS and token.text not in _REPEATS:
+            group.parts.append(self.item(token))
+            group.repeatable = True
+        elif token.text in _CLOSING:
+            if len(self.stack) == MAX_GROUPS:
+                reason = f"groups nest more than {MAX_GROUPS} deep; leave out those that change nothing"
+                self.refuse(f"{reason}, or make rules of the inner ones", token)
+            self.stack.append(group)
+            self.group = _OpenLarkGroup(token)
+        elif token.text in (")", "]"):
+            self.close(token)
+        elif token.text == "|":
+            group.options.append(concatenate(group.parts))
+            group.parts, group.repeatable = [], False
+        elif token.text in _REPEATS or token.text == "~":
+            self.read_repeat(token)
+        elif token.text == "->" and not self.stack:
+            if self.take().kind not in ("rule", "terminal"):
+                self.refuse("the name of an alias is missing after ->", token)
+            if self.here.kind not in ("newline", "end") and self.here.text != "|":
+                self.refuse("an alias ends its alternative; write | or a new line after it", self.here)
+        else:
+            self.refuse_in_body(token)
+
+    def alternatives(self) -> Node:
+        """Return the node of the open group."""
+        return alternate([*self.group.options, concatenate(self.group.parts)])
+
+    def close(self, token: LarkToken) -> None:
+        """Close a group."""
+        if not self.stack or _CLOSING[self.group.opening.text] != token.text:
+            self.refuse(f"{token.text} closes no group", token)
+        node = self.alternatives()
+        self.group = self.stack.pop()
+        self.group.parts.append(node if token.text == ")" else repeat(node, 0, 1, "greedy", 0))
+        self.group.repeatable = True
+
+    def continues(self) -> bool:
+        """Whether the next line that is not blank continues a definition."""
+        while self.here.kind == "newline":
+            self.at += 1
+        return self.here.kind == "sign" and self.here.text == "|"
+
+    def refuse_in_body(self, token: LarkToken) -> NoReturn:
+        reasons = {
+            ":": 'a definition begins on a line of its own; a colon as text is written ":"',
+            "->": "an alias names a whole alternative of a rule, and not a part in a group",
+            "..": 'a range is written between two strings, as in "a".."z"',
+            "{": "templates with parameters in {...} are not supported; write a rule for each use",
+            "::=": "this looks like GBNF: pass syntax='gbnf'",
+            ";": 'a definition ends with its line; a semicolon as text is written ";"',
+        }
+        if token.kind == "directive":
+            reason = _UNSUPPORTED.get(token.text, f"{token.text} begins a line of its own")
+        else:
+            reason = reasons.get(token.text, f"{token.text!r} means nothing here; text stands in double quotes")
+        self.refuse(reason, token)
+
+    def item(self, token: LarkToken) -> Node:
+        """Return the call of a literal or a name."""
+        kind, name = token.kind, token.text
+        key: Hashable = name
+        ends = ("", "")
+        if kind == "modifier":
+            self.refuse(
+                "? and ! stand before the name of a rule where it is defined, and ? after what is optional", token
+            )
+        if kind == "string" and self.takes(".."):
+            last = self.expect("string", "the string that ends a range")
+            kind, name, ends = "range", f"{token.text}..{last.text}", (token.text, last.text)
+            key = (kind, *ends)
+        elif kind not in ("rule", "terminal"):
+            key = (kind, name)
+        elif self.here.text == "{":
+            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
+        number = self.draft.number(key, name, kind, token.begin)
+        self.draft.definitions[number].ends = ends
+        self.references.append((number, token.begin))
+        return Call(number)
+
+    def read_repeat(self, token: LarkToken) -> None:
+        group = self.group
+        if not group.repeatable:
+            reason = f'{token.text} has nothing to repeat; as text it is written "{token.text}"'
+            if group.parts:
+                reason = f"{token.text} repeats what is repeated already; put that into a group (...)"
+            self.refuse(reason, token)
+        if token.text == "~":
+            minimum: int = self.integer("the number of copies after ~")
+            maximum: int | None = self.integer("the maximum of ~ n..m") if self.takes("..") else minimum
+            if minimum < 0 or (maximum is not None and maximum < minimum):
+                self.refuse("the number of copies after ~ is at least 0, and the maximum at least the minimum", token)
+        else:
+            minimum, maximum = _REPEATS[token.text]
+        group.parts[-1] = repeat(group.parts[-1], minimum, maximum, "greedy", 0)
+        group.repeatable = False
+
+    def read_directive(self, token: LarkToken) -> None:
+        if token.text == "%ignore":
+            name = f"%ignore {self.here.text}"
+            definition = LarkDefinition(name, token.begin, "terminal", end=token.begin)
+            self.draft.ignored.append(len(self.draft.definitions))
+            self.draft.definitions.append(definition)
+            self.read_body(definition)
+        elif token.text == "%import":
+            self.read_import()
+        else:
+            self.refuse(
+                _UNSUPPORTED.get(token.text, f"{token.text} is unknown; allowed are %ignore and %import"), token
+            )
+
+    def read_import(self) -> None:
+        begin = self.here
+        path = "" if not self.takes(".") else "."
+        path += self.take().text
+        if path != "common":
+            self.refuse("only terminals of `common` can be imported, as in %import common.WS", begin)
+        if self.takes("("):
+            while not self.takes(")"):
+                token = self.expect("terminal", "the name of a terminal of `common`")
+                self.define_common(token, token)
+                if not self.takes(",") and self.here.text != ")":
+                    self.refuse("a comma or ) is missing here", self.here)
+            return
+        self.expect("sign", "the dot of %import common.NAME", ".")
+        token = self.expect("terminal", "the name of a terminal of `common`")
+        self.define_common(token, self.expect("terminal", "a terminal's name after ->") if self.takes("->") else token)
+
+    def define_common(self, token: LarkToken, name: LarkToken) -> None:
+        if token.text not in COMMON:
+            self.refuse(f"`common` has no terminal {token.text}; it has {', '.join(COMMON)}", token)
+        number = self.draft.number(name.text, name.text, "terminal", token.begin)
+        definition = self.draft.definitions[number]
+        if definition.body is not None:
+            self.refuse(f"{name.text} is defined more than once", name)
+        definition.begin, definition.end = token.begin, name.begin + len(name.text)
+        key = ("common", token.text)
+        pattern = self.draft.number(key, token.text, "common", token.begin)
+        definition.body = Call(pattern)
+        definition.references.append((pattern, token.begin))

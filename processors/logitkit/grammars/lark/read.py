@@ -1,0 +1,153 @@
+r"""From a grammar in Lark's syntax to its rules.
+
+A lexer drops the ignored terminals wherever they stand between others. Without a lexer, they are part of each terminal's rule:
+with `%ignore WS`, the terminal `A` of a rule is the text of `A`, and then any number of texts of `WS`. The start may begin with
+such texts too.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from logitkit.budget import one_budget
+from logitkit.errors import ConfigurationError, GrammarError
+from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
+from logitkit.grammars.dialects import recognized
+from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.parse import Draft, LarkDefinition, parse_lark
+from logitkit.grammars.lark.terminals import Terminals
+from logitkit.grammars.lark.trees import with_calls_replaced
+from logitkit.grammars.rule_set import GrammarRule, RuleSet
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.patterns.construction import alternate, concatenate
+from logitkit.patterns.syntax import Call, Node, Repeat
+
+__all__ = ["read_lark"]
+
+
+def read_lark(
+    text: str, start: str | None = None, lexer: Literal["dynamic"] | None = None, limits: Limits = DEFAULT_LIMITS
+) -> RuleSet:
+    r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
+
+    Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
+    meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. Prefixes,
+    aliases and the priorities of rules do not change a language. Refused, with the place: templates, `%declare`, `%override`,
+    `%extend`, other imports, nested grammars, and attributes of rules.
+
+    Args:
+        text: The grammar.
+        start: The rule of the whole text; `start` if it is not given.
+        lexer: "dynamic": terminals are texts like any other, and a text may be split into terminals in any way.
+        limits: Bounds on the reading, and on the automata of terminals.
+
+    Returns:
+        The rules that the start needs.
+
+    Raises:
+        GrammarError: The grammar is not valid, or uses something that is not supported.
+        PatternTooLarge: A limit is exceeded.
+
+    Example:
+        >>> from logitkit.grammars.lark import read_lark
+        >>> rules = read_lark('start: "let" NAME ["=" NAME]\nNAME: /[a-z]+/\n%ignore " "')
+        >>> [rule.name for rule in rules.rules if not rule.is_terminal]
+        ['start', 'start']
+
+    Source:
+        https://lark-parser.readthedocs.io/en/stable/grammar.html
+    """
+    check_limits(limits)
+    for name, given in (("text", text), ("start", "start" if start is None else start)):
+        if not isinstance(given, str):
+            raise ConfigurationError(f"{name} is {given!r}; give a str")
+    if lexer not in (None, "dynamic"):
+        raise ConfigurationError(f"lexer is {lexer!r}; allowed is 'dynamic'")
+    with one_budget(limits.work):
+        try:
+            draft = parse_lark(text, limits)
+            return _LarkReader(draft, limits).rule_set("start" if start is None else start)
+        except GrammarError as error:
+            if looks := recognized(text, "lark"):
+                raise GrammarError(f"{looks} (as Lark: {error.reason})", text, error.position) from None
+            raise
+
+
+class _LarkReader:
+    """Collects the rules that the start needs, in the order in which they are reached."""
+
+    def __init__(self, draft: Draft, limits: Limits) -> None:
+        self.draft = draft
+        self.terminals = Terminals(draft, limits)
+        self.reached: dict[int, int] = {}
+
+    def rule_set(self, start: str) -> RuleSet:
+        """Return the rules."""
+        first = self.draft.numbers.get(start)
+        if first is None or not self.is_defined(first):
+            raise no_start(start, self.names())
+        self.check_names()
+        shift = 2 if self.draft.ignored else 0
+        self.reached[first] = shift
+        rules: list[GrammarRule] = []
+        # The dictionary grows while it is read.
+        order = [first]
+        for number in order:
+            definition = self.draft.definitions[number]
+            is_terminal = definition.kind != "rule"
+            if is_terminal:
+                body = self.with_ignored(self.terminals.tree(number))
+            else:
+                assert definition.body is not None
+                for used, _ in definition.references:
+                    if used not in self.reached:
+                        self.reached[used] = shift + len(order)
+                        order.append(used)
+                body = with_calls_replaced(definition.body, lambda used: Call(self.reached[used]))
+            rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
+        if shift:
+            rules = [*self.ignoring(self.draft.definitions[first]), *rules]
+        return checked_rule_set(self.draft.grammar, rules, 0, self.terminals.tokens, self.warnings())
+
+    def with_ignored(self, tree: Node) -> Node:
+        """Return a terminal and the ignored terminals after it, which are rule 1."""
+        return concatenate([tree, Call(1)]) if self.draft.ignored else tree
+
+    def ignoring(self, start: LarkDefinition) -> list[GrammarRule]:
+        """Return the rule of the whole text and that of the ignored terminals."""
+        trees: list[Node] = [self.terminals.tree(number) for number in self.draft.ignored]
+        ignored = self.draft.definitions[self.draft.ignored[0]]
+        return [
+            GrammarRule(start.name, concatenate([Call(1), Call(2)]), start.begin, start.end),
+            GrammarRule("%ignore", Repeat(alternate(trees), 0, None), ignored.begin, ignored.end, True),
+        ]
+
+    def is_defined(self, number: int) -> bool:
+        """Whether a number is that of a rule or a terminal with a body, or of a literal."""
+        definition = self.draft.definitions[number]
+        return definition.body is not None or definition.kind not in ("rule", "terminal")
+
+    def check_names(self) -> None:
+        """Raise for the first use of a name that is not defined."""
+        for definition in self.draft.definitions:
+            for used, position in definition.references:
+                if not self.is_defined(used):
+                    name = self.draft.definitions[used].name
+                    if name in COMMON:
+                        reason = f"the terminal {name!r} is not defined; write `%import common.{name}`"
+                        raise GrammarError(reason, self.draft.grammar, position)
+                    raise undefined_rule(name, self.names(), self.draft.grammar, position)
+
+    def names(self) -> list[str]:
+        """Return the names that are defined."""
+        definitions = [d for d in self.draft.definitions if d.kind in ("rule", "terminal") and d.body is not None]
+        return [d.name for d in definitions if not d.name.startswith("%")]
+
+    def warnings(self) -> list[str]:
+        """Return a sentence for each name that is defined and not used."""
+        used = {number for d in self.draft.definitions for number, _ in d.references} | self.reached.keys()
+        return [
+            f"the {d.kind} {d.name} is not used"
+            for number, d in enumerate(self.draft.definitions)
+            if number not in used and d.kind in ("rule", "terminal") and not d.name.startswith("%")
+        ]

@@ -1,0 +1,97 @@
+"""The tokens of a grammar in Lark's syntax.
+
+A newline is a token, because it ends a definition, unless the next line begins with `|`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NoReturn
+
+from logitkit.errors import GrammarError
+
+__all__ = ["LarkToken", "tokens_of"]
+
+_TOKEN = re.compile(
+    r"""(?P<blank>(?:[ \t\f]|\\[ \t]*\r?\n)+)
+    |(?P<comment>(?://|\#)[^\n]*)
+    |(?P<newline>\r?\n)
+    |(?P<regexp>/(?:\\.|[^/\\\n])+/[a-z]*|/(?:\\[\s\S]|[^/\\])+/[a-wy-z]*x[a-z]*)
+    |(?P<string>"(?:\\.|[^"\\\n])*"i?(?![A-Za-z0-9_]))
+    |(?P<modifier>[!?]+(?=_?[a-z]))
+    |(?P<rule>_?[a-z][a-z0-9_]*(?![A-Za-z0-9_-]))
+    |(?P<terminal>_?[A-Z][A-Z0-9_]*(?![A-Za-z0-9_-]))
+    |(?P<number>[+-]?[0-9]+)
+    |(?P<special><[^<>\s]+>)
+    |(?P<directive>%[a-z_]+)
+    |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;])""",
+    re.VERBOSE,
+)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_MACRO = re.compile(r"[A-Z][a-z]\w*[ \t]*\(")
+
+
+class LarkToken(NamedTuple):
+    """One token.
+
+    Args:
+        kind: The name of its group in the expression above; "end" after the last one.
+        text: The token as written.
+        begin: Where it begins in the grammar, in characters.
+    """
+
+    kind: str
+    text: str
+    begin: int
+
+
+def tokens_of(grammar: str) -> list[LarkToken]:
+    """Split a grammar into tokens, without blanks and comments.
+
+    Raises:
+        GrammarError: Something is not a token.
+
+    Example:
+        >>> from logitkit.grammars.lark.tokens import tokens_of
+        >>> [token.kind for token in tokens_of('start: "a" | B  // one of two')]
+        ['rule', 'sign', 'string', 'sign', 'terminal', 'newline', 'end']
+    """
+    tokens: list[LarkToken] = []
+    at = 0
+    while at < len(grammar):
+        found = _TOKEN.match(grammar, at)
+        if found is None:
+            _refuse(grammar, at)
+        kind = str(found.lastgroup)
+        if kind == "directive" and found[0] == "%json":
+            raise GrammarError("%json is not supported yet; write the JSON as rules, or use a JSON Schema", grammar, at)
+        if kind not in ("blank", "comment"):
+            tokens.append(LarkToken(kind, found[0], at))
+        at = found.end()
+    tokens.append(LarkToken("newline", "", len(grammar)))
+    tokens.append(LarkToken("end", "", len(grammar)))
+    return tokens
+
+
+def _refuse(grammar: str, at: int) -> NoReturn:
+    """Raise the error of a text that is not a token."""
+    if grammar[at] == '"':
+        reason = 'this string is not closed on its line by ", or letters other than the flag i follow it'
+    elif grammar[at] == "/":
+        reason = r"this regular expression is empty or is not closed by / on its line; write a / inside it as \/"
+    elif grammar[at] == "'":
+        reason = "Lark's strings stand in double quotes"
+    elif found := _MACRO.match(grammar, at):
+        reason = f"XGrammar's macros, such as {found[0]}...), are not supported in grammars"
+    elif found := _NAME.match(grammar, at):
+        reason = (
+            f"the name {found[0]!r} is neither lower case, as rules are, nor upper case, as terminals are; "
+            "names have letters a-z or A-Z, digits and _"
+        )
+    elif grammar[at] == "<":
+        reason = "a special token is written <|name|> or <[id]>, without blanks"
+    elif grammar[at] == "&":
+        reason = "& is not supported; write a terminal that is an intersection with a lookahead, as in /(?=A)B/"
+    else:
+        reason = f"{grammar[at]!r} means nothing here"
+    raise GrammarError(reason, grammar, at)

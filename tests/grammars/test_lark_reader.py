@@ -1,0 +1,187 @@
+"""The reader of Lark's syntax, against Lark."""
+
+from __future__ import annotations
+
+import lark
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from logitkit.errors import GrammarError, PatternTooLarge
+from logitkit.grammars.lark import read_lark
+from logitkit.grammars.rule_set import RuleSet
+from tests.grammars.recogniser import accepts
+
+LETTERS = "ab. "
+
+STRINGS = ['"a"', '"b"', '"ab"', '"."', '"A"i', '"a".."b"', r'"\x2e"']
+PATTERNS = ["/a+/", "/[ab]+/", "/a?b/", "/b|ab/", "/a.*?b/", r"/a(?!b)b*/", r"/a\.?b/", "/A/i"]
+TERMINALS = ["A", "B", "_C"]
+RULES = ["start", "x", "_y"]
+IGNORED = ['%ignore " "', '%ignore "b"', "%ignore /[ .]/", "%import common.WS\n%ignore WS"]
+
+
+def _expressions(items: list[str]) -> st.SearchStrategy[str]:
+    """Parts with all operators, of some items."""
+    item = st.sampled_from(items)
+    repeated = st.tuples(item, st.sampled_from(["", "", "", "?", "*", "+", " ~ 2", " ~ 0..2"])).map("".join)
+    sequence = st.lists(repeated, min_size=1, max_size=2).map(" ".join)
+    options = st.lists(sequence, min_size=1, max_size=2).map(" | ".join)
+    group = st.tuples(options, st.sampled_from(["({})", "[{}]", "({})?", "({})+", "({}) ~ 1..2"])).map(
+        lambda pair: pair[1].format(pair[0])
+    )
+    # Lark writes out all combinations of what is optional: more parts would take it minutes.
+    plain = st.lists(repeated, min_size=1, max_size=2).map(" ".join)
+    return st.lists(st.one_of(plain, plain, group), min_size=1, max_size=2).map("\n    | ".join)
+
+
+@st.composite
+def grammars(draw: st.DrawFn) -> str:
+    """A grammar of all features that change a language."""
+    literals = [*STRINGS, *PATTERNS]
+    lines = [f"{name}: {draw(_expressions([*RULES, *TERMINALS, *STRINGS[:3], *PATTERNS[:2]]))}" for name in RULES]
+    lines += [f"{name}: {draw(_expressions([*literals, *TERMINALS[:place]]))}" for place, name in enumerate(TERMINALS)]
+    if draw(st.booleans()):
+        lines.append(draw(st.sampled_from(IGNORED)))
+    return "\n".join(lines) + "\n"
+
+
+def _lark_accepts(parser: lark.Lark, text: str) -> bool:
+    try:
+        parser.parse(text)
+    except lark.exceptions.UnexpectedInput:
+        return False
+    return True
+
+
+def _read(grammar: str) -> RuleSet | None:
+    """Read a grammar; None where Lark goes further: it reads rules without a finite text, and runs any lazy quantifier."""
+    try:
+        return read_lark(grammar, lexer="dynamic")
+    except GrammarError as error:
+        if "no finite text" in error.reason or "lazy quantifier" in error.reason:
+            return None
+        raise
+
+
+@settings(max_examples=100, deadline=None)
+@given(grammars(), st.lists(st.text(LETTERS, max_size=6), min_size=1, max_size=8))
+def test_a_dynamic_lexer_accepts_what_lark_does(grammar: str, texts: list[str]) -> None:
+    try:
+        parser = lark.Lark(grammar, parser="earley", lexer="dynamic_complete", ambiguity="explicit")
+    except (lark.exceptions.GrammarError, lark.exceptions.LexError):
+        return
+    rules = _read(grammar)
+    if rules is None:
+        return
+    for text in texts:
+        assert accepts(rules, text) == _lark_accepts(parser, text), text
+
+
+COMMON_TEXTS = {
+    "ESCAPED_STRING": ['""', '"a"', r'"\""', r'"\\"', '"', '"a"b"', '"\n"', r'"\"', r'"\\""'],
+    "FLOAT": ["1", "1.", ".5", "1e5", "1.5E-3", "e5", "1.5e", "."],
+    "SIGNED_NUMBER": ["+1", "-1.5", "--1", "1", "-.5e+2"],
+    "CNAME": ["a1", "_", "1a", "A_b", ""],
+    "C_COMMENT": ["/**/", "/* a\n*/", "/*/", "/***/", "/**/*/", "/* /* */"],
+    "CPP_COMMENT": ["//", "// a", "// a\n", "/"],
+    "SQL_COMMENT": ["--", "-- a", "-"],
+    "NEWLINE": ["\n", "\r\n\n", "\r", ""],
+    "WS": [" \t\f\r\n", "a"],
+    "WS_INLINE": [" \t", "\n"],
+    "HEXDIGIT": ["a", "F", "9", "g"],
+    "DECIMAL": ["1.", ".1", "1.1", "1", "."],
+}
+
+
+@pytest.mark.parametrize("name", COMMON_TEXTS)
+def test_common_terminals_are_those_of_lark(name: str) -> None:
+    grammar = f"start: {name}\n%import common.{name}\n"
+    parser = lark.Lark(grammar, parser="earley", lexer="dynamic_complete")
+    rules = read_lark(grammar)
+    for text in COMMON_TEXTS[name]:
+        assert accepts(rules, text) == _lark_accepts(parser, text), text
+
+
+MISTAKES = {
+    "start: a\n": (1, 8, "the rule 'a' is not defined"),
+    "start: WS\n": (1, 8, "write `%import common.WS`"),
+    'begin: "a"\n': (None, None, "there is no rule 'start'"),
+    'start: "a\n': (1, 8, "not closed"),
+    "start: /a\n": (1, 8, "not closed"),
+    "start: 'a'\n": (1, 8, "double quotes"),
+    'start: ("a"\n': (1, 8, "this ( is not closed"),
+    'start: "a")\n': (1, 11, ") closes no group"),
+    'start: "a"**\n': (1, 12, "repeated already"),
+    "start: *\n": (1, 8, "nothing to repeat"),
+    'start "a"\n': (1, 7, "the colon of a definition"),
+    'start: "a"\nstart: "b"\n': (2, 1, "defined more than once"),
+    "start: Name\n": (1, 8, "neither lower case"),
+    "start: A\nA: B\nB: A\n": (3, 4, "contains itself"),
+    'start: A\nA: x\nx: "a"\n': (2, 4, "contains the rule x"),
+    "start: start\n": (1, 1, "no finite text"),
+    "start: /a{2,1}/\n": (1, 10, "in this regular expression"),
+    'start: "\\d"\n': (1, 9, "unknown escape"),
+    'start: "b".."a"\n': (1, 8, "does not go from one character"),
+    'start: "a" ~ 3..2\n': (1, 12, "the maximum at least the minimum"),
+    'start: _sep{"a", "b"}\n': (1, 12, "templates"),
+    'start[lazy]: "a"\n': (1, 6, "attributes"),
+    "%declare A\nstart: A\n": (1, 1, "%declare"),
+    "%import python.NAME\nstart: NAME\n": (1, 9, "only terminals of `common`"),
+    "%import common.NAME\nstart: NAME\n": (1, 16, "`common` has no terminal NAME"),
+    'start: %lark { start: "a" }\n': (1, 8, "nested grammars"),
+    'start: %json {"type": "null"}\n': (1, 8, "%json"),
+    'start: %regex {"a": 1}\n': (1, 8, "%regex"),
+    'root ::= "a"\n': (1, 6, "pass syntax='gbnf'"),
+    "start: TagDispatch(a)\n": (1, 8, "macros"),
+    "start: A\nA: /(?<!b)a/\n": (2, 1, "looks at the text before it"),
+    "start: A\nA: /a(?!bc)/\n": (2, 1, "more than one character after it"),
+    "start: <[5-1]>\n": (1, 8, "token ids"),
+}
+
+
+@pytest.mark.parametrize("grammar", MISTAKES)
+def test_a_mistake_has_its_place(grammar: str) -> None:
+    line, column, reason = MISTAKES[grammar]
+    with pytest.raises(GrammarError) as caught:
+        read_lark(grammar)
+    assert reason in caught.value.reason
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "text", "accepted"),
+    [
+        (r"/if\b/", "if", True),
+        (r"/if\b/", "ifx", False),
+        (r"/if\b/", "if.", True),
+        (r"/if(?![a-z])/", "ifx", False),
+        (r"/if(?![a-z])/", "if.", True),
+        (r"/a.*?x/", "ax", True),
+        (r"/a.*?x/", "axx", True),
+        (r"/if\Z/", "ifx", False),
+    ],
+)
+def test_a_terminal_looks_at_the_character_after_it(terminal: str, text: str, accepted: bool) -> None:
+    assert accepts(read_lark(f'start: A ["x" | "."]\nA: {terminal}\n'), text) == accepted
+
+
+def test_special_tokens_are_listed() -> None:
+    assert read_lark("start: <|end|> <[1,5-7]>").tokens == ("<|end|>", 1, 5, 6, 7)
+
+
+def test_a_name_that_is_not_used_is_a_warning() -> None:
+    assert read_lark('start: "a"\nB: "b"\n').warnings == ("the terminal B is not used",)
+
+
+def test_large_grammars_are_read_or_refused() -> None:
+    chain = "".join(f"a{i}: a{i + 1}\n" for i in range(3000))
+    assert len(read_lark(f'start: a0\n{chain}a3000: "a"\n').rules) == 3003
+    terminals = "".join(f"A{i}: A{i + 1} A{i + 1}\n" for i in range(100))
+    for grammar in (
+        f'start: A0\n{terminals}A100: "a"\n',
+        "start: " + "(" * 10_000 + '"a"' + ")" * 10_000,
+        "start: " + '"a" ' * 500_000,
+    ):
+        with pytest.raises((GrammarError, PatternTooLarge)):
+            read_lark(grammar)

@@ -1,4 +1,10 @@
 """From the rules of a grammar to a deterministic pushdown automaton over bytes.
 
-rules    what comes in: trees that call each other
+rules                        what comes in: trees that call each other
+rule_trees, rule_automata    what trees may hold, and the minimal automaton of each rule over characters and calls
+call_inlining                left recursion as loops, and which calls stay calls
+stack_machine, lookahead     one nondeterministic automaton over bytes with a stack, and which symbols may come next
+set_nodes, simulation        made deterministic by sets, without configurations that others make needless
+frame_needs                  how many frames each state still needs
+dfa                          all of it
 """

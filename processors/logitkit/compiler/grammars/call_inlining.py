@@ -1,0 +1,223 @@
+"""Which calls stay calls: left recursion becomes loops, and rules are written out in their callers where that stays small.
+
+By hand: `sum ::= sum "+" item | item` becomes the loop `item ("+" item)*`. With `item ::= "1" | "(" sum ")"`, only one of the
+two rules stays a rule: `sum` becomes `("1" | "(" sum ")") ("+" ("1" | "(" sum ")"))*`.
+
+Left recursion: let rules call each other at their left edges, as `sum` calls itself. What such a rule reads is a text of one of
+them without a call at the left edge, and then rests: wherever a text of rule X ends, each rule of them that may begin with X may
+go on behind it. So each of them is an automaton over all their states.
+
+Writing out: a copy of a rule belongs to the place where it goes on after the call. A call at the end of a copy goes on where the
+copy does, so that a rule that ends with a call of itself is a loop in its own copy. The rules that stay rules (*heads*) are
+chosen so that nothing else is written out without end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TypeAlias
+
+from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.positions import CALLS
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.grammars.rule_automata import Nfa, RuleAutomata
+from logitkit.limits import Limits
+
+__all__ = ["inlined"]
+
+# A rule that calls itself, and goes on in so many different places after its calls, stays a rule.
+MANY_RETURNS = 3
+
+# A rule that does not call itself is written out up to this many times its states.
+MOST_COPIED = 1500
+SMALL = 12
+
+# Pairs of states that are compared for one call.
+MOST_COMPARED = 500
+
+
+def inlined(rules: RuleAutomata, limits: Limits) -> dict[int, SymbolDfa]:
+    """Return the automata of the rules that stay, the start's first; they call only each other."""
+    automata = without_left_recursion(rules, limits)
+    calls = {rule: _calls(rule, automata, rules, limits) for rule in automata}
+    heads = _heads(automata, calls)
+    found: dict[int, SymbolDfa] = {}
+    todo = [rules.start] if rules.start in automata else []
+    while todo:
+        rule = todo.pop()
+        if rule not in found:
+            found[rule] = _written_out(rule, automata, calls, heads, rules, limits)
+            todo.extend(dict.fromkeys(callee for _, callee, _ in rules.calls(found[rule])))
+    return found
+
+
+def _call_bits(rules: RuleAutomata) -> dict[int, int]:
+    return {symbol - CALLS: 1 << rules.alphabet.size + i for i, symbol in enumerate(rules.special)}
+
+
+def _graph(edges: dict[int, dict[int, int]]) -> list[list[int]]:
+    """Return the strongly connected components of all nodes of a graph."""
+    nodes = [*edges]
+    number = {node: i + 1 for i, node in enumerate(nodes)}
+    moves = [dict.fromkeys(range(1, len(nodes) + 1), 0)]
+    moves += [{number[t]: 0 for t in edges[node] if t in number} for node in nodes]
+    return [[nodes[i - 1] for i in component] for component in components(moves) if component != [0]]
+
+
+def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, SymbolDfa]:
+    """Return the automata of all rules with their left recursion as loops."""
+    bit = _call_bits(rules)
+    left = {r: {c: 0 for state, c, _ in rules.calls(dfa) if state == 0} for r, dfa in rules.automata.items()}
+    automata = dict(rules.automata)
+    for component in _graph(left):
+        if len(component) == 1 and component[0] not in left[component[0]]:
+            continue
+        among = sum(bit[rule] for rule in component if rule in bit)
+        for rule in component:
+            nfa = Nfa(limits)
+            first = {r: nfa.add(len(rules.automata[r].moves)) for r in component}
+            start, end = nfa.add(), nfa.add()
+            ended = {r: nfa.add() for r in component}
+            for r in component:
+                dfa, base = rules.automata[r], first[r]
+                for state, row in enumerate(dfa.moves):
+                    nfa.edges[base + state] = [(mask, base + t) for t, mask in row.items()]
+                    if dfa.accepting[state]:
+                        nfa.empty[base + state].append(ended[r])
+                for t, mask in dfa.moves[0].items():
+                    if mask & ~among:
+                        nfa.edges[start].append((mask & ~among, base + t))
+                    for other in component:
+                        if mask & bit.get(other, 0):
+                            nfa.empty[ended[other]].append(base + t)
+            nfa.empty[ended[rule]].append(end)
+            # The others begin with a text of this one, or do not count.
+            smaller = nfa.minimal(start, end)
+            assert smaller is not None
+            automata[rule] = smaller
+    return automata
+
+
+# State, called rule, the state after it, and whether the call is the last thing that the rule does.
+Calls: TypeAlias = list[tuple[int, int, int, bool]]
+
+
+def _calls(rule: int, automata: dict[int, SymbolDfa], rules: RuleAutomata, limits: Limits) -> Calls:
+    dfa = automata[rule]
+    return [(s, callee, t, _is_last(automata[callee], dfa, t, limits)) for s, callee, t in rules.calls(dfa)]
+
+
+def _is_last(called: SymbolDfa, caller: SymbolDfa, behind: int, limits: Limits) -> bool:
+    """Whether a call may be taken for the last thing in its rule.
+
+    It may if the rule may end after the call, and whatever else may follow there may also follow inside the called rule, wherever
+    that may end: in `e ::= e "+" e | "1"`, which is `"1" ("+" e)*`, the inner `e` reads all further `"+" e` itself.
+    """
+    if not caller.accepting[behind]:
+        return False
+    if not caller.moves[behind]:
+        return True
+    todo = [(state, behind) for state, accepts in enumerate(called.accepting) if accepts]
+    seen = set(todo)
+    while todo:
+        better, worse = todo.pop()
+        limits.spend(3 + len(caller.moves[worse]))
+        if (caller.accepting[worse] and not called.accepting[better]) or len(seen) > MOST_COMPARED:
+            return False
+        for target, symbols_read in caller.moves[worse].items():
+            mask = symbols_read
+            for other, symbols in called.moves[better].items():
+                if symbols & mask:
+                    mask &= ~symbols
+                    if (other, target) not in seen:
+                        seen.add((other, target))
+                        todo.append((other, target))
+            if mask:
+                return False
+    return True
+
+
+def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls]) -> set[int]:
+    """Choose the rules that stay rules."""
+    heads: set[int] = set()
+    inner = {rule: Counter(callee for _, callee, _, last in found if not last) for rule, found in calls.items()}
+    every = {rule: {callee: 0 for _, callee, _, _ in found} for rule, found in calls.items()}
+    returns: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    for rule, found in calls.items():
+        for _, callee, t, _ in found:
+            returns[callee].add((rule, t))
+    left = [*automata]
+    first = True
+    while left:
+        edges = {rule: every[rule] for rule in left if rule not in heads}
+        left = []
+        for component in _graph(edges):
+            members = set(component)
+            if not any(callee in members for rule in component for callee in inner[rule]):
+                continue
+            if first:
+                heads.update(rule for rule in component if len(returns[rule]) >= MANY_RETURNS)
+            if first and members & heads:
+                left.extend(component)
+                continue
+            weight = {
+                rule: sum(2 * inner[r][rule] if r in members else inner[r][rule] for r in inner) for rule in component
+            }
+            heads.add(max(component, key=lambda rule: (weight[rule], -rule)))
+            left.extend(component)
+        first = False
+    # From what calls nothing up: how large each rule is with all that is written out in it.
+    size: dict[int, int] = {}
+    for component in _graph(every):
+        for rule in component:
+            copied = {(c, t) for _, c, t, _ in calls[rule] if c not in heads}
+            size[rule] = len(automata[rule].moves) + sum(size.get(c, 0) for c, _ in copied)
+            many = len(returns[rule])
+            if many > 1 and size[rule] > SMALL and many * size[rule] > MOST_COPIED:
+                heads.add(rule)
+    return heads
+
+
+def _written_out(
+    head: int,
+    automata: dict[int, SymbolDfa],
+    calls: dict[int, Calls],
+    heads: set[int],
+    rules: RuleAutomata,
+    limits: Limits,
+) -> SymbolDfa:
+    """Return the automaton of one rule with copies of the rules that do not stay rules."""
+    if all(c in heads and not (c == head and last) for _, c, _, last in calls[head]):
+        return automata[head]
+    bit = _call_bits(rules)
+    nfa = Nfa(limits)
+    end = nfa.add()
+    copies: dict[tuple[int, int], int] = {}
+    todo: list[tuple[int, int]] = []
+
+    def copy(rule: int, behind: int) -> int:
+        if (rule, behind) not in copies:
+            copies[rule, behind] = nfa.add(len(automata[rule].moves))
+            todo.append((rule, behind))
+        return copies[rule, behind]
+
+    copy(head, end)
+    while todo:
+        rule, behind = todo.pop()
+        base, dfa = copies[rule, behind], automata[rule]
+        gone: dict[tuple[int, int], int] = defaultdict(int)
+        for state, callee, t, last in calls[rule]:
+            after = behind if last else base + t
+            if callee not in heads or (callee, after) in copies:
+                nfa.empty[base + state].append(copy(callee, after))
+                gone[state, t] |= bit[callee]
+        for state, row in enumerate(dfa.moves):
+            for t, mask in row.items():
+                left = mask & ~gone[state, t]
+                if left:
+                    nfa.edges[base + state].append((left, base + t))
+            if dfa.accepting[state]:
+                nfa.empty[base + state].append(behind)
+    found = nfa.minimal(copies[head, end], end)
+    assert found is not None
+    return found

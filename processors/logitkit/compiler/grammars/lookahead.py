@@ -1,0 +1,67 @@
+"""Which symbols may come next: in a state, and after the end of a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
+from logitkit.limits import Limits
+
+__all__ = ["Lookahead", "lookahead"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lookahead:
+    """Masks of symbols; conditions on the next character are left out of account, so a symbol may be in them without need.
+
+    Args:
+        ahead: For each state, what may be read before its rule ends, next.
+        follow: For each rule, what may be read next after its end.
+    """
+
+    ahead: list[int]
+    follow: list[int]
+
+
+def lookahead(machine: StackMachine, limits: Limits) -> Lookahead:
+    """Compute the masks, as least fixed points."""
+    ahead = []
+    for row in machine.moves:
+        mask = 0
+        for symbols in row.values():
+            mask |= symbols
+        ahead.append(mask)
+    silent = list(machine.final)
+    active = [s for s in range(len(ahead)) if machine.calls[s] or machine.looks[s]][::-1]
+    changed = True
+    while changed:
+        changed = False
+        limits.spend(4 * len(active))
+        for state in active:
+            mask, quiet = ahead[state], silent[state]
+            for callee, behind in machine.calls[state]:
+                mask |= ahead[callee]
+                if silent[callee]:
+                    quiet |= behind == TAIL or silent[behind]
+                    mask |= 0 if behind == TAIL else ahead[behind]
+            for _, target in machine.looks[state]:
+                mask |= ahead[target]
+                quiet |= silent[target]
+            if mask != ahead[state] or quiet != silent[state]:
+                ahead[state], silent[state] = mask, quiet
+                changed = True
+    follow = [0] * (max(machine.rule) + 1)
+    follow[0] = machine.end
+    changed = True
+    while changed:
+        changed = False
+        limits.spend(4 * len(active))
+        for state in active:
+            mine = follow[machine.rule[state]]
+            for callee, behind in machine.calls[state]:
+                mask = mine if behind == TAIL else ahead[behind] | (mine if silent[behind] else 0)
+                at = machine.rule[callee]
+                if mask & ~follow[at]:
+                    follow[at] |= mask
+                    changed = True
+    return Lookahead(ahead, follow)

@@ -1,0 +1,257 @@
+"""The rules of a grammar as minimal automata over characters and calls.
+
+Every call is a symbol of its own, and so is every special token and every condition on the next character (`Look`). A rule
+that may be empty is called only where it is not: its callers may also go past the call. So every call reads something, and a
+left recursion through an empty rule is a plain left recursion.
+
+By hand: `a ::= b a "x" | "y"` with `b ::= "" | "z"` becomes `a ::= b? a "x" | "y"` with `b ::= "z"`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from logitkit.budget import took
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, count_positions
+from logitkit.compiler.characters.subset import SymbolDfa, determinise
+from logitkit.compiler.grammars.rule_trees import check_trees, nullable_rules
+from logitkit.compiler.grammars.rules import Rules
+from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.errors import GrammarError
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Call, Characters, Look, Node
+
+__all__ = ["Nfa", "RuleAutomata", "rule_automata"]
+
+# A condition on the next character: this plus its number.
+LOOKS = CALLS + 2**23
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RuleAutomata:
+    """The automata of the rules that can be reached from the start.
+
+    Args:
+        alphabet: The characters that all of them tell apart.
+        special: What each symbol after those of the alphabet stands for: `CALLS` plus a rule, `LETTERS` plus a special token,
+            or `LOOKS` plus a condition.
+        looks: For each condition, the characters that must not come next, as a mask of the alphabet.
+        automata: The automaton of the texts of each rule that are not empty.
+        start: The rule of the whole text.
+        nullable: Whether the whole text may be empty.
+    """
+
+    alphabet: Alphabet
+    special: list[int]
+    looks: list[int]
+    automata: dict[int, SymbolDfa]
+    start: int
+    nullable: bool
+
+    def split(self, mask: int) -> tuple[int, list[int]]:
+        """Return the characters of a mask, and what its other symbols stand for."""
+        above = mask >> self.alphabet.size
+        found = []
+        while above:
+            found.append(self.special[(above & -above).bit_length() - 1])
+            above &= above - 1
+        return mask & ((1 << self.alphabet.size) - 1), found
+
+    def calls(self, automaton: SymbolDfa) -> list[tuple[int, int, int]]:
+        """Return the calls in an automaton: state, rule, and the state after it."""
+        return [
+            (state, symbol - CALLS, target)
+            for state, row in enumerate(automaton.moves)
+            for target, mask in row.items()
+            if mask >> self.alphabet.size
+            for symbol in self.split(mask)[1]
+            if symbol < LETTERS
+        ]
+
+
+@dataclass(eq=False, slots=True)
+class Nfa:
+    """An automaton with empty moves, to be made deterministic.
+
+    Args:
+        limits: Bounds on its size.
+        edges: For each state, masks of symbols and the state that they lead to.
+        empty: For each state, the states that it leads to without a symbol.
+    """
+
+    limits: Limits
+    edges: list[list[tuple[int, int]]] = field(default_factory=list)
+    empty: list[list[int]] = field(default_factory=list)
+
+    def add(self, count: int = 1) -> int:
+        """Add states and return the first."""
+        first = len(self.edges)
+        self.limits.check_states(first + count)
+        self.limits.spend(4 * count)
+        self.edges.extend([[] for _ in range(count)])
+        self.empty.extend([[] for _ in range(count)])
+        return first
+
+    def minimal(self, start: int, end: int) -> SymbolDfa | None:
+        """Return the minimal automaton of the texts from one state to another, the empty text excepted."""
+        reached = [self._reached(state) for state in range(len(self.edges))]
+        number: list[list[int]] = []
+        masks: list[int] = []
+        targets: list[int] = []
+        for row in self.edges:
+            number.append(list(range(len(masks), len(masks) + len(row))))
+            masks.extend([mask for mask, _ in row])
+            targets.extend([target for _, target in row])
+        after = [tuple(sorted([p for state in states for p in number[state]])) for states in reached]
+        self.limits.spend(2 * sum(map(len, after)))
+        positions = Positions(
+            [], [after[t] for t in targets], after[start], [end in reached[t] for t in targets], False
+        )
+        return minimise(determinise(positions, masks, self.limits), self.limits)
+
+    def _reached(self, state: int) -> set[int]:
+        found = {state}
+        if self.empty[state]:
+            todo = [state]
+            while todo:
+                fresh = [t for t in self.empty[todo.pop()] if t not in found]
+                found.update(fresh)
+                todo.extend(fresh)
+            self.limits.spend(len(found))
+        return found
+
+
+class _Builder(PositionBuilder):
+    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols."""
+
+    def __init__(self, limits: Limits, nullable: set[int]) -> None:
+        super().__init__(limits)
+        self.nullable = nullable
+
+    def part(self, tree: Node) -> Part:
+        """Number the positions of a tree."""
+        match tree:
+            case Call(definition):
+                return super().part(tree)._replace(nullable=definition in self.nullable)
+            case Look(Characters(charset)):
+                look = CharSet.of([(LOOKS, LOOKS), *charset.ranges])
+                return super().part(Characters(look))
+            case _:
+                return super().part(tree)
+
+
+def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
+    """Build the automaton of each rule that the start may call.
+
+    Raises:
+        GrammarError: No text belongs to the grammar, or its trees are not those of `Rules`.
+        PatternTooLarge: A limit is exceeded.
+    """
+    called = check_trees(rules, limits)
+    nullable = nullable_rules(rules, called, limits)
+    reached = _reached(rules.start, called)
+    positions = {rule: _positions(rules.bodies[rule], nullable, limits) for rule in reached}
+    charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
+    special: dict[CharSet, int] = {}
+    looks: dict[CharSet, CharSet] = {}
+    plain: dict[CharSet, None] = {}
+    for charset in charsets:
+        if not charset.ranges or charset.ranges[-1][1] < CALLS:
+            plain[charset] = None
+        elif charset.ranges[-1][0] == LOOKS:
+            looks[charset] = CharSet(charset.ranges[:-1])
+        else:
+            special.setdefault(charset, len(special))
+    pairs = [*plain, *looks.values()]
+    limits.check_work(len(pairs) * sum(len(charset.ranges) for charset in pairs) // 8)
+    alphabet = Alphabet.of(pairs)
+    forbidden = dict.fromkeys(looks.values())
+    first_look = len(special)
+    masks = {charset: 1 << alphabet.size + i for charset, i in special.items()} | {
+        c: alphabet.members[c] for c in plain
+    }
+    number = {charset: i for i, charset in enumerate(forbidden)}
+    masks |= {look: 1 << alphabet.size + first_look + number[charset] for look, charset in looks.items()}
+    automata = {}
+    for rule, position in positions.items():
+        dfa = minimise(determinise(position, [masks[c] for c in position.charsets], limits), limits)
+        if dfa is not None:
+            automata[rule] = dfa
+    found = RuleAutomata(
+        alphabet,
+        [*(c.ranges[0][0] for c in special), *range(LOOKS, LOOKS + len(forbidden))],
+        [alphabet.members[c] for c in forbidden],
+        automata,
+        rules.start,
+        rules.start in nullable,
+    )
+    _drop_unproductive(found, limits)
+    if rules.start not in automata and not found.nullable:
+        raise GrammarError("no text belongs to the grammar: its start rule cannot end")
+    return found
+
+
+def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
+    """Drop the rules without a text that is not empty, and all calls of them."""
+    automata = rules.automata
+    calls = {rule: rules.calls(dfa) for rule, dfa in automata.items()}
+    callers: dict[int, set[int]] = {}
+    for rule, found in calls.items():
+        for _, callee, _ in found:
+            callers.setdefault(callee, set()).add(rule)
+    bit = {symbol - CALLS: 1 << rules.alphabet.size + i for i, symbol in enumerate(rules.special) if symbol < LETTERS}
+    never = sum(bit.values())
+    productive: set[int] = set()
+    todo = [*automata]
+    while todo:
+        rule = todo.pop()
+        if rule in productive:
+            continue
+        dfa = automata[rule]
+        limits.spend(len(dfa.moves) + 5)
+        reached = {0}
+        follow = [0]
+        while follow:
+            fresh = [t for t, mask in dfa.moves[follow.pop()].items() if mask & ~never and t not in reached]
+            reached.update(fresh)
+            follow.extend(fresh)
+        if any(dfa.accepting[state] for state in reached):
+            productive.add(rule)
+            never &= ~bit.get(rule, 0)
+            todo.extend(callers.get(rule, ()))
+    for rule in [*automata]:
+        if rule not in productive:
+            del automata[rule]
+        elif any(callee not in productive for _, callee, _ in calls[rule]):
+            moves = [{t: mask & ~never for t, mask in row.items() if mask & ~never} for row in automata[rule].moves]
+            left = minimise(SymbolDfa(moves, automata[rule].accepting), limits)
+            assert left is not None
+            automata[rule] = left
+
+
+def _reached(start: int, called: list[list[int]]) -> list[int]:
+    reached = {start: None}
+    todo = [start]
+    while todo:
+        fresh = [rule for rule in called[todo.pop()] if rule not in reached]
+        reached.update(dict.fromkeys(fresh))
+        todo.extend(fresh)
+    return list(reached)
+
+
+def _positions(body: Node, nullable: set[int], limits: Limits) -> Positions:
+    limits.check_states(count_positions(body))
+    builder = _Builder(limits, nullable)
+    try:
+        whole = builder.part(body)
+    finally:
+        took(builder.work)
+    final = [False] * len(builder.charsets)
+    for position in whole.last:
+        final[position] = True
+    follow = [tuple(sorted({p for chunk in chunks for p in chunk})) for chunks in builder.follow]
+    limits.spend(2 * sum(map(len, follow)))
+    return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, False)

@@ -1,0 +1,355 @@
+"""Make a pushdown automaton over bytes deterministic: by sets of configurations, without the frames that all of them share.
+
+A node is a set of configurations that are possible at once, each with only those frames that it does not share with all the
+others of the node. The frames that all share are on the stack of the result. When a configuration needs one of these, because its
+rule may end there, the innermost frame is popped, and all configurations of the node get it back: that is another node, in which
+the same symbol is looked at again. A symbol that no caller of the rule can read next is not looked at so, but read.
+
+By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `bytes.pushdown_dfa`: after `(` the set is
+`{(start, [after F])}`; its only frame is shared, so that it is pushed, and the node is `{(start, [])}`.
+
+A frame of the result may also be a set of alternative stacks: `{(q, [f]), (q, [g, h])}` is `q` on the
+frame `{[f], [g, h]}`.
+
+Invariants: a node and a frame say which node comes after a pop; only symbols that are looked at again need be known there. Which
+frames may lie on which is followed exactly, so that no node is made for a pair that never meets.
+
+This need not end: in palindromes, no number of frames is shared, and the sets grow. Then the grammar is refused.
+
+Source: Alur and Madhusudan, Visibly pushdown languages (2004), for frames that are sets; Nowotka and Srba, Height-deterministic
+pushdown automata (2007).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.pushdown_dfa import POP
+from logitkit.compiler.characters.subset import split
+from logitkit.compiler.grammars.lookahead import lookahead
+from logitkit.compiler.grammars.simulation import Configuration, Simulation
+from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
+from logitkit.errors import PatternTooLarge
+from logitkit.limits import Limits
+
+__all__ = ["SetNodes"]
+
+# Sets of more configurations, or with more frames that are not shared, come from grammars that do not become deterministic.
+MOST_CONFIGURATIONS, MOST_FRAMES = 400, 60
+MOST_NODES = 20_000
+
+# What a configuration costs, in steps.
+STEPS = 12
+
+NO_CONDITIONS: frozenset[int] = frozenset()
+
+# A set of alternative stacks.
+Frame: TypeAlias = frozenset[tuple[int, ...]]
+
+
+class SetNodes:
+    """The nodes that are reached, and what each symbol does there.
+
+    Attributes:
+        rows: For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
+        pushed: For each move, the frames that it pushes, the outermost first.
+        target: The node that each move leads to.
+        frames: The frames.
+        behind: The node after each node and popped frame.
+    """
+
+    def __init__(self, machine: StackMachine, limits: Limits) -> None:
+        self.machine, self.limits = machine, limits
+        self.simulation = Simulation(machine)
+        self.look = lookahead(machine, limits)
+        self.every = (1 << machine.symbols) - 1
+        self.number: dict[frozenset[Configuration], int] = {}
+        self.nodes: list[frozenset[Configuration]] = [frozenset(), frozenset()]
+        self.rows: list[list[tuple[int, int]]] = [[], []]
+        self.frame_number: dict[Frame, int] = {}
+        self.frames: list[Frame] = []
+        self.move_number: dict[tuple[tuple[int, ...], int], int] = {}
+        self.pushed: list[tuple[int, ...]] = []
+        self.target: list[int] = []
+        self.behind: dict[tuple[int, int], int] = {}
+        self.results: dict[frozenset[Configuration], int] = {}
+        # What each node does, and which of it was asked for so far.
+        self.plans: list[tuple[int, list[tuple[int, frozenset[Configuration]]]] | None] = [None, None]
+        self.asked, self.asked_done = [0, 0], [0, 0]
+        # A context is a frame and how it was pushed; as masks: those that may be innermost in a node, or below another one.
+        self.contexts: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.context_frame: list[int] = []
+        self.below: list[int] = []
+        self.popped_to: list[dict[int, None]] = []
+        self.tops, self.tops_done = [0, 0], [0, 0]
+        self.next_nodes: list[dict[int, None]] = [{}, {}]
+        self.next_contexts: list[dict[int, None]] = [{}, {}]
+        self.todo: list[int] = []
+        self.start = self.node(frozenset([(machine.start, (), NO_CONDITIONS)]))
+        self.ask(self.start, self.every)
+        while self.todo:
+            self.visit(self.todo.pop())
+
+    def node(self, configurations: frozenset[Configuration]) -> int:
+        """Return the number of a node."""
+        found = self.number.setdefault(configurations, len(self.nodes))
+        if found == len(self.nodes):
+            if len(configurations) > MOST_CONFIGURATIONS or any(len(c[1]) > MOST_FRAMES for c in configurations):
+                raise self.refusal("stacks of different depth stay possible at once")
+            if found >= min(MOST_NODES, self.limits.states):
+                raise self.refusal("it has too many states, or is not deterministic")
+            self.nodes.append(configurations)
+            self.rows.append([])
+            self.plans.append(None)
+            for masks in (self.asked, self.asked_done, self.tops, self.tops_done):
+                masks.append(0)
+            self.next_nodes.append({})
+            self.next_contexts.append({})
+        return found
+
+    def refusal(self, why: str) -> PatternTooLarge:
+        """Return the error of a grammar that does not become deterministic."""
+        return PatternTooLarge(
+            f"the grammar did not become deterministic within {len(self.nodes) - FIRST_STATE} states: {why}; write its rules so "
+            "that the next byte decides which rule goes on, or simplify them"
+        )
+
+    def ask(self, node: int, symbols: int) -> None:
+        """Ask what some symbols do in a node."""
+        if symbols & ~self.asked[node]:
+            self.asked[node] |= symbols
+            self.todo.append(node)
+
+    def add_tops(self, node: int, contexts: int) -> None:
+        """Add contexts that may be innermost in a node."""
+        if contexts & ~self.tops[node]:
+            self.tops[node] |= contexts
+            self.todo.append(node)
+
+    def add_below(self, context: int, contexts: int) -> None:
+        """Add contexts that may lie below another one."""
+        if contexts & ~self.below[context]:
+            self.below[context] |= contexts
+            for node in self.popped_to[context]:
+                self.add_tops(node, contexts)
+
+    def visit(self, node: int) -> None:
+        """Work off what is new about a node."""
+        new = self.asked[node] & ~self.asked_done[node]
+        tops = self.tops[node] & ~self.tops_done[node]
+        if not new and not tops:
+            return
+        known_tops = self.tops_done[node]
+        self.asked_done[node] |= new
+        self.tops_done[node] |= tops
+        spend(STEPS)
+        if tops:
+            for following in self.next_nodes[node]:
+                self.add_tops(following, tops)
+            for context in self.next_contexts[node]:
+                self.add_below(context, tops)
+        plan = self.plans[node]
+        if plan is None:
+            plan = self.plans[node] = self.plan(self.nodes[node])
+        pops, reads = plan
+        if new & pops:
+            self.rows[node].append((new & pops, POP))
+            for context in _bits(known_tops):
+                self.pop(node, context, new & pops)
+        if self.asked_done[node] & pops:
+            for context in _bits(tops):
+                self.pop(node, context, self.asked_done[node] & pops)
+        for mask, configurations in reads:
+            if mask & new & ~pops:
+                self.rows[node].append((mask & new & ~pops, self.read(node, configurations)))
+
+    def pop(self, node: int, context: int, symbols: int) -> None:
+        """Let symbols be looked at again behind the frame of a context."""
+        key = node, self.context_frame[context]
+        behind = self.behind.get(key)
+        if behind is None:
+            behind = self.behind[key] = self.node(self.after_pop(node, self.frames[key[1]]))
+        self.ask(behind, symbols)
+        self.popped_to[context][behind] = None
+        self.add_tops(behind, self.below[context])
+
+    def after_pop(self, node: int, frame: Frame) -> frozenset[Configuration]:
+        """Give the configurations of a node a frame back, and leave out what cannot read what is looked at again."""
+        plan = self.plans[node]
+        assert plan is not None
+        machine, ahead = self.machine, self.look.ahead
+        found: set[Configuration] = set()
+        todo = [(state, (*below, *stack), c) for state, stack, c in self.nodes[node] for below in frame]
+        while todo:
+            state, stack, conditions = todo.pop()
+            if conditions or machine.looks[state] or ahead[state] & plan[0]:
+                found.add((state, stack, conditions))
+            if machine.final[state] and not conditions:
+                if stack:
+                    todo.append((stack[-1], stack[:-1], conditions))
+                else:
+                    found.add((state, stack, conditions))
+        return frozenset(found)
+
+    def read(self, node: int, configurations: frozenset[Configuration]) -> int:
+        """Return what reading a symbol does, after which these are possible."""
+        does = self.results.get(configurations)
+        if does is None:
+            does = self.results[configurations] = self.settled(configurations)
+        if does >= 0:
+            if does != FINISHED:
+                self.next_nodes[node][does] = None
+                self.ask(does, self.every)
+                self.add_tops(does, self.tops[node])
+            return does
+        frames, target = self.pushed[-2 - does], self.target[-2 - does]
+        self.ask(target, self.every)
+        below = self.tops[node]
+        for i in range(len(frames)):
+            key = (target, frames[: i + 1])
+            context = self.contexts.setdefault(key, len(self.context_frame))
+            if context == len(self.context_frame):
+                self.context_frame.append(frames[i])
+                self.below.append(0)
+                self.popped_to.append({})
+            if i == 0:
+                self.next_contexts[node][context] = None
+            self.add_below(context, below)
+            below = 1 << context
+        self.add_tops(target, below)
+        return does
+
+    def settled(self, configurations: frozenset[Configuration]) -> int:
+        """Return the node or the move for what is possible after a symbol."""
+        if (FINISHED, (), NO_CONDITIONS) in configurations:
+            return FINISHED
+        machine = self.machine
+        found = set()
+        for configuration in configurations:
+            state, stack, conditions = configuration
+            while stack and not conditions and machine.ends_only(state):
+                state, stack = stack[-1], stack[:-1]
+            found.add((state, stack, conditions))
+        if len(found) > 1:
+            self.simulation.work = 0
+            found = self.simulation.without_needless(found)
+            self.limits.spend(self.simulation.work)
+        frames, left = _shared(found)
+        target = self.node(frozenset(left))
+        if not frames:
+            return target
+        numbers = tuple([self.frame(frame) for frame in frames])
+        move = self.move_number.setdefault((numbers, target), len(self.pushed))
+        if move == len(self.pushed):
+            self.pushed.append(numbers)
+            self.target.append(target)
+        return -2 - move
+
+    def frame(self, frame: Frame) -> int:
+        """Return the number of a frame."""
+        found = self.frame_number.setdefault(frame, len(self.frames))
+        if found == len(self.frames):
+            self.frames.append(frame)
+        return found
+
+    def plan(self, node: Iterable[Configuration]) -> tuple[int, list[tuple[int, frozenset[Configuration]]]]:
+        """Return the symbols that pop, and what is possible after each of the others."""
+        machine, follow = self.machine, self.look.follow
+        pops = 0
+        reads: list[tuple[int, Configuration]] = []
+        todo = list(node)
+        seen = set(todo)
+        while todo:
+            state, stack, conditions = todo.pop()
+            for mask, after in self.outcomes(conditions):
+                for target, symbols in machine.moves[state].items():
+                    if symbols & mask:
+                        reads.append((symbols & mask, (target, stack, after)))
+            fresh: list[Configuration] = []
+            for callee, behind in machine.calls[state]:
+                fresh.append((callee, stack if behind == TAIL else (*stack, behind), conditions))
+            for condition, target in machine.looks[state]:
+                fresh.append((target, stack, conditions | {condition}))
+            if machine.final[state]:
+                if stack:
+                    fresh.append((stack[-1], stack[:-1], conditions))
+                elif machine.rule[state] == 0:
+                    reads.append((machine.end, (FINISHED, (), NO_CONDITIONS)))
+                else:
+                    for mask, _ in self.outcomes(conditions):
+                        pops |= mask & follow[machine.rule[state]]
+            for configuration in fresh:
+                if configuration not in seen:
+                    if len(configuration[1]) > 2 * MOST_FRAMES or len(seen) > 10 * MOST_CONFIGURATIONS:
+                        raise self.refusal("rules call each other without end before the next byte is read")
+                    seen.add(configuration)
+                    todo.append(configuration)
+        self.limits.spend(STEPS * (len(seen) + len(reads)))
+        by_mask: dict[int, list[Configuration]] = {}
+        for mask, configuration in reads:
+            by_mask.setdefault(mask, []).append(configuration)
+        masks = tuple(by_mask)
+        if len(masks) == 1:
+            return pops, [(masks[0], frozenset(by_mask[masks[0]]))]
+        blocks = split(masks)
+        return pops, [(block, frozenset([c for m in members for c in by_mask[masks[m]]])) for block, members in blocks]
+
+    def outcomes(self, conditions: frozenset[int]) -> list[tuple[int, frozenset[int]]]:
+        """Return the symbols that open conditions allow, with the conditions that are then still open."""
+        if not conditions:
+            return [(self.every, NO_CONDITIONS)]
+        found = {NO_CONDITIONS: self.every}
+        for condition in conditions:
+            row = self.machine.moves[condition]
+            # Neither a special token nor the end of the text is a character.
+            ways: dict[int | None, int] = {None: self.every >> self.machine.step.shape[1] << self.machine.step.shape[1]}
+            for target, mask in row.items():
+                key = None if target == self.machine.free else target
+                ways[key] = ways.get(key, 0) | mask
+            after: dict[frozenset[int], int] = {}
+            for left, mask in found.items():
+                for way, symbols in ways.items():
+                    if mask & symbols:
+                        key2 = left if way is None else left | {way}
+                        after[key2] = after.get(key2, 0) | (mask & symbols)
+            found = after
+        return [(mask, left) for left, mask in found.items()]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+
+
+def _shared(found: set[Configuration]) -> tuple[list[Frame], set[Configuration]]:
+    """Return the frames that all configurations share, the outermost first, and the configurations without them."""
+    stacks = [stack for _, stack, _ in found]
+    shortest, *_ = sorted(stacks, key=len)
+    shared = len(shortest)
+    for stack in stacks:
+        while stack[:shared] != shortest[:shared]:
+            shared -= 1
+    frames: list[Frame] = [frozenset([(frame,)]) for frame in shortest[:shared]]
+    left = {(state, stack[shared:], conditions) for state, stack, conditions in found} if shared else found
+    if shared == len(shortest) or len(left) < 2:
+        return frames, left
+    # Perhaps every configuration goes with every one of some alternative stacks.
+    state, stack, conditions = min(left, key=lambda c: (len(c[1]), c[0]))
+    for cut in range(len(stack), 0, -1):
+        top = stack[cut:]
+        below = {
+            s[: len(s) - len(top)]
+            for q, s, c in left
+            if q == state and c == conditions and s[len(s) - len(top) :] == top
+        }
+        if () in below:
+            continue
+        tops = {(q, s[cut:], c) for q, s, c in left if s[:cut] == stack[:cut]}
+        tops = {(q, s, c) for q, s, c in tops if all((q, b + s, c) in left for b in below)}
+        if len(left) == len({(q, b + s, c) for q, s, c in tops for b in below}):
+            return [*frames, frozenset(below)], tops
+    return frames, left

@@ -1,0 +1,164 @@
+"""A nondeterministic pushdown automaton over bytes: the automata of the rules side by side, with calls and returns.
+
+A configuration is a state and a stack of the states where calls go on. Without reading, it may call (push), return (pop) where
+its rule may end, or take on a condition on the next character. A call behind which nothing follows pushes nothing.
+
+Conditions: the forbidden next characters are an automaton of their own, in which a byte that begins only allowed characters leads
+to `free`. A configuration carries the set of states of such automata that have not come to `free`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.compiler.bytes.in_utf8 import to_bytes
+from logitkit.compiler.characters.positions import CALLS
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.grammars.rule_automata import LOOKS, RuleAutomata
+from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.limits import Limits
+
+__all__ = ["TAIL", "StackMachine", "stack_machine"]
+
+# What a call at the end of a rule pushes: nothing.
+TAIL = -1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StackMachine:
+    """The automata of all rules.
+
+    Args:
+        step: [S, K] int32, where each state goes with each class of bytes.
+        byte_class: [256] the class of each byte.
+        moves: For each state, where it goes and with which symbols, as a mask; those of letters included.
+        calls: For each state, the start of the called rule, and where the caller goes on, or `TAIL`.
+        looks: For each state, the first state of a condition, and where it leads to.
+        final: Whether the rule may end in each state.
+        rule: The rule of each state: the number of its automaton; 0 is the whole text. States inside characters have it too.
+        symbols: Number of symbols, the end of the text included.
+        free: The state after a condition that is met.
+        start: The state in which the text begins.
+    """
+
+    step: NDArray[np.int32]
+    byte_class: NDArray[np.int64]
+    moves: list[dict[int, int]]
+    calls: list[list[tuple[int, int]]]
+    looks: list[list[tuple[int, int]]]
+    final: list[bool]
+    rule: list[int]
+    symbols: int
+    free: int
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The end of the text, as a mask."""
+        return 1 << self.symbols - 1
+
+    def ends_only(self, state: int) -> bool:
+        """Whether a state can do nothing but end its rule."""
+        return self.final[state] and not (self.moves[state] or self.calls[state] or self.looks[state])
+
+
+def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int, limits: Limits) -> StackMachine:
+    """Put the automata side by side and write their characters as bytes.
+
+    Args:
+        rules: The alphabet and what its special symbols stand for.
+        heads: The automata, the start's first.
+        letters: Number of special tokens.
+        limits: Bounds on the result.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded.
+    """
+    called = {callee for dfa in heads.values() for _, callee, _ in rules.calls(dfa)}
+    base: dict[int, int] = {}
+    whole = heads.get(rules.start)
+    main = SymbolDfa([{}], [rules.nullable])
+    if rules.start in called:
+        # A call of the start, rather than a second copy of it.
+        bit = 1 << rules.alphabet.size + rules.special.index(CALLS + rules.start)
+        main = SymbolDfa([{1: bit}, {}], [rules.nullable, True])
+    elif whole is not None:
+        main = SymbolDfa([*whole.moves], [rules.nullable, *whole.accepting[1:]])
+        if any(0 in row for row in whole.moves):
+            # The empty text is no reason that a text may end where it comes back to the start.
+            main = SymbolDfa([*whole.moves, whole.moves[0]], [*main.accepting, False])
+            main = SymbolDfa(
+                [{(len(whole.moves) if t == 0 else t): m for t, m in row.items()} for row in main.moves], main.accepting
+            )
+    moves: list[dict[int, int]] = []
+    special: list[list[tuple[int, int]]] = []
+    final: list[bool] = []
+    rule: list[int] = []
+    for number, (name, dfa) in enumerate([(-1, main), *((r, d) for r, d in heads.items() if r in called)]):
+        base[name] = first = len(moves)
+        for state, row in enumerate(dfa.moves):
+            characters: dict[int, int] = {}
+            others = []
+            for t, mask in row.items():
+                text, symbols = rules.split(mask)
+                if text:
+                    characters[first + t] = text
+                others += [(symbol, first + t + FIRST_STATE) for symbol in symbols]
+            moves.append(characters)
+            special.append(others)
+            final.append(dfa.accepting[state])
+            rule.append(number)
+    every = (1 << rules.alphabet.size) - 2
+    conditions = len(moves)
+    free = conditions + len(rules.looks)
+    moves += [{free: every & ~forbidden} if every & ~forbidden else {} for forbidden in rules.looks]
+    moves.append({})
+    limits.check_states(len(moves))
+    written = to_bytes(SymbolDfa(moves, [False] * len(moves)), rules.alphabet, limits)
+    return _machine(written.step, written.byte_class, special, final, rule, base, conditions, free, letters, limits)
+
+
+def _machine(
+    step: NDArray[np.int32],
+    byte_class: NDArray[np.int64],
+    special: list[list[tuple[int, int]]],
+    final: list[bool],
+    rule: list[int],
+    base: dict[int, int],
+    conditions: int,
+    free: int,
+    letters: int,
+    limits: Limits,
+) -> StackMachine:
+    states, classes = step.shape
+    moves = [dict[int, int]() for _ in range(states)]
+    sources, symbols = np.nonzero(step)
+    limits.spend(2 * len(sources))
+    for source, symbol, target in zip(sources.tolist(), symbols.tolist(), step[sources, symbols].tolist(), strict=True):
+        row = moves[source]
+        row[target] = row.get(target, 0) | 1 << symbol
+    none: list[tuple[int, int]] = []
+    calls, looks = [none] * states, [none] * states
+    ends = [False] * FIRST_STATE + final
+    ends += [False] * (states - len(ends))
+    rules = [0] * FIRST_STATE + rule
+    rules += [0] * (states - len(rules))
+    for at, found in enumerate(special):
+        state = at + FIRST_STATE
+        for symbol, t in found:
+            if symbol >= LOOKS:
+                looks[state] = [*looks[state], (conditions + symbol - LOOKS + FIRST_STATE, t)]
+            elif symbol >= LETTERS:
+                moves[state][t] = moves[state].get(t, 0) | 1 << classes + symbol - LETTERS
+    for at, found in enumerate(special):
+        state = at + FIRST_STATE
+        for symbol, t in found:
+            if symbol < LETTERS:
+                last = rule[at] and ends[t] and not (moves[t] or special[t - FIRST_STATE])
+                calls[state] = [*calls[state], (base[symbol - CALLS] + FIRST_STATE, TAIL if last else t)]
+    free += FIRST_STATE
+    return StackMachine(step, byte_class, moves, calls, looks, ends, rules, classes + letters + 1, free, FIRST_STATE)

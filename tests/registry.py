@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.rows import (
     automata,
     chains,
+    grammars,
     languages,
     nesting,
     penalties,
@@ -27,6 +28,7 @@ ROWS: tuple[Row, ...] = (
     *automata.ROWS,
     *nesting.ROWS,
     *schemas.ROWS,
+    *grammars.ROWS,
     *languages.ROWS,
     *structural_tags.ROWS,
     *tools.ROWS,

@@ -11,6 +11,7 @@ from logitkit.constraints.banned_strings import BannedStrings as BannedStrings
 from logitkit.constraints.choice import Choice as Choice
 from logitkit.constraints.dfa import Dfa as Dfa
 from logitkit.constraints.forced_prefix import ForcedPrefix as ForcedPrefix
+from logitkit.constraints.grammar import Grammar as Grammar
 from logitkit.constraints.healing import heal_prompt as heal_prompt
 from logitkit.constraints.intersection import Intersection as Intersection
 from logitkit.constraints.json_schema import JsonSchema as JsonSchema
@@ -87,6 +88,7 @@ __all__ = [
     "ForcedPrefix",
     "ForcedTokens",
     "FrequencyPenalty",
+    "Grammar",
     "Intersection",
     "JsonSchema",
     "Limits",

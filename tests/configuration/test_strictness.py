@@ -136,6 +136,7 @@ def test_the_ranges_are_those_of_the_processors(kind: str, name: str, form: Numb
     """A bound is taken by both; beyond it the processor itself refuses too, so none allows more than the other."""
     others: dict[str, Any] = {"probability": 0.5, "multiplier": 1.0, "penalty": 1.0, "n": 1, "k": 1, "p": 0.5, "a": 0.5}
     others |= {"max_tokens": 1, "schema": True, "document": {"format": {"type": "any_text"}}, "tools": [{"name": "f"}]}
+    others |= {"text": 'root ::= "a"'}
     required = {other: others[other] for other in KINDS[kind].required if other in others}
     step = 1 if isinstance(form, Integer) else 1e-7
     for bound, beyond in ((form.least, form.least - step), (form.most, form.most * (1 + 1e-6) + step)):

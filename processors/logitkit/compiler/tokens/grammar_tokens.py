@@ -27,7 +27,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["grammar_automaton"]
+__all__ = ["finite_dfa", "grammar_automaton"]
 
 
 def grammar_automaton(
@@ -63,7 +63,7 @@ def grammar_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {need[dfa.start]}; raise max_depth"
         )
     if not dfa.pushed:
-        return pushdown_automaton(NestedDfa.of(_finite(dfa)), vocabulary, limits, name, closing=closing)
+        return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
     if closing:
         raise ConfigurationError(
             f"how many tokens {name} needs to its end is only known if it is regular, but it nests; leave out 'closing'"
@@ -100,7 +100,7 @@ def grammar_automaton(
     )
 
 
-def _finite(dfa: PushdownDfa) -> ByteDfa:
+def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
     """Return an automaton that pushes nothing as a finite one."""
     step = np.maximum(dfa.step, DEAD)
     first = int(dfa.byte_class.max()) + 1

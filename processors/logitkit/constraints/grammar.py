@@ -1,0 +1,212 @@
+"""Grammar: the output is a text of a context-free grammar."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from logitkit.budget import one_budget
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.collection import uncollected
+from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.rules import Rules
+from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
+from logitkit.grammars.gbnf import read_gbnf
+from logitkit.grammars.lark import read_lark
+from logitkit.grammars.rule_set import RuleSet
+from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
+from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
+from logitkit.protocol.kind import Kind
+from logitkit.runtime.constraint import Constraint
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["Grammar", "GrammarReport"]
+
+CLOSING = "the maximum number of new tokens; True: up to Context.max_length; False: no limit"
+
+
+class GrammarReport(NamedTuple):
+    """The size and kind of a compiled grammar.
+
+    Args:
+        deterministic: Whether one stack per row is enough. A grammar that needs more is refused, so this is always true.
+        states: Number of states.
+        frames: Number of frames that may be on a stack; 0 if the grammar is regular.
+        pops: The maximum number of frames that one token pops.
+        nbytes: Size of the tables in bytes.
+    """
+
+    deterministic: bool
+    states: int
+    frames: int
+    pops: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Grammar(Constraint):
+    r"""Allow only texts of a context-free grammar, in GBNF or in Lark's syntax.
+
+    The text begins after the prompt, and EOS is allowed when it is complete. The grammar is compiled once, to a deterministic
+    pushdown automaton: a step is a table look-up, and each row has a stack of limited depth. A grammar that does not become
+    deterministic within `limits` is refused. A regular grammar needs no stack.
+
+    Args:
+        text: The grammar.
+        vocabulary: The tokens. Each byte that the grammar may need must be a token by itself.
+        syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
+        start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
+        lexer: How terminals of Lark split a text. None: `"dynamic"`, in any way.
+        max_depth: The maximum number of frames on a stack. A text that nests deeper is not allowed.
+        closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
+            within this many new tokens, not counting EOS. Only for regular grammars.
+        limits: Bounds on the cost of compiling.
+
+    Raises:
+        GrammarError: The grammar is not valid; the message shows where.
+        PatternTooLarge: The automaton would exceed a limit.
+        VocabularyError: The vocabulary has no EOS id.
+        ConfigurationError: An argument is not allowed, the tokens cannot spell the grammar, or no text nests so little.
+
+    Example:
+        >>> import torch
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([b"1", b"+", b"(", b")", b"1)", None], eos_ids=[5])
+        >>> grammar = lk.Grammar('root ::= item ("+" item)*\nitem ::= "1" | "(" root ")"', vocabulary)
+        >>> context = lk.Context.of([[1]], vocabulary_size=6)
+        >>> state = grammar.advance(grammar.init_state(context), torch.tensor([2]))
+        >>> grammar.process_logits(state, torch.zeros(1, 6), context)[1]
+        tensor([[0., -inf, 0., -inf, 0., -inf]])
+
+    Source: Knuth, On the translation of languages from left to right (1965), for deterministic context-free languages.
+    """
+
+    kind = Kind(
+        "grammar",
+        {
+            "text": Text(0, raw=False),
+            "syntax": Word(("gbnf", "lark")),
+            "start": Either((Text(raw=False), Null())),
+            "lexer": Either((Word(("dynamic",)), Null())),
+            "max_depth": Integer(1, 1024),
+            "closing": Either((Integer(1, note=CLOSING), Boolean())),
+        },
+        main="text",
+        order=110,
+    )
+
+    text: str
+    vocabulary: Vocabulary
+    syntax: Literal["gbnf", "lark"] = field(default="gbnf", kw_only=True)
+    start: str | None = field(default=None, kw_only=True)
+    lexer: Literal["dynamic"] | None = field(default=None, kw_only=True)
+    max_depth: int = field(default=64, kw_only=True)
+    closing: bool | int = field(default=False, kw_only=True)
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_limits(self.limits)
+        super().__post_init__()
+        if not isinstance(self.text, str):
+            raise ConfigurationError(f"text is of type {type(self.text).__name__}; give the text of a grammar, a str")
+        if self.lexer is not None and self.syntax != "lark":
+            raise ConfigurationError(f"lexer is {self.lexer!r}, but only syntax='lark' has a lexer; leave it out")
+        with self._one_budget():
+            key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, bool(self.closing))
+            self._compile_once(Grammar, *key)
+        needed = int(self.automaton.cost[self.automaton.start])
+        if self.closing is not True and 0 < self.closing < needed:
+            raise ConfigurationError(
+                f"closing is {self.closing}, but the shortest text of this grammar takes {needed} tokens; give at least {needed}"
+            )
+        for warning in self.automaton.ignored:
+            warnings.warn(f"Grammar: {warning}", stacklevel=3)
+
+    @property
+    def report(self) -> GrammarReport:
+        """The size and kind of the compiled grammar.
+
+        Example:
+            >>> import logitkit as lk
+            >>> vocabulary = lk.Vocabulary([b"(", b")", None], eos_ids=[2])
+            >>> lk.Grammar('root ::= ("(" root ")")*', vocabulary).report.frames > 0
+            True
+        """
+        made = self.automaton
+        states = made.states - made.nesting.frames - FIRST_STATE
+        return GrammarReport(True, states, made.nesting.frames, made.nesting.pops, made.nbytes + made.class_of.nbytes)
+
+    @property
+    def may_nest(self) -> bool:
+        """Whether its rows can share a batch with those of constraints that nest: those of all grammars can."""
+        return True
+
+    def byte_dfa(self) -> ByteDfa:
+        """Return the automaton over bytes of a regular grammar.
+
+        Raises:
+            ConfigurationError: The grammar nests without limit.
+        """
+        with self._one_budget():
+            dfa = self._pushdown_dfa(self._rule_set())
+        if dfa.pushed:
+            raise ConfigurationError(
+                "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
+            )
+        return finite_dfa(dfa)
+
+    def own_ids(self) -> tuple[int, ...]:
+        """Return the token ids of the special tokens that the grammar names."""
+        return self._letters(self._rule_set())
+
+    def _rule_set(self) -> RuleSet:
+        if self.syntax == "gbnf":
+            return read_gbnf(self.text, self.start, self.limits)
+        return read_lark(self.text, self.start, self.lexer, self.limits)
+
+    def _letters(self, rules: RuleSet) -> tuple[int, ...]:
+        return tuple([self._token(special) for special in rules.tokens])
+
+    def _token(self, special: str | int) -> int:
+        """Return the id of a special token that the grammar names."""
+        if isinstance(special, int):
+            if special < self.vocabulary.size:
+                return special
+            raise GrammarError(f"there is no token {special}; allowed are ids from 0 to {self.vocabulary.size - 1}")
+        found = self.vocabulary.special.get(special)
+        if found is None:
+            known = ", ".join(map(repr, list(self.vocabulary.special)[:20])) or "none"
+            position = self.text.find(special)
+            raise GrammarError(
+                f"the vocabulary has no special token {special!r}; its special tokens are: {known}",
+                self.text,
+                None if position < 0 else position,
+            )
+        return found
+
+    def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
+        bodies = tuple([rule.body for rule in rules.rules])
+        return pushdown_dfa(Rules(bodies, rules.start, self._letters(rules)), self.limits)
+
+    def _compile(self) -> TokenAutomaton:
+        rules = self._rule_set()
+        dfa = self._pushdown_dfa(rules)
+        made = grammar_automaton(
+            dfa, self.vocabulary, self.limits, "the grammar", max_depth=self.max_depth, closing=bool(self.closing)
+        )
+        return replace(made, ignored=rules.warnings)
+
+    @contextmanager
+    def _one_budget(self) -> Iterator[None]:
+        """Count all work on a grammar together, and report an excess as one of the grammar."""
+        try:
+            with one_budget(self.limits.work), uncollected():
+                yield
+        except PatternTooLarge as error:
+            raise PatternTooLarge(str(error).replace("pattern", "grammar")) from None

@@ -11,19 +11,19 @@ __all__ = ["Effect", "Findings", "Refusal", "Source", "Step"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A place in the definition of a constraint: in a pattern, a schema, a tool or a list of texts.
+    """A place in the definition of a constraint: in a pattern, a schema, a grammar, a tool or a list of texts.
 
     Args:
         kind: What `text` is a part of.
-        text: The part, such as `[0-9]{4}` of a pattern or `maximum: 99` of a schema.
-        span: For a pattern, the indices [start, end) of the part in the pattern.
+        text: The part, such as `[0-9]{4}` of a pattern, `maximum: 99` of a schema or `digit ::= [0-9]` of a grammar.
+        span: For a pattern or a grammar, the indices [start, end) of the part in it.
         pointer: For a schema, the JSON pointer of the keyword in the schema, such as `/properties/age/maximum`.
         path: For a schema, the JSON pointer of the value in the output, such as `/age`.
         tool: The name of the tool whose arguments the schema describes.
-        definition: For a pattern, the whole pattern, so that a reader can be shown where `span` is in it.
+        definition: For a pattern or a grammar, the whole of it, so that a reader can be shown where `span` is in it.
     """
 
-    kind: Literal["pattern", "schema", "tool", "text"]
+    kind: Literal["pattern", "schema", "rule", "tool", "text"]
     text: str
     span: tuple[int, int] | None = None
     pointer: str | None = None

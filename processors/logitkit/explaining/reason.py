@@ -106,6 +106,9 @@ def _place(source: Source) -> Iterator[str | Marked]:
         yield f"The pattern{tool} says:"
         text = source.definition
         yield Marked.of(visible(text[:begin]), visible(text[begin:end]), visible(text[end:]))
+    elif source.kind == "rule" and source.span is not None:
+        line = source.definition.count("\n", 0, source.span[0]) + 1
+        yield f"The grammar says in line {line}: {visible(source.text)}"
     elif source.pointer is not None:
         value = f", for the value at {visible(source.path)}" if source.path else ""
         yield f"The schema{tool} says {visible(source.text)}, at {visible(source.pointer) or 'its root'}{value}."

@@ -154,7 +154,7 @@ class Grammar(Constraint):
             ConfigurationError: The grammar nests without limit.
         """
         with self._one_budget():
-            dfa = self._pushdown_dfa(self._rule_set())
+            dfa = self._pushdown_dfa(self.rule_set())
         if dfa.pushed:
             raise ConfigurationError(
                 "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
@@ -163,9 +163,10 @@ class Grammar(Constraint):
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids of the special tokens that the grammar names."""
-        return self._letters(self._rule_set())
+        return self._letters(self.rule_set())
 
-    def _rule_set(self) -> RuleSet:
+    def rule_set(self) -> RuleSet:
+        """Read the grammar and return its rules."""
         if self.syntax == "gbnf":
             return read_gbnf(self.text, self.start, self.limits)
         return read_lark(self.text, self.start, self.lexer, self.limits)
@@ -195,7 +196,7 @@ class Grammar(Constraint):
         return pushdown_dfa(Rules(bodies, rules.start, self._letters(rules)), self.limits)
 
     def _compile(self) -> TokenAutomaton:
-        rules = self._rule_set()
+        rules = self.rule_set()
         dfa = self._pushdown_dfa(rules)
         made = grammar_automaton(
             dfa, self.vocabulary, self.limits, "the grammar", max_depth=self.max_depth, closing=bool(self.closing)

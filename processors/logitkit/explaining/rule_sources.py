@@ -14,8 +14,8 @@ from logitkit.patterns.syntax import Call, Look, Node
 
 __all__ = ["rule_sources"]
 
-# A text that takes more items is not followed any further.
-_MOST_ITEMS = 200_000
+# A text is not followed any further after so many items have been looked at, which takes about a second.
+_MOST_ITEMS = 300_000
 _LIMITS = Limits(states=50_000, work=2_000_000)
 
 # A rule, the position that was read last in it (or `_BEGIN`), and the index in the text at which the rule began.
@@ -136,6 +136,7 @@ class _Parser:
                 if (called := _called(self.rules[rule].charsets[p])) is not None
             ]
             if position != _BEGIN and self.rules[rule].may_end(position):
+                self.items += len(sets[begin])
                 fresh += [(r, p, b) for r, p, b in self._callers(sets[begin], rule)]
             todo.extend(item for item in fresh if item not in here)
             here.update(dict.fromkeys(fresh))

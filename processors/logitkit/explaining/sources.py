@@ -9,6 +9,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.language import pattern_dfa
 from logitkit.constraints.choice import Choice
 from logitkit.constraints.forced_prefix import ForcedPrefix
+from logitkit.constraints.grammar import Grammar
 from logitkit.constraints.json_schema import JsonSchema
 from logitkit.constraints.regex import Regex
 from logitkit.constraints.texts import as_bytes
@@ -17,6 +18,7 @@ from logitkit.errors import LogitkitError
 from logitkit.explaining import schema_reasons
 from logitkit.explaining.findings import Source
 from logitkit.explaining.pattern_sources import assertion_sources, pattern_sources
+from logitkit.explaining.rule_sources import rule_sources
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.described import DescribedByLanguage
 from logitkit.limits import DEFAULT_LIMITS
@@ -81,6 +83,11 @@ def _of_choice(constraint: Any, refused: Refused) -> tuple[Source, ...]:
     return tuple(Source("text", text) for text in texts)
 
 
+def _of_grammar(constraint: Any, refused: Refused) -> tuple[Source, ...]:
+    written = refused.written.decode("utf-8", "ignore")
+    return rule_sources(constraint.rule_set(), constraint.text, written, refused.characters)
+
+
 def _of_schema(constraint: Any, refused: Refused) -> tuple[Source, ...]:
     return schema_reasons.sources_of(constraint, refused.written, refused.token_ids, refused.following)
 
@@ -111,6 +118,7 @@ def _inside(part: Constraint, refused: Refused, written: bytes) -> tuple[Source,
 READERS: Sequence[tuple[type, Callable[[Any, Refused], tuple[Source, ...]]]] = (
     (Regex, _of_pattern),
     (Choice, _of_choice),
+    (Grammar, _of_grammar),
     (JsonSchema, _of_schema),
     (LanguageConstraint, _of_schema),
     (DescribedByLanguage, _of_schema),

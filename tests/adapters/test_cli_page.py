@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -11,12 +12,28 @@ from logitkit_adapters.cli import main
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text("utf-8")
-SHOWN = re.findall(r"```console\n\$ logitkit ([^\n]*)\n(.*?)```", PAGE, re.DOTALL)
+# A block may show a file first.
+SHOWN = re.findall(
+    r"```console\n(?:\$ cat (\S+)\n((?:(?!\$ |```).*\n)*))?\$ logitkit ([^\n]*)\n((?:(?!```).*\n)*)```", PAGE
+)
 TIME = re.compile(r"in [0-9.]+ ms")
 
 
-@pytest.mark.parametrize(("command", "output"), SHOWN, ids=[command.split()[0] for command, _ in SHOWN])
-def test_the_page_shows_what_is_printed(command: str, output: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("file", "content", "command", "output"), SHOWN, ids=[command.split()[0] for *_, command, _ in SHOWN]
+)
+def test_the_page_shows_what_is_printed(
+    file: str,
+    content: str,
+    command: str,
+    output: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if file:
+        monkeypatch.chdir(tmp_path)
+        Path(file).write_text(content, "utf-8")
     assert main(shlex.split(command)) == 1
     assert TIME.sub("TIME", capsys.readouterr().out) == TIME.sub("TIME", output)
 
@@ -24,5 +41,5 @@ def test_the_page_shows_what_is_printed(command: str, output: str, capsys: pytes
 def test_the_page_names_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     commands = re.findall(r"^    ([a-z-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
-    assert len(commands) == 6
+    assert len(commands) == 7
     assert all(f"`logitkit {command}" in PAGE for command in commands)

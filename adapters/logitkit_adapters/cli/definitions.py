@@ -19,6 +19,7 @@ KINDS = {
     "regex": ("PATTERN", "a regular expression (write --regex=PATTERN if it begins with -)"),
     "schema": ("FILE", "a file with a JSON Schema; - reads it from standard input"),
     "tools": ("FILE", "a file with a JSON list of OpenAI's tools; - reads it from standard input"),
+    "grammar": ("FILE", "a file with a grammar in GBNF or Lark's syntax; - reads it from standard input"),
 }
 
 
@@ -32,6 +33,17 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         "--tokenizer", metavar="DIR", help="compile for the tokenizer in this folder (default: the demo's)"
     )
     parser.add_argument("--format", default="hermes", help="how the model writes calls of tools (default: hermes)")
+    parser.add_argument(
+        "--syntax",
+        choices=("gbnf", "lark"),
+        help="the syntax of a grammar (default: lark for a file named *.lark, otherwise gbnf)",
+    )
+    parser.add_argument(
+        "--start",
+        metavar="RULE",
+        type=text_argument,
+        help="the rule of a grammar that the whole text must match (default: root in gbnf, start in lark)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -60,29 +72,36 @@ def vocabulary_of(folder: str | None) -> Any:
     return vocabulary(tokenizer)
 
 
-def compiler_of(kind: str, given: str, form: str) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
+def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
     """Return what compiles a definition for a vocabulary, and advice on it.
 
     Args:
-        kind: The kind: `regex`, `schema` or `tools`.
+        kind: The kind: `regex`, `schema`, `tools` or `grammar`.
         given: The pattern, or the file.
-        form: The format of tools.
+        arguments: The parsed arguments, with those of `add_shared`.
 
     Raises:
-        UsageError: The file cannot be read.
+        UsageError: The file cannot be read, or an argument is not for this kind.
         LogitkitError: The definition is wrong.
     """
     import logitkit as lk
     from logitkit.json_schema.misspelt import misspelt
     from logitkit.patterns.advice import pattern_advice
 
+    syntax, start = arguments.syntax, arguments.start
+    if kind != "grammar" and (syntax is not None or start is not None):
+        raise UsageError("--syntax and --start are only for grammars; leave them out")
     if kind == "regex":
         return lambda vocabulary: lk.Regex(given, vocabulary), pattern_advice(given)
     text = _read(given)
     if kind == "schema":
         return lambda vocabulary: lk.JsonSchema(text, vocabulary), ()
+    if kind == "grammar":
+        if syntax is None:
+            syntax = "lark" if given.lower().endswith(".lark") else "gbnf"
+        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), ()
     try:
-        tools = lk.Tools(json.loads(text), format=form)
+        tools = lk.Tools(json.loads(text), format=arguments.format)
     except (ValueError, RecursionError) as error:
         if isinstance(error, lk.errors.LogitkitError):
             raise

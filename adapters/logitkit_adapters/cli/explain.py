@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.console import Console
 
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
-    compiled, _ = compiler_of(kind, getattr(arguments, kind), arguments.format)
+    compiled, _ = compiler_of(kind, getattr(arguments, kind), arguments)
     vocabulary = vocabulary_of(arguments.tokenizer)
     explanation = lk.explain(compiled(vocabulary), vocabulary, [], arguments.text)
     if arguments.html is not None:

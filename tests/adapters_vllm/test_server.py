@@ -108,6 +108,8 @@ def test_many_requests_at_once(client: Any) -> None:
             '{"json_schema": {"schema": {"const": "longer than that"}, "closing": 2}}',
             "closing is 2, but the shortest text",
         ),
+        (json.dumps({"grammar": 'root ::= "a" item'}), "line 1, column 14: the rule 'item' is not defined"),
+        (json.dumps({"grammar": {"text": "start: NAME", "syntax": "lark"}}), "line 1, column 8"),
         ({"regex": "a"}, ""),  # vLLM itself takes no objects here
     ],
     ids=lambda value: repr(value)[:40],

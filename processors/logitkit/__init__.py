@@ -53,7 +53,6 @@ from logitkit.saving.state_file import save_state as save_state
 from logitkit.sessions.forced_run import forced_run as forced_run
 from logitkit.sessions.reuse import Reuse as Reuse
 from logitkit.sessions.reuse import plan_reuse as plan_reuse
-from logitkit.sessions.sequence_parts import CacheDropped as CacheDropped
 from logitkit.sessions.sequence_state import SequenceState as SequenceState
 from logitkit.stopping.stop_strings import StopStrings as StopStrings
 from logitkit.stopping.text_stream import TextStream as TextStream
@@ -77,7 +76,6 @@ __all__ = [
     "AllowTokens",
     "BanTokens",
     "BannedStrings",
-    "CacheDropped",
     "Chain",
     "Choice",
     "Context",

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
 from logitkit.errors import LogitkitError
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import Session, continuous
 from tests.adapters.demo import vocabulary
 from tests.campaigns.campaign import Campaign, drawn

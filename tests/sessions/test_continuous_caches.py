@@ -14,7 +14,8 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.sessions.continuation import PROMPTS
 from tests.sessions.engines import ENGINES, loaded, watched

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit import CacheDropped
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, check_weights, lengths

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from logitkit import CacheDropped
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer

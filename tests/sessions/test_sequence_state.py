@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
 from logitkit.errors import BatchMismatch, ConfigurationError, SampleMismatch, StateFileError
 from logitkit.sessions import Packing
+from logitkit.sessions.sequence_parts import CacheDropped
 from tests.sessions.spelling import Pieces, state_of
 
 ROWS = [[97, 98, 99, 100], [101, 102], [103, 104, 105], [106]]

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
 from logitkit.errors import ConfigurationError, SampleMismatch
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS, fresh_logits, last_logits

@@ -12,9 +12,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
 from logitkit.errors import BatchMismatch, StateFileError
-from logitkit.sessions.sequence_parts import carried
+from logitkit.sessions.sequence_parts import CacheDropped, carried
 from logitkit_adapters.sessions import continuous
 from tests.adapters.demo import model, tokenizer, vocabulary
 from tests.sessions.continuation import PROMPT, PROMPTS

@@ -15,8 +15,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 import logitkit as lk
-from logitkit import CacheDropped, SequenceState
+from logitkit import SequenceState
 from logitkit.errors import ConfigurationError
+from logitkit.sessions.sequence_parts import CacheDropped
 from logitkit_adapters.sessions import Session, continuous
 from tests.adapters.demo import tokenizer, vocabulary
 from tests.adapters.tokenizer_zoo import known

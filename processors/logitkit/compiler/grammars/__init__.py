@@ -5,6 +5,7 @@ rule_trees, rule_automata    what trees may hold, and the minimal automaton of e
 call_inlining                left recursion as loops, and which calls stay calls
 stack_machine, lookahead     one nondeterministic automaton over bytes with a stack, and which symbols may come next
 set_nodes, simulation        made deterministic by sets, without configurations that others make needless
-frame_needs                  how many frames each state still needs
+contradictions               without what conditions on the next character leave no text after
+views                        how each state is left, and how many further frames it needs
 dfa                          all of it
 """

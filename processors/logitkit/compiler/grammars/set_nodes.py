@@ -22,7 +22,7 @@ pushdown automata (2007).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from logitkit.budget import spend
@@ -32,14 +32,18 @@ from logitkit.compiler.characters.subset import split
 from logitkit.compiler.grammars.lookahead import lookahead
 from logitkit.compiler.grammars.simulation import Configuration, Simulation
 from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
+from logitkit.compiler.grammars.views import bits
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 
-__all__ = ["SetNodes"]
+__all__ = ["BOTTOM", "SetNodes"]
 
 # Sets of more configurations, or with more frames that are not shared, come from grammars that do not become deterministic.
 MOST_CONFIGURATIONS, MOST_FRAMES = 400, 60
 MOST_NODES = 20_000
+
+# The context of an empty stack.
+BOTTOM = 0
 
 # What a configuration costs, in steps.
 STEPS = 12
@@ -59,6 +63,10 @@ class SetNodes:
         target: The node that each move leads to.
         frames: The frames.
         behind: The node after each node and popped frame.
+        contexts: For each context, the target of its move and the frames of it so far, its own last.
+        context_frame: The frame of each context.
+        below: For each context, those that may lie below it, as a mask.
+        tops: For each node, the contexts that may be innermost there, as a mask.
     """
 
     def __init__(self, machine: StackMachine, limits: Limits) -> None:
@@ -79,17 +87,18 @@ class SetNodes:
         # What each node does, and which of it was asked for so far.
         self.plans: list[tuple[int, list[tuple[int, frozenset[Configuration]]]] | None] = [None, None]
         self.asked, self.asked_done = [0, 0], [0, 0]
-        # A context is a frame and how it was pushed; as masks: those that may be innermost in a node, or below another one.
-        self.contexts: dict[tuple[int, tuple[int, ...]], int] = {}
-        self.context_frame: list[int] = []
-        self.below: list[int] = []
-        self.popped_to: list[dict[int, None]] = []
+        # A context is a frame and how it was pushed.
+        self.contexts: dict[tuple[int, tuple[int, ...]], int] = {(-1, ()): BOTTOM}
+        self.context_frame: list[int] = [-1]
+        self.below: list[int] = [0]
+        self.popped_to: list[dict[int, None]] = [{}]
         self.tops, self.tops_done = [0, 0], [0, 0]
         self.next_nodes: list[dict[int, None]] = [{}, {}]
         self.next_contexts: list[dict[int, None]] = [{}, {}]
         self.todo: list[int] = []
         self.start = self.node(frozenset([(machine.start, (), NO_CONDITIONS)]))
         self.ask(self.start, self.every)
+        self.add_tops(self.start, 1 << BOTTOM)
         while self.todo:
             self.visit(self.todo.pop())
 
@@ -157,10 +166,10 @@ class SetNodes:
         pops, reads = plan
         if new & pops:
             self.rows[node].append((new & pops, POP))
-            for context in _bits(known_tops):
+            for context in bits(known_tops):
                 self.pop(node, context, new & pops)
         if self.asked_done[node] & pops:
-            for context in _bits(tops):
+            for context in bits(tops):
                 self.pop(node, context, self.asked_done[node] & pops)
         for mask, configurations in reads:
             if mask & new & ~pops:
@@ -168,6 +177,8 @@ class SetNodes:
 
     def pop(self, node: int, context: int, symbols: int) -> None:
         """Let symbols be looked at again behind the frame of a context."""
+        if context == BOTTOM:
+            return
         key = node, self.context_frame[context]
         behind = self.behind.get(key)
         if behind is None:
@@ -317,12 +328,6 @@ class SetNodes:
                         after[key2] = after.get(key2, 0) | (mask & symbols)
             found = after
         return [(mask, left) for left, mask in found.items()]
-
-
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        yield (mask & -mask).bit_length() - 1
-        mask &= mask - 1
 
 
 def _shared(found: set[Configuration]) -> tuple[list[Frame], set[Configuration]]:

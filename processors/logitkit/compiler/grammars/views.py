@@ -1,0 +1,168 @@
+"""Which ways lead out of each node of a pushdown automaton, and how many further frames they take.
+
+A *view* is a node and the symbols that may be looked at there: all of them after a symbol was read, or those that a pop looks at
+again. An *exit* of a view is a node and symbols that pop there the frame that was innermost in the view, or the end of the text.
+The exits that can be reached while at most `m` further frames are open at once are computed for `m` = 0, 1, and so on, as least
+fixed points.
+
+By hand, for `sum ::= item ("+" item)*` and `item ::= "1" | "(" sum ")"` as in `bytes.pushdown_dfa`: the only exits are `item
+read` with `)`, and the end of the text. They can be reached from everywhere without a further frame.
+
+How many frames a view *needs*: within so many, an exit is reached. After each frame of a stack is popped, what the view there
+needs must have room as well, whatever the exit; so a frame is pushed only where the most that is needed behind it has room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP
+from logitkit.limits import Limits
+
+__all__ = ["Rows", "Views", "bits"]
+
+# For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
+Rows: TypeAlias = list[list[tuple[int, int]]]
+
+# The end of the text, as an exit.
+FINISH = 0
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Return the numbers of the bits of a mask."""
+    while mask:
+        yield (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+
+
+class Views:
+    """The views of an automaton; the view of a node with all symbols has the number of the node.
+
+    Args:
+        rows: What symbols do in each node.
+        pushed: For each move, the frames that it pushes, the outermost first.
+        target: The node that each move leads to.
+        behind: The node after each node and popped frame.
+        limits: Bound on the work.
+
+    Attributes:
+        exit_of: For each view, the number of its exit in its own node, or -1.
+        after: For each exit, the view after each frame that it may pop.
+        exits: For each view, its exits, as a mask, however many further frames they take.
+        need: For each view, how many further frames it needs; `NEVER` if it has no exit.
+        frame_need: For each frame, the most that is needed behind it.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        pushed: list[tuple[int, ...]],
+        target: list[int],
+        behind: dict[tuple[int, int], int],
+        limits: Limits,
+        every_exit: bool = False,
+    ) -> None:
+        self.rows, self.pushed, self.target, self.limits = rows, pushed, target, limits
+        self.every_exit = every_exit
+        self.popping = [0] * len(rows)
+        for node, row in enumerate(rows):
+            for mask, does in row:
+                if does == POP:
+                    self.popping[node] |= mask
+        self.number: dict[tuple[int, int], int] = {}
+        self.views: list[tuple[int, int]] = []
+        self.exit_of: list[int] = []
+        self.exit_number: dict[tuple[int, int], int] = {}
+        self.after: list[dict[int, int]] = [{}]
+        for node in range(len(rows)):
+            self._view(node, -1)
+        frames: list[list[tuple[int, int]]] = [[] for _ in rows]
+        for (node, frame), to in behind.items():
+            frames[node].append((frame, to))
+        done = 0
+        while done < len(self.views):
+            node, mask = self.views[done]
+            looked_at = mask & self.popping[node]
+            if looked_at and (node, looked_at) not in self.exit_number:
+                self.exit_number[node, looked_at] = len(self.after)
+                self.after.append({})
+                self.after[-1].update((frame, self._view(to, looked_at)) for frame, to in frames[node])
+                limits.spend(3 * len(frames[node]))
+            self.exit_of.append(self.exit_number[node, looked_at] if looked_at else -1)
+            done += 1
+        self.own = [1 << exit_ if exit_ >= 0 else 0 for exit_ in self.exit_of]
+        self.does: list[list[int]] = []
+        for view, (node, mask) in enumerate(self.views):
+            found = {does for symbols, does in rows[node] if symbols & mask and does not in (DEAD, POP)}
+            if FINISHED in found:
+                self.own[view] |= 1 << FINISH
+            self.does.append(sorted(found - {FINISHED}))
+        self.frame_need = [0] * (1 + max([f for _, f in behind], default=-1))
+        while True:
+            self.exits, self.need = self._levels()
+            most = self.frame_need[:]
+            for after in self.after:
+                for frame, view in after.items():
+                    if self.exits[view]:
+                        most[frame] = max(most[frame], self.need[view])
+            if most == self.frame_need:
+                return
+            self.frame_need = most
+
+    def _view(self, node: int, mask: int) -> int:
+        """Return the number of a view."""
+        found = self.number.setdefault((node, mask), len(self.views))
+        if found == len(self.views):
+            self.views.append((node, mask))
+        return found
+
+    def _levels(self) -> tuple[list[int], list[int]]:
+        """Return the exits of each view, and how many further frames it needs, as the frames' needs are known so far."""
+        count = len(self.views)
+        need = [NEVER] * count
+        # For each number of further frames, the exits of each view.
+        history: list[list[int]] = []
+        same = 0
+        # Where no number of frames changes anything, none ever will.
+        patience = 1 + max(map(len, self.pushed), default=0) + max(self.frame_need, default=0)
+        while True:
+            reached = history[-1][:] if history else self.own[:]
+            sources: list[list[int]] = [[] for _ in range(count)]
+            for view, does in enumerate(self.does):
+                for target in does:
+                    for end in [target] if target >= 0 else self._after_call(history, -2 - target):
+                        sources[end].append(view)
+            self.limits.spend(count + 3 * sum(map(len, sources)))
+            todo = [view for view in range(count) if reached[view]]
+            while todo:
+                view = todo.pop()
+                for source in sources[view]:
+                    if reached[view] & ~reached[source]:
+                        reached[source] |= reached[view]
+                        todo.append(source)
+            same = same + 1 if history and history[-1] == reached else 0
+            for view in range(count):
+                if reached[view] and (need[view] == NEVER or (self.every_exit and reached[view] != history[-1][view])):
+                    need[view] = len(history)
+            history.append(reached)
+            if same >= patience or (not self.every_exit and NEVER not in need[FINISHED + 1 :]):
+                return reached, need
+
+    def _after_call(self, history: list[list[int]], move: int) -> list[int]:
+        """Return the views in which the frames of a move may all be popped again, with so many further frames as are allowed."""
+        frames, allowed = self.pushed[move], len(history)
+        if any(i + self.frame_need[frame] > allowed for i, frame in enumerate(frames)):
+            return []
+        here = {self.target[move]: None}
+        for still in range(len(frames), 0, -1):
+            if allowed < still:
+                return []
+            ends = 0
+            for view in here:
+                ends |= history[allowed - still][view]
+            found = [self.after[end].get(frames[still - 1]) for end in bits(ends)]
+            here = dict.fromkeys([view for view in found if view is not None])
+            self.limits.spend(len(found) // 4)
+        return list(here)

@@ -62,7 +62,8 @@ class Grammar(Constraint):
         vocabulary: The tokens. Each byte that the grammar may need must be a token by itself.
         syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
         start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
-        lexer: How terminals of Lark split a text. None: `"dynamic"`, in any way.
+        lexer: How terminals of Lark split a text. None or `"longest"`: as a lexer, each as long as possible and keywords before
+            names. `"dynamic"`: in any way.
         max_depth: The maximum number of frames on a stack. A text that nests deeper is not allowed.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. Only for regular grammars.
@@ -93,7 +94,7 @@ class Grammar(Constraint):
             "text": Text(0, raw=False),
             "syntax": Word(("gbnf", "lark")),
             "start": Either((Text(raw=False), Null())),
-            "lexer": Either((Word(("dynamic",)), Null())),
+            "lexer": Either((Word(("longest", "dynamic")), Null())),
             "max_depth": Integer(1, 1024),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
         },
@@ -105,7 +106,7 @@ class Grammar(Constraint):
     vocabulary: Vocabulary
     syntax: Literal["gbnf", "lark"] = field(default="gbnf", kw_only=True)
     start: str | None = field(default=None, kw_only=True)
-    lexer: Literal["dynamic"] | None = field(default=None, kw_only=True)
+    lexer: Literal["longest", "dynamic"] | None = field(default=None, kw_only=True)
     max_depth: int = field(default=64, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)

@@ -1,7 +1,9 @@
 """Grammars in Lark's syntax.
 
 common      the terminals of `%import common.NAME`
+competition which terminals may stand in the same place
 lexeme      a terminal as an automaton whose ends forbid some next characters
+longest     terminals as a lexer splits a text
 parse       from tokens to definitions
 read        from a grammar's text to its rules
 terminals   from a terminal's definition to a tree without calls

@@ -14,7 +14,8 @@ from logitkit.errors import ConfigurationError, GrammarError
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
 from logitkit.grammars.lark.common import COMMON
-from logitkit.grammars.lark.parse import Draft, LarkDefinition, parse_lark
+from logitkit.grammars.lark.longest import LongestMatch
+from logitkit.grammars.lark.parse import Draft, parse_lark
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.grammars.lark.trees import with_calls_replaced
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -26,7 +27,10 @@ __all__ = ["read_lark"]
 
 
 def read_lark(
-    text: str, start: str | None = None, lexer: Literal["dynamic"] | None = None, limits: Limits = DEFAULT_LIMITS
+    text: str,
+    start: str | None = None,
+    lexer: Literal["dynamic", "longest"] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> RuleSet:
     r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
 
@@ -38,7 +42,11 @@ def read_lark(
     Args:
         text: The grammar.
         start: The rule of the whole text; `start` if it is not given.
-        lexer: "dynamic": terminals are texts like any other, and a text may be split into terminals in any way.
+        lexer: "longest" or None: a text is split as a lexer does it, each terminal as long as possible and keywords before names;
+            see `logitkit.grammars.lark.longest`. "dynamic": terminals are texts like any other, and a text may be split in any
+            way, as Lark's `dynamic_complete` does. The default is "longest", because most grammars in Lark's syntax are written
+            for lexers: their own parsers refuse a text that only another split accepts, and the automaton of all splits often
+            does not become deterministic.
         limits: Bounds on the reading, and on the automata of terminals.
 
     Returns:
@@ -61,12 +69,12 @@ def read_lark(
     for name, given in (("text", text), ("start", "start" if start is None else start)):
         if not isinstance(given, str):
             raise ConfigurationError(f"{name} is {given!r}; give a str")
-    if lexer not in (None, "dynamic"):
-        raise ConfigurationError(f"lexer is {lexer!r}; allowed is 'dynamic'")
+    if lexer not in (None, "dynamic", "longest"):
+        raise ConfigurationError(f"lexer is {lexer!r}; allowed are 'longest' and 'dynamic'")
     with one_budget(limits.work):
         try:
             draft = parse_lark(text, limits)
-            return _LarkReader(draft, limits).rule_set("start" if start is None else start)
+            return _LarkReader(draft, lexer != "dynamic", limits).rule_set("start" if start is None else start)
         except GrammarError as error:
             if looks := recognized(text, "lark"):
                 raise GrammarError(f"{looks} (as Lark: {error.reason})", text, error.position) from None
@@ -76,8 +84,10 @@ def read_lark(
 class _LarkReader:
     """Collects the rules that the start needs, in the order in which they are reached."""
 
-    def __init__(self, draft: Draft, limits: Limits) -> None:
+    def __init__(self, draft: Draft, longest: bool, limits: Limits) -> None:
         self.draft = draft
+        self.longest = longest
+        self.limits = limits
         self.terminals = Terminals(draft, limits)
         self.reached: dict[int, int] = {}
 
@@ -87,6 +97,9 @@ class _LarkReader:
         if first is None or not self.is_defined(first):
             raise no_start(start, self.names())
         self.check_names()
+        tree = self.terminals.tree
+        if self.longest:
+            tree = LongestMatch(self.draft, self.terminals, first, self.limits).tree
         shift = 2 if self.draft.ignored else 0
         self.reached[first] = shift
         rules: list[GrammarRule] = []
@@ -96,7 +109,7 @@ class _LarkReader:
             definition = self.draft.definitions[number]
             is_terminal = definition.kind != "rule"
             if is_terminal:
-                body = self.with_ignored(self.terminals.tree(number))
+                body = self.with_ignored(tree(number))
             else:
                 assert definition.body is not None
                 for used, _ in definition.references:
@@ -106,16 +119,16 @@ class _LarkReader:
                 body = with_calls_replaced(definition.body, lambda used: Call(self.reached[used]))
             rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
         if shift:
-            rules = [*self.ignoring(self.draft.definitions[first]), *rules]
+            rules = [*self.ignoring(first, [tree(number) for number in self.draft.ignored]), *rules]
         return checked_rule_set(self.draft.grammar, rules, 0, self.terminals.tokens, self.warnings())
 
     def with_ignored(self, tree: Node) -> Node:
         """Return a terminal and the ignored terminals after it, which are rule 1."""
         return concatenate([tree, Call(1)]) if self.draft.ignored else tree
 
-    def ignoring(self, start: LarkDefinition) -> list[GrammarRule]:
+    def ignoring(self, first: int, trees: list[Node]) -> list[GrammarRule]:
         """Return the rule of the whole text and that of the ignored terminals."""
-        trees: list[Node] = [self.terminals.tree(number) for number in self.draft.ignored]
+        start = self.draft.definitions[first]
         ignored = self.draft.definitions[self.draft.ignored[0]]
         return [
             GrammarRule(start.name, concatenate([Call(1), Call(2)]), start.begin, start.end),

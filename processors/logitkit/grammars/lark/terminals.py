@@ -29,7 +29,7 @@ from logitkit.patterns.case_folding import fold
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Atomic, Characters, Node
+from logitkit.patterns.syntax import Atomic, Characters, Concat, Node
 
 __all__ = ["Terminals"]
 
@@ -88,6 +88,14 @@ class Terminals:
         """Return a terminal as an automaton. Raises as `tree` does."""
         self._build(number)
         tree, definition = self._trees[number], self.draft.definitions[number]
+        match tree.node:
+            case Characters(charset) if charset:
+                return Lexeme.of_sets([charset])
+            case Concat(parts) if sets := [
+                part.charset for part in parts if isinstance(part, Characters) and part.charset
+            ]:
+                if len(sets) == len(parts):
+                    return Lexeme.of_sets(sets)
         node = Atomic(tree.node, 0) if tree.lazy else tree.node
         try:
             if tree.asserts:
@@ -104,6 +112,11 @@ class Terminals:
         if language.is_empty:
             self._refuse(f"the terminal {definition.name} has no text", definition)
         return Lexeme.of_machine(language.machine())
+
+    def is_lazy(self, number: int) -> bool:
+        """Whether a terminal has a lazy quantifier."""
+        self._build(number)
+        return self._trees[number].lazy
 
     def is_special_token(self, number: int) -> bool:
         """Whether a definition is a special token, which has no text."""

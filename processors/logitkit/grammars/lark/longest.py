@@ -1,0 +1,139 @@
+r"""Longest match: terminals as a lexer splits a text.
+
+A lexer reads `forx` as one name, although the grammar may allow the keyword `for` and then the name `x`. Three conditions on the
+next character say this without a lexer, each on the end of a terminal:
+
+1. *Itself.* No character may follow with which the terminal's own automaton could go on: no letter after `/[a-z]+/`.
+2. *Names.* A keyword is a string of letters, digits and `_` that a regular expression of the grammar matches completely, where
+   both may stand in the same place (see `competition`). The regular expression loses that text, unless its priority is higher;
+   then the keyword loses it. No character may follow the keyword with which the regular expression could go on.
+3. *Ignored.* No character may follow with which an ignored terminal that began at the same place could go on: with comments
+   `/--.*/`, no `-` after the operator `-`.
+
+By hand, for `/[a-z]+/` and `"if"`: the name ends after i, if, ifx and so on. Each end forbids `[a-z]`, and the end after if is
+removed. The keyword ends after if, where it forbids `[a-z]`.
+
+These conditions see one character. After `1` the automaton of `/[0-9]+(\.[0-9]+)?/` could go on with a dot, so `1..2` is not
+allowed, even where `..` is an operator; a lexer that can go back reads it. LLGuidance decides as here. Two other terminals that
+begin alike, such as `"<"` and `"<="`, do not restrict each other.
+
+A lazy quantifier says itself where its terminal ends, so condition 1 leaves it alone.
+"""
+
+from __future__ import annotations
+
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.errors import GrammarError
+from logitkit.grammars.lark.competition import Competition
+from logitkit.grammars.lark.lexeme import Lexeme
+from logitkit.grammars.lark.parse import Draft
+from logitkit.grammars.lark.terminals import Terminals
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Alternate, Call, Machine, Node
+from logitkit.patterns.unicode_classes import perl_class
+
+__all__ = ["LongestMatch"]
+
+_NO_WORD = ~perl_class("w", False)
+
+# What a pair of states costs.
+_PAIR_STEPS = 10
+
+
+class LongestMatch:
+    """Builds the trees of terminals under longest match.
+
+    Args:
+        draft: The definitions.
+        terminals: The builder of terminals.
+        start: The number of the rule of the whole text.
+        limits: Bounds on the automata.
+
+    Raises:
+        GrammarError: A terminal is not valid, or other terminals leave it no text.
+        PatternTooLarge: A limit is exceeded.
+    """
+
+    def __init__(self, draft: Draft, terminals: Terminals, start: int, limits: Limits) -> None:
+        self.draft = draft
+        self.terminals = terminals
+        self.limits = limits
+        competition = Competition(draft, start, limits)
+        used = [n for n in competition.terminals if not terminals.is_special_token(n)]
+        self.lexemes = {number: self._own(number) for number in dict.fromkeys([*used, *draft.ignored])}
+        plain = {number: lexeme.machine for number, lexeme in self.lexemes.items()}
+        # What each terminal must not be the beginning of, and the texts that it loses.
+        longer: dict[int, list[Machine]] = {n: [] for n in plain}
+        lost: dict[int, list[Machine]] = {n: [] for n in plain}
+        for number in used:
+            longer[number] += [plain[n] for n in draft.ignored]
+        words = [n for n in used if self._is_word(n)]
+        names = [n for n in used if not self._is_string(n)]
+        for word in words:
+            rivals = competition.rivals(word)
+            for name in names:
+                limits.spend(1)
+                if rivals >> name & 1 and _overlap(plain[word], plain[name], limits):
+                    longer[word].append(plain[name])
+                    wins = draft.definitions[name].priority > draft.definitions[word].priority
+                    lost[word if wins else name].append(plain[name if wins else word])
+        for number in self.lexemes:
+            self.lexemes[number] = self._restricted(number, longer[number], lost[number])
+
+    def tree(self, number: int) -> Node:
+        """Return the tree of a terminal as rules use it."""
+        return self.lexemes[number].tree() if number in self.lexemes else self.terminals.tree(number)
+
+    def _own(self, number: int) -> Lexeme:
+        lexeme = self.terminals.lexeme(number)
+        return lexeme if self.terminals.is_lazy(number) else lexeme.longest(lexeme.machine, self.limits)
+
+    def _restricted(self, number: int, longer: list[Machine], lost: list[Machine]) -> Lexeme:
+        lexeme = self.lexemes[number]
+        if others := self._union(lexeme, longer):
+            lexeme = lexeme.longest(others, self.limits)
+        if others := self._union(lexeme, lost):
+            lexeme = lexeme.without(others, self.limits)
+        if not any(lexeme.machine.accepting):
+            definition = self.draft.definitions[number]
+            reason = f"the terminal {definition.name} has no text, because others match all of its texts and come first"
+            reason = f"{reason}; leave it out, or change the priorities"
+            raise GrammarError(reason, self.draft.grammar, definition.begin)
+        return lexeme
+
+    def _union(self, lexeme: Lexeme, machines: list[Machine]) -> Machine | None:
+        """Return the union of those machines that a terminal may begin like; None if there are none."""
+        first = CharSet.union([c for c, _ in lexeme.machine.moves[0]])
+        kept = [m for m in dict.fromkeys(machines) if any(first & c for c, _ in m.moves[0])]
+        if not kept:
+            return None
+        if len(kept) == 1:
+            return kept[0]
+        return TextLanguage.of_tree(Alternate(tuple(kept)), self.limits).machine()
+
+    def _is_string(self, number: int) -> bool:
+        definition = self.draft.definitions[number]
+        if isinstance(definition.body, Call):
+            definition = self.draft.definitions[definition.body.definition]
+        return definition.kind == "string"
+
+    def _is_word(self, number: int) -> bool:
+        """Whether a terminal is a string of letters, digits and `_`."""
+        moves = self.lexemes[number].machine.moves
+        return self._is_string(number) and not any(charset & _NO_WORD for row in moves for charset, _ in row)
+
+
+def _overlap(first: Machine, second: Machine, limits: Limits) -> bool:
+    """Whether two automata have a text in common."""
+    pairs = [(0, 0)]
+    seen = set(pairs)
+    for a, b in pairs:
+        limits.spend(_PAIR_STEPS)
+        if first.accepting[a] and second.accepting[b]:
+            return True
+        for mine, target in first.moves[a]:
+            fresh = {(target, t) for others, t in second.moves[b] if mine & others} - seen
+            seen |= fresh
+            pairs.extend(fresh)
+    return False

@@ -17,8 +17,7 @@ from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
-from logitkit.grammars.gbnf import read_gbnf
-from logitkit.grammars.lark import read_lark
+from logitkit.grammars.read import GrammarSyntax, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
@@ -104,7 +103,7 @@ class Grammar(Constraint):
 
     text: str
     vocabulary: Vocabulary
-    syntax: Literal["gbnf", "lark"] = field(default="gbnf", kw_only=True)
+    syntax: GrammarSyntax = field(default="gbnf", kw_only=True)
     start: str | None = field(default=None, kw_only=True)
     lexer: Literal["longest", "dynamic"] | None = field(default=None, kw_only=True)
     max_depth: int = field(default=64, kw_only=True)
@@ -114,10 +113,6 @@ class Grammar(Constraint):
     def __post_init__(self) -> None:
         check_limits(self.limits)
         super().__post_init__()
-        if not isinstance(self.text, str):
-            raise ConfigurationError(f"text is of type {type(self.text).__name__}; give the text of a grammar, a str")
-        if self.lexer is not None and self.syntax != "lark":
-            raise ConfigurationError(f"lexer is {self.lexer!r}, but only syntax='lark' has a lexer; leave it out")
         with self._one_budget():
             key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, bool(self.closing))
             self._compile_once(Grammar, *key)
@@ -168,9 +163,7 @@ class Grammar(Constraint):
 
     def rule_set(self) -> RuleSet:
         """Read the grammar and return its rules."""
-        if self.syntax == "gbnf":
-            return read_gbnf(self.text, self.start, self.limits)
-        return read_lark(self.text, self.start, self.lexer, self.limits)
+        return read_grammar(self.text, self.syntax, self.start, self.lexer, self.limits)
 
     def _letters(self, rules: RuleSet) -> tuple[int, ...]:
         return tuple([self._token(special) for special in rules.tokens])

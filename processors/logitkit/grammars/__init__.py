@@ -6,5 +6,6 @@ gbnf            the reader of GBNF
 gbnf_counts     its quantifiers
 gbnf_terminals  its strings, classes and special tokens
 lark            the reader of Lark's syntax
+read            the reader for a syntax that the caller names
 rule_set        what a reader returns: named rules, with their places in the text
 """

@@ -2,6 +2,7 @@
 
 texts, free_text   fixed texts, patterns and special tokens; free text up to a marker
 schemas            JSON values by schema
+grammars           context-free grammars
 xml_arguments      the members of an object between tags
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
@@ -21,6 +22,7 @@ from logitkit.languages.combined import tag as tag
 from logitkit.languages.constraint import LanguageConstraint as LanguageConstraint
 from logitkit.languages.dispatching import dispatch as dispatch
 from logitkit.languages.free_text import any_text as any_text
+from logitkit.languages.grammars import grammar as grammar
 from logitkit.languages.language import Language as Language
 from logitkit.languages.schemas import json_schema as json_schema
 from logitkit.languages.texts import choice as choice
@@ -36,6 +38,7 @@ __all__ = [
     "choice",
     "dispatch",
     "either",
+    "grammar",
     "json_schema",
     "literal",
     "optional",

@@ -9,13 +9,16 @@ from typing import Any
 
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.collection import uncollected
+from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.errors import ConfigurationError, PatternTooLarge
+from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.languages.language_writer import LanguageWriter, SchemaOptions
 from logitkit.languages.size import check_size
 from logitkit.limits import Limits, check_limits
@@ -89,8 +92,34 @@ class LanguageConstraint(Constraint):
         return self._writer(SchemaOptions()).own_ids
 
     def nested_dfa(self) -> NestedDfa:
-        """Compile and return the automaton over bytes."""
-        return self._nested_dfa(share=False)[0]
+        """Compile and return the automaton over bytes.
+
+        Raises:
+            ConfigurationError: The language has a grammar in it, and nests without limit.
+        """
+        if not self._has_grammar:
+            return self._nested_dfa(share=False)[0]
+        dfa = self._grammar_dfa()[0]
+        if dfa.pushed:
+            raise ConfigurationError(
+                "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put what "
+                "follows into the language, as in sequence(grammar(...), ...)"
+            )
+        return NestedDfa.of(finite_dfa(dfa))
+
+    @property
+    def _has_grammar(self) -> bool:
+        return any(part.is_grammar for part in _all_of(self.language))
+
+    def _grammar_dfa(self) -> tuple[PushdownDfa, LanguageWriter]:
+        """Compile the language as one grammar."""
+        with self._one_budget():
+            writer = self._writer(SchemaOptions(leaves=False))
+            rules = writer.rules(self.language.tree(writer))
+            try:
+                return pushdown_dfa(rules, self.limits), writer
+            except GrammarError as error:
+                raise ConfigurationError(f"the language with a grammar in it cannot be compiled: {error}") from None
 
     def _nested_dfa(self, share: bool) -> tuple[NestedDfa, LanguageWriter]:
         with self._one_budget():
@@ -134,6 +163,17 @@ class LanguageConstraint(Constraint):
             )
 
     def _compile(self) -> TokenAutomaton:
+        if self._has_grammar:
+            pushdown, writer = self._grammar_dfa()
+            made = grammar_automaton(
+                pushdown,
+                self.vocabulary,
+                self.limits,
+                "the language",
+                max_depth=self.max_depth,
+                closing=bool(self.closing),
+            )
+            return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
         share = not self.closing
         dfa, writer = self._nested_dfa(share)
         if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary):

@@ -63,6 +63,9 @@ class Language:
     # Whether it is compiled by itself, once, wherever it stands.
     is_schema: ClassVar[bool] = False
 
+    # Whether it is a grammar, with which a language is compiled as a grammar.
+    is_grammar: ClassVar[bool] = False
+
     @property
     def parts(self) -> tuple[Language, ...]:
         """The languages that this one is built from."""

@@ -5,6 +5,8 @@ token, one for a call of the object that `S` describes. Everything regular is on
 ways is followed in all of them, as in a regular expression. The objects and arrays of schemas are called, so each schema is
 compiled by itself, once, however many languages it stands in.
 
+A language with a grammar in it becomes the rules of one grammar: its tree, the rules of each grammar, and the schemas.
+
 A special token stands for itself wherever the language names it, and is legal in free text otherwise. Fixed texts may contain
 the name of a special token: it may be written as that token, or spelled.
 """
@@ -13,19 +15,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.grammars.rule_trees import check_trees
+from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.json_schema.compile import Compiled
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Alternate, Characters, Empty, Node
+from logitkit.patterns.syntax import Alternate, Call, Characters, Empty, Node
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["LanguageWriter", "SchemaOptions", "Symbols"]
@@ -86,7 +92,7 @@ class LanguageWriter:
         self._letters = [OTHERS, *sorted(ids)]
         self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
         self._limits: list[tuple[int, int]] = []
-        self._definitions: list[Definition | PlacedDefinition | Strings] = []
+        self._definitions: list[Definition | PlacedDefinition | Strings | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
 
@@ -220,9 +226,51 @@ class LanguageWriter:
                 self._definitions[place_here] = PlacedDefinition(definition, name, called, words, numbers)
         return renumbered(network.main, numbers, words)
 
+    def grammar(self, key: Hashable, grammar: RuleSet) -> Node:
+        """Return the tree of a grammar, which calls its start.
+
+        Args:
+            key: What tells the grammar from all others, and from schemas.
+            grammar: Its rules.
+
+        Raises:
+            PatternTooLarge: A rule is nested too deeply.
+            VocabularyError: The vocabulary lacks a special token that the grammar names.
+        """
+        if key not in self._places:
+            bodies = tuple([rule.body for rule in grammar.rules])
+            check_trees(Rules(bodies, grammar.start), self.limits)
+            first = self._places[key] = len(self._definitions)
+            calls = range(first, first + len(bodies))
+            letters = [self._number[self.token(token)] - LETTERS for token in grammar.tokens]
+            self._definitions += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
+            self.ignored.extend(grammar.warnings)
+        return Call(self._places[key] + grammar.start)
+
+    def rules(self, main: Node) -> Rules:
+        """Return the whole language as the rules of a grammar, given its tree. Schemas are written without leaves and words.
+
+        Raises:
+            ConfigurationError: Text with a limit of tokens stands beside a grammar.
+        """
+        if self._limits:
+            raise ConfigurationError(
+                "any_text(max_tokens=...) stands in one language with a grammar, where tokens cannot be counted; leave out "
+                "max_tokens"
+            )
+        assert not self._words
+        bodies = [
+            definition.body
+            if isinstance(definition, GrammarRule)
+            else concatenate([*_plain(definition.opening), definition.body])
+            for definition in self._definitions
+        ]
+        return Rules((*bodies, main), len(bodies), tuple(self._letters))
+
     def network(self, main: Node) -> Network:
-        """Return the whole network, given the tree of the language."""
-        return Network(main, tuple(self._definitions), tuple(self._words), tuple(self._letters), tuple(self._limits))
+        """Return the whole network, given the tree of a language without grammars."""
+        definitions = [definition for definition in self._definitions if not isinstance(definition, GrammarRule)]
+        return Network(main, tuple(definitions), tuple(self._words), tuple(self._letters), tuple(self._limits))
 
 
 def _place(definition: object, key: Hashable, number: int) -> Hashable:

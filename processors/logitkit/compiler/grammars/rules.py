@@ -22,7 +22,8 @@ class Rules:
     Args:
         bodies: The tree of each rule.
         start: The rule of the whole text.
-        letters: The ids of special tokens, which stand for themselves and not for their texts.
+        letters: The ids of special tokens, which stand for themselves and not for their texts. `OTHERS` stands for all ids
+            without text that are not listed.
     """
 
     bodies: tuple[Node, ...]

@@ -1,4 +1,4 @@
-"""A tree of one network as part of a larger one, in which calls and words have other numbers."""
+"""A tree of one network as part of a larger one, in which calls, words and special tokens have other numbers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph,
 __all__ = ["renumbered"]
 
 
-def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int]) -> Node:
-    """Return a tree with other numbers of calls and words; equal nodes stay one node.
+def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], letters: Sequence[int] = ()) -> Node:
+    """Return a tree with other numbers of calls, words and special tokens; equal nodes stay one node.
 
     Args:
         tree: The tree.
         calls: The new number of each call.
         words: The new number of each word.
+        letters: The new number of each special token. A set of several becomes a choice.
 
     Example:
         >>> renumbered(Concat((Call(0), Call(1))), [5, 3], [])
         Concat(parts=(Call(definition=5), Call(definition=3)))
     """
-    return _Renumbering(calls, words).of(tree)
+    return _Renumbering(calls, words, letters).of(tree)
 
 
 class _Renumbering:
-    def __init__(self, calls: Sequence[int], words: Sequence[int]) -> None:
-        self.calls, self.words = calls, words
+    def __init__(self, calls: Sequence[int], words: Sequence[int], letters: Sequence[int]) -> None:
+        self.calls, self.words, self.letters = calls, words, letters
         # By identity: a node may stand in a tree many times.
         self._done: dict[int, Node] = {}
 
@@ -57,6 +58,10 @@ class _Renumbering:
 
     def _characters(self, tree: Characters) -> Node:
         ranges = tree.charset.ranges
-        if not ranges or not WORDS <= ranges[0][0] < LETTERS:
+        if not ranges or ranges[0][0] < WORDS:
             return tree
+        if ranges[0][0] >= LETTERS:
+            numbers = [number - LETTERS for first, last in ranges for number in range(first, last + 1)]
+            tokens = [Characters(CharSet.single(LETTERS + self.letters[number])) for number in numbers]
+            return Alternate(tuple(tokens)) if len(tokens) > 1 else tokens[0]
         return Characters(CharSet.single(WORDS + self.words[ranges[0][0] - WORDS]))

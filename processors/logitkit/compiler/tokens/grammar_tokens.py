@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from logitkit.budget import took
 from logitkit.compiler.bytes.behaviours import Behaviours
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.letters import OTHERS
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.tokens.lookahead_suffixes import LookaheadSuffixes
@@ -81,7 +82,9 @@ def grammar_automaton(
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     class_of = classes.class_of.astype(np.int32)
     first = len(classes.behaviours)
-    class_of[[*dfa.letters]] = first + np.arange(len(dfa.letters))
+    # The letter that stands for many comes first, so that the others take their tokens from it.
+    for letter, number in sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)):
+        class_of[vocabulary.trie.node_of_id == 0 if letter == OTHERS else letter] = number
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
     table = OutcomeTable.of(_outline(dfa, store.after_end, need), store.outcomes, behaviours, max_depth)
     nesting = Nesting(

@@ -1,0 +1,48 @@
+"""Reads a grammar in the syntax that the caller names."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from logitkit.errors import ConfigurationError
+from logitkit.grammars.gbnf import read_gbnf
+from logitkit.grammars.lark import read_lark
+from logitkit.grammars.rule_set import RuleSet
+from logitkit.limits import Limits
+
+__all__ = ["GrammarSyntax", "read_grammar"]
+
+GrammarSyntax = Literal["gbnf", "lark"]
+
+
+def read_grammar(
+    text: str, syntax: GrammarSyntax, start: str | None, lexer: Literal["dynamic"] | None, limits: Limits
+) -> RuleSet:
+    """Read a grammar.
+
+    Args:
+        text: The grammar.
+        syntax: Its syntax.
+        start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
+        lexer: How terminals of Lark split a text. None: the default of `read_lark`.
+        limits: Bounds on the work of reading.
+
+    Raises:
+        ConfigurationError: An argument is not allowed.
+        GrammarError: The grammar is not valid; the message shows where.
+        PatternTooLarge: A limit is exceeded.
+
+    Example:
+        >>> from logitkit.limits import DEFAULT_LIMITS
+        >>> read_grammar('root ::= "a"', "gbnf", None, None, DEFAULT_LIMITS).rules[0].name
+        'root'
+    """
+    if not isinstance(text, str):
+        raise ConfigurationError(f"text is of type {type(text).__name__}; give the text of a grammar, a str")
+    if syntax not in ("gbnf", "lark"):
+        raise ConfigurationError(f"syntax is {syntax!r}; allowed are 'gbnf' and 'lark'")
+    if syntax == "lark":
+        return read_lark(text, start, lexer, limits)
+    if lexer is not None:
+        raise ConfigurationError(f"lexer is {lexer!r}, but only syntax='lark' has a lexer; leave it out")
+    return read_gbnf(text, start, limits)

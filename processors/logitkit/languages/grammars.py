@@ -1,0 +1,77 @@
+"""The language of a context-free grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from logitkit.grammars.read import GrammarSyntax, read_grammar
+from logitkit.grammars.rule_set import RuleSet
+from logitkit.languages.language import LANGUAGE_LIMITS, Language
+from logitkit.languages.language_writer import LanguageWriter
+from logitkit.patterns.syntax import Node
+
+__all__ = ["GrammarText", "grammar"]
+
+
+@dataclass(frozen=True)
+class GrammarText(Language):
+    """The texts of a grammar; see `grammar`."""
+
+    is_grammar: ClassVar[bool] = True
+
+    text: str
+    syntax: GrammarSyntax = "gbnf"
+    start: str | None = None
+    lexer: Literal["dynamic"] | None = None
+    rules: RuleSet = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rules = read_grammar(self.text, self.syntax, self.start, self.lexer, LANGUAGE_LIMITS)
+        object.__setattr__(self, "rules", rules)
+
+    @property
+    def special_tokens(self) -> Iterator[str | int]:
+        """The special tokens that the grammar names."""
+        return iter(self.rules.tokens)
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree."""
+        return writer.grammar(self, self.rules)
+
+
+def grammar(
+    text: str,
+    syntax: GrammarSyntax = "gbnf",
+    start: str | None = None,
+    lexer: Literal["dynamic"] | None = None,
+) -> GrammarText:
+    r"""Return the language of a context-free grammar.
+
+    A language with a grammar in it is compiled as one grammar, to a deterministic pushdown automaton. If it does not become
+    deterministic within the limits, it is refused. So is `any_text(max_tokens=...)` in it. If it nests without limit, `closing`
+    and an EOS id named by the language are refused, and each byte that a text may need must be a token by itself. `max_depth`
+    is the maximum number of frames on the stack.
+
+    Strings of the grammar are spelled, even if they are names of special tokens. What a pattern of Lark forbids after a terminal,
+    as in `/a(?!b)/`, is also forbidden where the text after the grammar begins.
+
+    Args:
+        text: The grammar.
+        syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
+        start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
+        lexer: How terminals of Lark split a text. None: `"dynamic"`, in any way.
+
+    Raises:
+        ConfigurationError: An argument is not allowed.
+        GrammarError: The grammar is not valid; the message shows where.
+        PatternTooLarge: Reading the grammar exceeds a limit.
+
+    Example:
+        >>> from logitkit.languages import tag
+        >>> sums = grammar('root ::= item ("+" item)*\nitem ::= "1" | "(" root ")"')
+        >>> len(tag("<sum>", sums, "</sum>").parts)
+        3
+    """
+    return GrammarText(text, syntax, start, lexer)

@@ -16,7 +16,7 @@ GrammarSyntax = Literal["gbnf", "lark"]
 
 
 def read_grammar(
-    text: str, syntax: GrammarSyntax, start: str | None, lexer: Literal["dynamic"] | None, limits: Limits
+    text: str, syntax: GrammarSyntax, start: str | None, lexer: Literal["longest", "dynamic"] | None, limits: Limits
 ) -> RuleSet:
     """Read a grammar.
 

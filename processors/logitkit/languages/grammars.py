@@ -24,7 +24,7 @@ class GrammarText(Language):
     text: str
     syntax: GrammarSyntax = "gbnf"
     start: str | None = None
-    lexer: Literal["dynamic"] | None = None
+    lexer: Literal["longest", "dynamic"] | None = None
     rules: RuleSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ def grammar(
     text: str,
     syntax: GrammarSyntax = "gbnf",
     start: str | None = None,
-    lexer: Literal["dynamic"] | None = None,
+    lexer: Literal["longest", "dynamic"] | None = None,
 ) -> GrammarText:
     r"""Return the language of a context-free grammar.
 
@@ -54,14 +54,14 @@ def grammar(
     and an EOS id named by the language are refused, and each byte that a text may need must be a token by itself. `max_depth`
     is the maximum number of frames on the stack.
 
-    Strings of the grammar are spelled, even if they are names of special tokens. What a pattern of Lark forbids after a terminal,
-    as in `/a(?!b)/`, is also forbidden where the text after the grammar begins.
+    Strings of the grammar are spelled, even if they are names of special tokens. What must not follow a terminal of Lark, because
+    of its pattern or of the lexer, must not follow the grammar either.
 
     Args:
         text: The grammar.
         syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
         start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
-        lexer: How terminals of Lark split a text. None: `"dynamic"`, in any way.
+        lexer: How terminals of Lark split a text, as in `Grammar`.
 
     Raises:
         ConfigurationError: An argument is not allowed.

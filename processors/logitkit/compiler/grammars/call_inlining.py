@@ -32,6 +32,9 @@ MANY_RETURNS = 3
 MOST_COPIED = 1500
 SMALL = 12
 
+# What it costs to copy a state into the automaton of a left-recursive rule.
+COPY_STEPS = 20
+
 # Pairs of states that are compared for one call.
 MOST_COMPARED = 500
 
@@ -40,7 +43,7 @@ def inlined(rules: RuleAutomata, limits: Limits) -> dict[int, SymbolDfa]:
     """Return the automata of the rules that stay, the start's first; they call only each other."""
     automata = without_left_recursion(rules, limits)
     calls = {rule: _calls(rule, automata, rules, limits) for rule in automata}
-    heads = _heads(automata, calls)
+    heads = _heads(automata, calls, limits)
     found: dict[int, SymbolDfa] = {}
     todo = [rules.start] if rules.start in automata else []
     while todo:
@@ -72,6 +75,8 @@ def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, Sym
     for component in _graph(left):
         if len(component) == 1 and component[0] not in left[component[0]]:
             continue
+        states = sum([len(rules.automata[rule].moves) for rule in component])
+        limits.spend(COPY_STEPS * states * len(component))
         among = sum(bit[rule] for rule in component if rule in bit)
         for rule in component:
             nfa = Nfa(limits)
@@ -87,9 +92,8 @@ def without_left_recursion(rules: RuleAutomata, limits: Limits) -> dict[int, Sym
                 for t, mask in dfa.moves[0].items():
                     if mask & ~among:
                         nfa.edges[start].append((mask & ~among, base + t))
-                    for other in component:
-                        if mask & bit.get(other, 0):
-                            nfa.empty[ended[other]].append(base + t)
+                    for symbol in rules.split(mask & among)[1]:
+                        nfa.empty[ended[symbol - CALLS]].append(base + t)
             nfa.empty[ended[rule]].append(end)
             # The others begin with a text of this one, or do not count.
             smaller = nfa.minimal(start, end)
@@ -137,11 +141,14 @@ def _is_last(called: SymbolDfa, caller: SymbolDfa, behind: int, limits: Limits) 
     return True
 
 
-def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls]) -> set[int]:
+def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls], limits: Limits) -> set[int]:
     """Choose the rules that stay rules."""
     heads: set[int] = set()
     inner = {rule: Counter(callee for _, callee, _, last in found if not last) for rule, found in calls.items()}
     every = {rule: {callee: 0 for _, callee, _, _ in found} for rule, found in calls.items()}
+    total = Counter[int]()
+    for counted in inner.values():
+        total.update(counted)
     returns: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for rule, found in calls.items():
         for _, callee, t, _ in found:
@@ -150,6 +157,7 @@ def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls]) -> set[int]:
     first = True
     while left:
         edges = {rule: every[rule] for rule in left if rule not in heads}
+        limits.spend(sum([10 + 4 * len(callees) for callees in edges.values()]))
         left = []
         for component in _graph(edges):
             members = set(component)
@@ -160,9 +168,11 @@ def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls]) -> set[int]:
             if first and members & heads:
                 left.extend(component)
                 continue
-            weight = {
-                rule: sum(2 * inner[r][rule] if r in members else inner[r][rule] for r in inner) for rule in component
-            }
+            weight = {rule: total[rule] for rule in component}
+            for rule in component:
+                for callee, count in inner[rule].items():
+                    if callee in members:
+                        weight[callee] += count
             heads.add(max(component, key=lambda rule: (weight[rule], -rule)))
             left.extend(component)
         first = False

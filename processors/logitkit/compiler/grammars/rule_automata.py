@@ -29,6 +29,9 @@ __all__ = ["Nfa", "RuleAutomata", "rule_automata"]
 # A condition on the next character: this plus its number.
 LOOKS = CALLS + 2**23
 
+# What the smallest rule costs, in steps.
+RULE_STEPS = 500
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RuleAutomata:
@@ -153,6 +156,7 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     called = check_trees(rules, limits)
     nullable = nullable_rules(rules, called, limits)
     reached = _reached(rules.start, called)
+    limits.spend(RULE_STEPS * len(reached))
     positions = {rule: _positions(rules.bodies[rule], nullable, limits) for rule in reached}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
     special: dict[CharSet, int] = {}

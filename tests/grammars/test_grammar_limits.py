@@ -1,0 +1,55 @@
+"""Hostile grammars end with little work: those that grow with their number of rules, and those that grow by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from logitkit.budget import one_budget, spent
+from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.rules import Rules
+from logitkit.errors import PatternTooLarge
+from logitkit.limits import Limits
+from logitkit.patterns.syntax import Call, Node, Repeat
+from tests.grammars.test_pushdown_dfa import either, one_of, sequence
+
+COUNT = 10_000
+
+
+def nested(node: Node, levels: int, maximum: int) -> Node:
+    for _ in range(levels):
+        node = Repeat(node, 0, maximum)
+    return node
+
+
+HOSTILE: dict[str, tuple[Node, ...]] = {
+    "chain": (*(either(sequence("a", Call(i + 1)), "b") for i in range(COUNT)), one_of("c")),
+    "names of names": (*(Call(i + 1) for i in range(COUNT)), one_of("c")),
+    "mutual": tuple(
+        either(sequence("(", Call((7 * i + 1) % COUNT), ")", Call((13 * i + 5) % COUNT)), "b") for i in range(COUNT)
+    ),
+    "left-recursive": tuple(either(sequence(Call((i + 1) % COUNT), "a"), "b") for i in range(COUNT)),
+    "doubled": (*(sequence(Call(i + 1), Call(i + 1)) for i in range(60)), one_of("c")),
+    "counts of counts": (nested(Repeat(one_of("abc"), 0, None), 3, 99),),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_grammars_are_refused(name: str) -> None:
+    limits = Limits()
+    with one_budget(limits.work):
+        with pytest.raises(PatternTooLarge):
+            pushdown_dfa(Rules(HOSTILE[name]), limits)
+        # The last steps that are counted may be those of all rules at once.
+        assert spent() < 1.1 * limits.work
+
+
+def test_optional_parts_may_be_nested_deeply() -> None:
+    tree: Node = one_of("a")
+    for _ in range(60):
+        tree = Repeat(sequence("a", tree), 0, 1)
+    limits = Limits()
+    with one_budget(limits.work):
+        dfa = pushdown_dfa(Rules((tree,)), limits)
+        assert spent() < 50_000
+    assert dfa.accepts(b"a" * 59)
+    assert not dfa.accepts(b"a" * 62)

@@ -1,0 +1,193 @@
+"""Grammars that other projects publish: which are read, which become deterministic, and how large they are.
+
+    python -m benchmarks.real_grammars FOLDER_OR_GIT_DIRECTORY... [--out FILE]
+
+The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
+the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
+text to the automaton over bytes, in `lexer="dynamic"`, with the default limits. The tests of LLGuidance have a row
+only if they are read; the last table counts the refused ones too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import logitkit as lk
+from benchmarks.report_json_schema import table
+from benchmarks.report_jsonschemabench import reason_of
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.rules import Rules
+from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError, PatternTooLarge
+from logitkit.grammars.gbnf import read_gbnf
+from logitkit.grammars.lark import read_lark
+from logitkit.grammars.rule_set import RuleSet
+
+LIMITS = lk.Limits()
+SUFFIXES = (".gbnf", ".ebnf", ".lark")
+# Grammars in these folders are parts that other ones import.
+FRAGMENTS = frozenset(("tests", "relative-imports"))
+RUST_TESTS = "parser/tests/test_lark.rs"
+# A test gives a grammar, the texts that it has and the texts that it lacks.
+RUST_CASE = re.compile(
+    r'lark_str_test_many\(\s*r(#*)"(?P<grammar>.*?)"\1,\s*&\[(?P<valid>.*?)\],\s*&\[(?P<invalid>.*?)\],?\s*\)',
+    re.DOTALL,
+)
+RUST_TEXT = re.compile(r'r(#*)"(.*?)"\1|"((?:[^"\\]|\\.)*)"', re.DOTALL)
+ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A grammar of another project.
+
+    Args:
+        name: The project and the place in it.
+        suffix: The suffix of its file, which says its syntax.
+        text: The grammar.
+        texts: Texts, and whether they are of the language by its project's own tests.
+    """
+
+    name: str
+    suffix: str
+    text: str
+    texts: tuple[tuple[str, bool], ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of reading and compiling a grammar.
+
+    Args:
+        read: Whether its text was read.
+        refused: Why it was refused; empty if it was not.
+        dfa: Its automaton, if it has one.
+        seconds: The time to the automaton or the refusal.
+        agreed: How many texts are judged as their project says.
+    """
+
+    read: bool
+    refused: str
+    dfa: PushdownDfa | None
+    seconds: float
+    agreed: int = 0
+
+
+def published(path: Path) -> Iterator[Published]:
+    """Yield the grammars of a folder, or of the last commit of a git directory."""
+    is_git = (path / "HEAD").is_file()
+    project = (path.parent if is_git and path.name == "repo" else path).name.rpartition("+")[2]
+    if is_git:
+        files = _git(path, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
+    else:
+        files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()]
+    for file in sorted(files):
+        suffix = Path(file).suffix
+        if file != RUST_TESTS and (suffix not in SUFFIXES or FRAGMENTS.intersection(Path(file).parts)):
+            continue
+        text = _git(path, "show", f"HEAD:{file}") if is_git else (path / file).read_text("utf-8")
+        if file == RUST_TESTS:
+            yield from _rust_cases(project, text)
+        else:
+            yield Published(f"{project}: {file}", suffix, text)
+
+
+def _git(path: Path, *arguments: str) -> str:
+    return subprocess.run(["git", "--git-dir", str(path), *arguments], capture_output=True, check=True).stdout.decode()
+
+
+def _rust_cases(project: str, source: str) -> Iterator[Published]:
+    for case in RUST_CASE.finditer(source):
+        texts = []
+        for group, valid in (("valid", True), ("invalid", False)):
+            for raw in RUST_TEXT.finditer(_without_comments(case[group])):
+                text = raw[2] if raw[2] is not None else _unescaped(raw[3])
+                texts.append((text.removeprefix("FINAL_REJECT:"), valid))
+        line = source.count("\n", 0, case.start()) + 1
+        yield Published(f"{project}: {RUST_TESTS}:{line}", ".lark", case["grammar"], tuple(texts))
+
+
+def _without_comments(source: str) -> str:
+    return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("//"))
+
+
+def _unescaped(text: str) -> str:
+    text = re.sub(r"\\\n\s*", "", text)
+    text = re.sub(r"\\u\{([0-9a-fA-F]+)\}|\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1] or found[2], 16)), text)
+    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), text)
+
+
+def outcome(grammar: Published) -> Outcome:
+    """Read and compile a grammar, and judge its texts."""
+    rules: RuleSet | None = None
+    begin = time.perf_counter()
+    try:
+        rules = (
+            read_lark(grammar.text, limits=LIMITS)
+            if grammar.suffix == ".lark"
+            else read_gbnf(grammar.text, limits=LIMITS)
+        )
+        bodies = tuple([rule.body for rule in rules.rules])
+        dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS)
+    except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
+        reason = str(error).splitlines()[0]
+        return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
+    return Outcome(True, "", dfa, seconds, agreed)
+
+
+def line_of(grammar: Published, found: Outcome) -> str:
+    """Return a row of the table."""
+    read, dfa = ("yes" if found.read else "no"), found.dfa
+    size = ("yes", f"{dfa.states - 2:,}", f"{dfa.frames}") if dfa else ("no" if found.read else "", "", "")
+    texts = f"{found.agreed} of {len(grammar.texts)}" if grammar.texts and dfa else ""
+    cells = (grammar.name, read, *size, f"{found.seconds * 1e3:,.1f}", texts, reason_of(found.refused))
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def refusals(results: list[tuple[Published, Outcome]]) -> list[str]:
+    """Count the refusals by reason."""
+    reasons = Counter(reason_of(found.refused) for _, found in results if found.refused)
+    return table(("refused because", "grammars"), [(_cell(reason), count) for reason, count in reasons.most_common()])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "/").replace("<", "&lt;")
+
+
+def main() -> None:
+    """Print the table and the totals."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, help="also write the table to this file")
+    options = parser.parse_args()
+    grammars = [grammar for path in options.paths for grammar in published(path)]
+    results = [(grammar, outcome(grammar)) for grammar in grammars]
+    lines = [
+        "| grammar | read | deterministic | states | frames | ms | texts judged alike | refused |",
+        "|---|---|---|---:|---:|---:|---:|---|",
+        *(line_of(grammar, found) for grammar, found in results if not grammar.texts),
+        *(line_of(grammar, found) for grammar, found in results if grammar.texts and found.read),
+    ]
+    compiled = [(grammar, found) for grammar, found in results if found.dfa]
+    agreed, texts = sum(found.agreed for _, found in compiled), sum(len(grammar.texts) for grammar, _ in compiled)
+    total = (
+        f"{len(results)} grammars; {sum(found.read for _, found in results)} read; {len(compiled)} deterministic; "
+        f"{agreed} of {texts} texts judged as their project says."
+    )
+    lines += ["", total, "", *refusals(results)]
+    print("\n".join(lines))
+    if options.out is not None:
+        options.out.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -22,7 +22,7 @@ from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Call, Characters, Look, Node
+from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Node
 
 __all__ = ["Nfa", "RuleAutomata", "rule_automata"]
 
@@ -142,8 +142,25 @@ class _Builder(PositionBuilder):
             case Look(Characters(charset)):
                 look = CharSet.of([(LOOKS, LOOKS), *charset.ranges])
                 return super().part(Characters(look))
+            case Characters(charset):
+                return super().part(_one_symbol_each(charset))
             case _:
                 return super().part(tree)
+
+    def repeat(self, node: Node, minimum: int, maximum: int | None) -> Part:
+        return super().repeat(_one_symbol_each(node.charset) if type(node) is Characters else node, minimum, maximum)
+
+
+def _one_symbol_each(charset: CharSet) -> Node:
+    """Return a set as a choice of its characters and of each of its special tokens, which are symbols of their own."""
+    if not charset or charset.ranges[-1][1] < CALLS or len(charset) == 1:
+        return Characters(charset)
+    tokens = [
+        symbol for first, last in charset.ranges if last >= CALLS for symbol in range(max(first, CALLS), last + 1)
+    ]
+    options = [Characters(CharSet.single(symbol)) for symbol in tokens]
+    plain = CharSet.of([(first, last) for first, last in charset.ranges if last < CALLS])
+    return Alternate((*([Characters(plain)] if plain else []), *options)) if plain or len(options) > 1 else options[0]
 
 
 def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:

@@ -45,8 +45,7 @@ def read_lark(
         lexer: "longest" or None: a text is split as a lexer does it, each terminal as long as possible and keywords before names;
             see `logitkit.grammars.lark.longest`. "dynamic": terminals are texts like any other, and a text may be split in any
             way, as Lark's `dynamic_complete` does. The default is "longest", because most grammars in Lark's syntax are written
-            for lexers: their own parsers refuse a text that only another split accepts, and the automaton of all splits often
-            does not become deterministic.
+            for lexers: their own parsers refuse a text that only another split accepts.
         limits: Bounds on the reading, and on the automata of terminals.
 
     Returns:

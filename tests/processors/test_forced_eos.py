@@ -163,6 +163,15 @@ def test_an_eos_that_is_forced_text_does_not_end_the_row() -> None:
     assert on_either_path(both, [3, 0, 3], LOGITS) == ONLY
 
 
+def test_in_a_chain_the_vocabulary_says_what_ends_a_text() -> None:
+    # Token 0 is one of the forced ids, and text of the pattern.
+    both = lk.chain(lk.Regex("[ab]*", AB), lk.ForcedEos([0, 3], 3))
+    for path in (nullcontext, tensor_path):
+        with path():
+            state = both.advance(both.init_state(lk.Context.of([[]], 4)), torch.tensor([0]))
+            assert both.allowed_tokens(state).tolist() == [[True] * 4]
+
+
 def test_without_a_limit_a_hook_warns() -> None:
     assert lk.ForcedEos([3]).reads_max_length
     with pytest.warns(UserWarning, match=r"ForcedEos .*; pass it to logits_processor\(\.\.\., max_new_tokens=\.\.\.\)"):

@@ -18,11 +18,11 @@ from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.empty_rows import end_rows
 from logitkit.composition.ends import without_forced_ends
 from logitkit.errors import ProcessorError
-from logitkit.protocol.calls import advance_checked, process_checked
+from logitkit.protocol.calls import advance_checked, by_tensors, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import counts_until_end, follows_text
 from logitkit.protocol.processor import Processor, name_of
-from logitkit.protocol.state import select
+from logitkit.protocol.state import concatenate, select
 
 __all__ = ["SharedStep", "StepStates"]
 
@@ -83,7 +83,7 @@ class StepStates:
 
     def advance(self, tokens: Tensor) -> StepStates:
         """Return the states after committed tokens: [B] or [B, T] int64 on the device, -1 = none."""
-        going_on, ends = self._ends(tokens)
+        going_on, ends, knows = self._ends(tokens)
         after: dict[StepKey, SharedStep | Gathered] = {}
         for key, step in self.steps.items():
             own = going_on if follows_text(step.runs) else tokens
@@ -93,29 +93,31 @@ class StepStates:
             # A row that lacks the step has nothing to remember.
             own = torch.where(step.takes if tokens.dim() == 1 else step.takes[:, None], own, -1)
             try:
-                if ends is not None and counts_until_end(step.runs):
-                    now: Any = step.runs.advance_until_end(step.state, own, ends)  # type: ignore[attr-defined]
+                if ends is None or not counts_until_end(step.runs):
+                    now: Any = advance_checked(step.runs, step.state, own)
                 else:
-                    now = advance_checked(step.runs, step.state, own)
+                    now = step.runs.advance_until_end(step.state, own, ends)  # type: ignore[attr-defined]
+                    if by_tensors(tokens) or not knows.all():
+                        # A row that follows no text does not know its EOS, whether it is alone or next to rows that do.
+                        alone = advance_checked(step.runs, step.state, own)
+                        rows = torch.arange(self.rows, device=self.device)
+                        now = select(concatenate([now, alone]), rows + self.rows * ~knows)
                 after[key] = step._replace(state=now)
             except ProcessorError as error:
                 self._report_broken(step, error)
                 after[key] = step._replace(broken=True)
         return replace(self, steps=after)
 
-    def _ends(self, tokens: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return the tokens without forced EOS, and which tokens end their rows; None if no step needs that."""
+    def _ends(self, tokens: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Return the tokens without forced EOS, which tokens end their rows (None if no step needs it), and the rows of text."""
         shared = [step for step in self.steps.values() if isinstance(step, SharedStep)]
         of_text = [step for step in shared if follows_text(step.runs)]
         if not of_text:
-            return tokens, None
+            return tokens, None, tokens
         links = ((step.runs, step.state) for step in shared)
         going_on, ends = without_forced_ends(links, tokens, eos_ids_of(of_text[0].runs))
-        if ends is not None:
-            # A row that follows no text does not know its EOS, whether it is alone or next to rows that do.
-            knows = reduce(or_, [step.takes for step in of_text])
-            ends = ends & (knows if tokens.dim() == 1 else knows[:, None])
-        return going_on, ends
+        knows = reduce(or_, [step.takes for step in of_text])
+        return going_on, ends, knows
 
     def process_logits(self, logits: Tensor) -> Tensor:
         """Return the processed logits; `logits`, [B, V] floating point, may be overwritten."""

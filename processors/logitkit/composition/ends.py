@@ -28,12 +28,15 @@ def without_forced_ends(
 
     Returns:
         The tokens with -1 for each forced EOS, and which of them end their rows, bool. The latter is None if no processor counts
-        tokens, or if the tokens are on the host and none of them is EOS.
+        tokens, or if no EOS is known.
     """
     going_on = tokens
     counting: list[tuple[Any, Any]] = [(p, s) for p, s in links if counts_until_end(p)]
-    if not counting or not eos_ids or not (by_tensors(tokens) or bool(is_any(tokens, eos_ids).any())):
+    if not counting or not eos_ids:
         return tokens, None
+    ends = is_any(tokens, eos_ids)
+    if not by_tensors(tokens) and not bool(ends.any()):
+        return tokens, ends
     for processor, state in counting:
         if hasattr(processor, "forces"):
             going_on = torch.where(processor.forces(state, tokens, eos_ids), -1, going_on)

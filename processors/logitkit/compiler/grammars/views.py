@@ -99,7 +99,8 @@ class Views:
             if FINISHED in found:
                 self.own[view] |= 1 << FINISH
             self.does.append(sorted(found - {FINISHED}))
-        self.frame_need = [0] * (1 + max([f for _, f in behind], default=-1))
+        pushed_or_popped = {f for move in pushed for f in move} | {f for _, f in behind}
+        self.frame_need = [0] * (1 + max(pushed_or_popped, default=-1))
         while True:
             self.exits, self.need = self._levels()
             most = self.frame_need[:]

@@ -35,8 +35,6 @@ from logitkit.patterns.unicode_classes import perl_class
 
 __all__ = ["LongestMatch"]
 
-_NO_WORD = ~perl_class("w", False)
-
 # What a pair of states costs.
 _PAIR_STEPS = 10
 
@@ -121,7 +119,8 @@ class LongestMatch:
     def _is_word(self, number: int) -> bool:
         """Whether a terminal is a string of letters, digits and `_`."""
         moves = self.lexemes[number].machine.moves
-        return self._is_string(number) and not any(charset & _NO_WORD for row in moves for charset, _ in row)
+        no_word = ~perl_class("w", False)
+        return self._is_string(number) and not any(charset & no_word for row in moves for charset, _ in row)
 
 
 def _overlap(first: Machine, second: Machine, limits: Limits) -> bool:

@@ -41,7 +41,7 @@ from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 
-few = settings(max_examples=15)  # of every dtype together
+few = settings(max_examples=8)  # of every dtype together
 
 
 def contents(value: Any) -> Any:

@@ -34,11 +34,11 @@ def demo() -> str:
     assert err.splitlines() == [
         "importing torch and transformers ...",
         "loading transformers and the demo model ...",
-        *(f"{i} of 7: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
+        *(f"{i} of 8: {case.name} ..." for i, case in enumerate(shipped_cases(), 1)),
         "loading mlx-lm and the demo model ...",
-        *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases()[:5], 1)),
+        *(f"{i} of 6: {case.name} ..." for i, case in enumerate(shipped_cases()[:6], 1)),
         "loading llama.cpp and the demo model ...",
-        *(f"{i} of 5: {case.name} ..." for i, case in enumerate(shipped_cases()[:5], 1)),
+        *(f"{i} of 6: {case.name} ..." for i, case in enumerate(shipped_cases()[:6], 1)),
     ]
     # On one core: what the test machine does besides does not count.
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 60
@@ -107,6 +107,10 @@ def is_call(text: str) -> bool:
     return named and 18 <= contact["age"] <= 99 and isinstance(contact["active"], bool)
 
 
+def is_product(text: str) -> bool:
+    return re.fullmatch(r"\(.*\) \* .*", text) is not None and eval(text, {}) > 0
+
+
 def is_price(text: str) -> bool:
     return re.fullmatch(r"€\d{1,3}\.\d\d", text) is not None
 
@@ -119,6 +123,7 @@ def is_price(text: str) -> bool:
         ("choice", 1, is_sentiment),
         ("JSON", 1, is_person),
         ("tool call", 1, is_call),
+        ("grammar", 1, is_product),
         ("4 prompts, 4 beams", 4, is_price),
         ("pydantic, 4 beams", 1, is_contact),
     ],

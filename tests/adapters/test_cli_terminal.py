@@ -32,7 +32,7 @@ def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     [
         ("importing torch and transformers", 0.0),
         ("importing torch and transformers", 0.3),
-        ("1 of 7: date", 0.0),
+        ("1 of 8: date", 0.0),
     ],
 )
 def test_ctrl_c_ends_quietly(moment: str, seconds: float) -> None:

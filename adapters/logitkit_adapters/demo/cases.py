@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import warnings
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 
-from logitkit import Choice, JsonSchema, Limits, Regex, Tools, Vocabulary
+from logitkit import Choice, Grammar, JsonSchema, Limits, Regex, Tools, Vocabulary
 from logitkit.tools import ToolsConstraint
 
 __all__ = ["Constraint", "DemoCase", "own_case", "shipped_cases"]
@@ -20,7 +21,10 @@ _EMAIL = r"[a-z]+(\.[a-z]+)*@[a-z]+(\.[a-z]+)+"
 _PERSON = rf'\{{"name": "Emma Brown", "age": [1-9][0-9], "email": "{_EMAIL}", "active": (true|false)\}}'
 _MOODS = ("positive", "negative", "neutral")
 _PRICE = r"€[0-9]{1,3}\.[0-9]{2}"
-
+# A product of sums, whose brackets nest: in GBNF.
+_PRODUCT = """root ::= sum " * " item
+sum ::= "(" item " + " item ")"
+item ::= [1-9] [0-9]? | sum"""
 
 # A tool as OpenAI's interface describes it.
 _SAVE_CONTACT = {
@@ -36,7 +40,7 @@ _SAVE_CONTACT = {
     },
 }
 
-Constraint = Regex | Choice | JsonSchema | ToolsConstraint
+Constraint = Regex | Choice | JsonSchema | Grammar | ToolsConstraint
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def shipped_cases() -> tuple[DemoCase, ...]:
             _tool_call,
             _is_call,
         ),
+        DemoCase("grammar", _PRODUCT.replace("\n", "; "), ("In brackets: ",), partial(Grammar, _PRODUCT), _is_product),
         _regex_case("4 prompts, 4 beams", _PRICE, *prices, beams=4),
         *([_pydantic_case()] if find_spec("pydantic") else []),
     )
@@ -136,6 +141,14 @@ def _is_call(text: str) -> bool:
     if not isinstance(call, dict) or call.get("name") != "save_contact":
         return False
     return {*call.get("arguments", ())} == {"name", "age", "active"}
+
+
+def _is_product(text: str) -> bool:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult) and isinstance(tree.left, ast.BinOp)
 
 
 def _is_person(text: str) -> bool:

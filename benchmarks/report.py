@@ -1,6 +1,7 @@
-"""Write the results of the peers' benchmarks as Markdown and as a plot: `python -m benchmarks.report`.
+"""Write the results of the peers' benchmarks as Markdown: `python -m benchmarks.report`.
 
-Reads `benchmarks/results/*.json`; writes `benchmarks/results/peers.md`, `docs/peers.svg`, and marked parts of `docs/peers.md`.
+Reads `benchmarks/results/*.json`; writes `benchmarks/results/peers.md` and marked parts of `docs/peers.md`. Then run
+`scripts/draw-pictures`, which plots them.
 """
 
 from __future__ import annotations
@@ -183,42 +184,6 @@ def peers_report(result: Record) -> Iterator[str]:
         yield from ("### Texts that `re` does not match", "", *wrong_texts(records))
 
 
-def plot(result: Record, target: Path) -> None:
-    """Draw compiling and generating, log scale, a row for each pattern."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "logitkit", "font.size": 8}
-    from matplotlib import pyplot as plt
-
-    key, found = next(iter(result["vocabularies"].items()))
-    patterns = by_pattern(found["records"])
-    names = sorted((n for n in result["suite"] if n in patterns), key=lambda n: patterns[n][OURS]["first_mask_s"])
-    shown = ("compile", "generation_1", "generation_32")
-    figure, axes = plt.subplots(1, len(shown), figsize=(13, 0.19 * len(names) + 1.4), sharey=True)
-    styles = {OURS: ("o", "C3"), "LLGuidance": ("s", "C0"), "XGrammar": ("^", "C2"), "outlines-core": ("D", "C1")}
-    for axis, which in zip(axes, shown, strict=True):
-        title, scale, measure = MEASURES[which]
-        for who, (marker, colour) in styles.items():
-            points = [(v * scale, i) for i, n in enumerate(names) if (v := measure(patterns[n][who])) is not None]
-            if points:
-                axis.scatter(
-                    *zip(*points, strict=True), marker=marker, s=18, color=colour, label=who, alpha=0.85, linewidths=0
-                )
-        axis.set_xscale("log")
-        axis.set_title(title, fontsize=8)
-        axis.grid(visible=True, axis="both", alpha=0.25)
-    axes[0].set_yticks(range(len(names)), names)
-    axes[0].legend(loc="lower right")
-    figure.suptitle(
-        f"{LABELS[key]}, one thread of {result['machine']['processor']}; no mark: refused, or not within the limit",
-        fontsize=9,
-    )
-    figure.tight_layout()
-    figure.savefig(target, metadata={"Date": None})
-    plt.close(figure)
-
-
 def fill_in(page: str, part: str, lines: Iterator[str] | list[str]) -> str:
     """Replace what stands between the marks of a part."""
     begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
@@ -235,7 +200,6 @@ def main() -> None:
     page = PAGE.read_text()
     peers = json.loads((RESULTS / "peers.json").read_text())
     (RESULTS / "peers.md").write_text("\n".join(["# Against the peers", "", *peers_report(peers)]).rstrip() + "\n")
-    plot(peers, PAGE.with_suffix(".svg"))
     records = next(iter(peers["vocabularies"].values()))["records"]
     own = [n for n in peers["suite"] if n in by_pattern(records)]
     sizes = tables_of([r for r in records if r["pattern"] in own])

@@ -155,6 +155,24 @@ HAND_MADE: dict[str, tuple[tuple[Node, ...], list[str], list[str]]] = {
         ["y", "wx", "yzx", "wxzxzx"],
         ["yz", "yx"],
     ),
+    "dangling else": (
+        (either(sequence("i", Call(0), Repeat(sequence("e", Call(0)), 0, 1)), "x"),),
+        ["x", "ix", "ixex", "iixex", "iixexex", "ixeixex"],
+        ["", "i", "xex", "ixexex"],
+    ),
+    "dangling else in a block": (
+        (
+            either(sequence("i", Call(0)), sequence("i", Call(0), "e", Call(0)), sequence("{", Call(1), "}"), "x"),
+            Repeat(Call(0), 1, None),
+        ),
+        ["iixex", "i{ixx}ex", "{ix}", "{iixexexx}"],
+        ["{}", "{ixexex}ex", "ixe"],
+    ),
+    "at most as often": (
+        (either(sequence("a", Call(0), Repeat(one_of("b"), 0, 1)), "x"),),
+        ["x", "aax", "aaxbb"],
+        ["xb", "axbb"],
+    ),
     "condition after a call": (
         (sequence(Call(1), Repeat(one_of("ab"), 0, 1)), sequence("x", not_before("a"))),
         ["x", "xb"],

@@ -73,6 +73,8 @@ class SetNodes:
         self.machine, self.limits = machine, limits
         self.simulation = Simulation(machine)
         self.look = lookahead(machine, limits)
+        self.returns = _returns(machine)
+        self.known: dict[int, tuple[int, list[tuple[int, Configuration]], set[int]]] = {}
         self.every = (1 << machine.symbols) - 1
         self.number: dict[frozenset[Configuration], int] = {}
         self.nodes: list[frozenset[Configuration]] = [frozenset(), frozenset()]
@@ -191,18 +193,29 @@ class SetNodes:
         """Give the configurations of a node a frame back, and leave out what cannot read what is looked at again."""
         plan = self.plans[node]
         assert plan is not None
-        machine, ahead = self.machine, self.look.ahead
+        machine, ahead, symbols = self.machine, self.look.ahead, plan[0]
         found: set[Configuration] = set()
         todo = [(state, (*below, *stack), c) for state, stack, c in self.nodes[node] for below in frame]
+        seen = set(todo)
         while todo:
             state, stack, conditions = todo.pop()
-            if conditions or machine.looks[state] or ahead[state] & plan[0]:
+            # A condition that all of the symbols meet is settled, and so are conditions that none of them meets.
+            ways = self.outcomes(conditions)
+            if not any(mask & symbols for mask, _ in ways):
+                continue
+            if all(not left for mask, left in ways if mask & symbols) and not symbols & ~sum(mask for mask, _ in ways):
+                conditions = NO_CONDITIONS
+            fresh = [(target, stack, conditions | {look}) for look, target in machine.looks[state]]
+            own = any(mask & symbols for mask in machine.moves[state].values()) or machine.calls[state]
+            if conditions or (own and ahead[state] & symbols):
                 found.add((state, stack, conditions))
             if machine.final[state] and not conditions:
                 if stack:
-                    todo.append((stack[-1], stack[:-1], conditions))
+                    fresh.append((stack[-1], stack[:-1], conditions))
                 else:
                     found.add((state, stack, conditions))
+            todo += [configuration for configuration in fresh if configuration not in seen]
+            seen.update(fresh)
         return frozenset(found)
 
     def read(self, node: int, configurations: frozenset[Configuration]) -> int:
@@ -268,8 +281,22 @@ class SetNodes:
 
     def plan(self, node: Iterable[Configuration]) -> tuple[int, list[tuple[int, frozenset[Configuration]]]]:
         """Return the symbols that pop, and what is possible after each of the others."""
+        pops, reads, ending = self.closure(node)
+        if pops:
+            pops &= ~self.better_read(pops, reads, ending)
+        by_mask: dict[int, list[Configuration]] = {}
+        for mask, configuration in reads:
+            by_mask.setdefault(mask, []).append(configuration)
+        masks = tuple(by_mask)
+        if len(masks) == 1:
+            return pops, [(masks[0], frozenset(by_mask[masks[0]]))]
+        blocks = split(masks)
+        return pops, [(block, frozenset([c for m in members for c in by_mask[masks[m]]])) for block, members in blocks]
+
+    def closure(self, node: Iterable[Configuration]) -> tuple[int, list[tuple[int, Configuration]], set[int]]:
+        """Return the symbols that may pop, what reading leads to, and the rules that end where symbols pop."""
         machine, follow = self.machine, self.look.follow
-        pops = 0
+        pops, ending = 0, set[int]()
         reads: list[tuple[int, Configuration]] = []
         todo = list(node)
         seen = set(todo)
@@ -290,6 +317,7 @@ class SetNodes:
                 elif machine.rule[state] == 0:
                     reads.append((machine.end, (FINISHED, (), NO_CONDITIONS)))
                 else:
+                    ending.add(machine.rule[state])
                     for mask, _ in self.outcomes(conditions):
                         pops |= mask & follow[machine.rule[state]]
             for configuration in fresh:
@@ -299,14 +327,47 @@ class SetNodes:
                     seen.add(configuration)
                     todo.append(configuration)
         self.limits.spend(STEPS * (len(seen) + len(reads)))
-        by_mask: dict[int, list[Configuration]] = {}
-        for mask, configuration in reads:
-            by_mask.setdefault(mask, []).append(configuration)
-        masks = tuple(by_mask)
-        if len(masks) == 1:
-            return pops, [(masks[0], frozenset(by_mask[masks[0]]))]
-        blocks = split(masks)
-        return pops, [(block, frozenset([c for m in members for c in by_mask[masks[m]]])) for block, members in blocks]
+        return pops, reads, ending
+
+    def better_read(self, pops: int, reads: list[tuple[int, Configuration]], ending: set[int]) -> int:
+        """Return the symbols that need not pop, because reading them here makes possible whatever reading them after a pop does.
+
+        By hand, for `s ::= "i" s ("e" s)? | "x"`: in the state after the inner `s`, an `e` may be read, or a frame be popped and
+        the `e` read there. The first leads to the same state as the second, with a frame more, whose rule may end at once.
+        """
+        better = 0
+        for mask, (_, _, conditions) in reads:
+            better |= mask & pops * (not conditions)
+        todo, seen = list(ending), set(ending)
+        while todo and better:
+            for state in self.returns[todo.pop()]:
+                after_pop, after_read, ended = self.alone(state)
+                if not self.machine.final[state]:
+                    # Its frame must be read on, if it is kept.
+                    better &= ~after_pop
+                for mask, worse in after_read:
+                    if mask & better:
+                        beaten = 0
+                        for symbols, (target, stack, conditions) in reads:
+                            if symbols & mask & better and not conditions and self.machine.final[state]:
+                                kept = target, (state, *stack), conditions
+                                beaten |= symbols * (self.simulation.without_needless({kept, worse}) == {kept})
+                        better &= ~mask | beaten
+                if after_pop & better:
+                    todo += ended - seen
+                    seen |= ended
+                if not better:
+                    break
+        self.limits.spend(self.simulation.work)
+        self.simulation.work = 0
+        return better
+
+    def alone(self, state: int) -> tuple[int, list[tuple[int, Configuration]], set[int]]:
+        """Return what a state does after its frame was popped."""
+        found = self.known.get(state)
+        if found is None:
+            found = self.known[state] = self.closure([(state, (), NO_CONDITIONS)])
+        return found
 
     def outcomes(self, conditions: frozenset[int]) -> list[tuple[int, frozenset[int]]]:
         """Return the symbols that open conditions allow, with the conditions that are then still open."""
@@ -328,6 +389,25 @@ class SetNodes:
                         after[key2] = after.get(key2, 0) | (mask & symbols)
             found = after
         return [(mask, left) for left, mask in found.items()]
+
+
+def _returns(machine: StackMachine) -> list[set[int]]:
+    """Return for each rule the states in which its callers go on."""
+    found: list[set[int]] = [set() for _ in range(max(machine.rule) + 1)]
+    tails: set[tuple[int, int]] = set()
+    for state, calls in enumerate(machine.calls):
+        for callee, behind in calls:
+            if behind == TAIL:
+                tails.add((machine.rule[state], machine.rule[callee]))
+            else:
+                found[machine.rule[callee]].add(behind)
+    todo = list(tails)
+    while todo:
+        outer, inner = todo.pop()
+        if not found[outer] <= found[inner]:
+            found[inner] |= found[outer]
+            todo += [tail for tail in tails if tail[0] == inner]
+    return found
 
 
 def _shared(found: set[Configuration]) -> tuple[list[Frame], set[Configuration]]:

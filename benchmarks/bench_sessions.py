@@ -6,7 +6,7 @@ llama-cpp-python, its `LlamaRAMCache`, and the prefix caching of vLLM. There is 
 benchmark first asserts that all methods give the same answers, then times them in turns on one thread. The model is the small
 one that ships, so everything but the model weighs more than it would with a larger one. Run `pytest
 benchmarks/bench_sessions.py`, or `python -m benchmarks.bench_sessions`, which measures the engines of its environment, and
-writes `benchmarks/results/sessions.json` and `sessions.md` and the tables of `docs/sessions.md`. vLLM has an environment of its
+writes `benchmarks/results/sessions.json` and `sessions.md` and the tables of `docs/benchmarks.md`. vLLM has an environment of its
 own: `scripts/bench vllm`.
 """
 
@@ -31,7 +31,7 @@ from benchmarks.report import fill_in
 from benchmarks.tables import Tables
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "sessions.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TURNS = 20
 ROUNDS = 7
 CASES = {"one conversation": 1, "three conversations in turns": 3}

@@ -1,4 +1,4 @@
-"""Write what `bench_json_schema` found as tables: benchmarks/results/json_schema.md, and a section of docs/json-schema.md.
+"""Write what `bench_json_schema` found as tables: benchmarks/results/json_schema.md, and a section of docs/benchmarks.md.
 
 python -m benchmarks.report_json_schema
 """
@@ -15,7 +15,7 @@ from benchmarks.bench_json_schema import RESULTS
 from tests.json_schema.corpus import Case, cases
 from tests.json_schema.judge import LISTS, NAMED, ONE
 
-PAGE = Path(__file__).parents[1] / "docs" / "json-schema.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- peers -->\n", "<!-- end of peers -->\n"
 OURS = "logitkit"
 NO_KEYWORDS = {

@@ -98,6 +98,22 @@ def test_both_schemes_of_colours(site: Path) -> None:
     )
 
 
+def test_the_changelog_is_a_page(site: Path) -> None:
+    assert "Keep a Changelog" in text_of(site / "changelog" / "index.html")
+
+
+def test_every_page_links_to_its_source_and_back_home(site: Path) -> None:
+    pages = [page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name != "index.md"]
+    assert len(pages) > 30
+    for page in pages:
+        path = page.relative_to(ROOT)
+        built = text_of(site / page.relative_to(ROOT / "docs").with_suffix("") / "index.html")
+        assert f"/edit/main/{path.as_posix()}" in built, path
+    missing = text_of(site / "404.html")
+    assert "404 - Not found" in missing
+    assert '<a href="/." title="logitkit"' in missing
+
+
 def test_the_repository_is_the_same_everywhere() -> None:
     urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
     assert f"repo_url: {urls['Repository']}\n" in (ROOT / "mkdocs.yml").read_text("utf-8")

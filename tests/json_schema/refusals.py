@@ -14,7 +14,7 @@ from tests.json_schema.acceptance import acceptor
 from tests.json_schema.official import Group, groups
 
 FILE = Path(__file__).parent / "suite" / "refused.json"
-PAGE = Path(__file__).parents[2] / "docs" / "json-schema.md"
+PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- refusals -->\n", "<!-- end of refusals -->\n"
 
 

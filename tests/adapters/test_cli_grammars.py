@@ -162,3 +162,15 @@ def test_in_a_process_of_its_own(file: Path) -> None:
     assert (process.returncode, err) == (1, "")
     report = json.loads(out)
     assert (report["legal"], len(report["warnings"])) == (False, 2)
+
+
+def test_explain_prints_warnings_as_results(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(SUMS + UNUSED, "utf-8")
+    command = ["explain", "--grammar", str(file), "--syntax=lark", "--text", "1"]
+    assert main([*command, "--json"]) == 0
+    warnings = json.loads(capsys.readouterr().out)["warnings"]
+    assert len(warnings) == 2
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.splitlines()[-2:] == [f"warning   {warning}" for warning in warnings]

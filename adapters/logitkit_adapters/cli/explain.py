@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
     compiled, _ = compiler_of(kind, getattr(arguments, kind), arguments)
     vocabulary = vocabulary_of(arguments.tokenizer)
-    explanation = lk.explain(compiled(vocabulary), vocabulary, [], arguments.text)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        constraint = compiled(vocabulary)
+    heard = [str(warning.message) for warning in caught]
+    explanation = lk.explain(constraint, vocabulary, [], arguments.text)
     if arguments.html is not None:
         try:
             Path(arguments.html).write_text(explanation.to_html(), "utf-8")
@@ -57,9 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(f"{arguments.html} cannot be written: {error}") from error
     legal = explanation.refusal is None and explanation.complete
     if arguments.json:
-        print(json.dumps({"legal": legal, **explanation.to_dict()}, indent=2))
-    elif not _in_colour(explanation):
-        Console(sys.stdout, sys.stderr).results(str(explanation).splitlines())
+        print(json.dumps({"legal": legal, "warnings": heard, **explanation.to_dict()}, indent=2))
+    else:
+        shown = [] if _in_colour(explanation) else str(explanation).splitlines()
+        Console(sys.stdout, sys.stderr).results([*shown, *(f"warning   {warning}" for warning in heard)])
     return 0 if legal else 1
 
 

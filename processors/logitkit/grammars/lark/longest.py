@@ -17,6 +17,8 @@ These conditions see one character. After `1` the automaton of `/[0-9]+(\.[0-9]+
 allowed, even where `..` is an operator; a lexer that can go back reads it. LLGuidance decides as here. Two other terminals that
 begin alike, such as `"<"` and `"<="`, do not restrict each other.
 
+A JSON value of `%json` is not a terminal: nothing restricts what may follow it.
+
 A lazy quantifier says itself where its terminal ends, so condition 1 leaves it alone.
 """
 
@@ -58,7 +60,7 @@ class LongestMatch:
         self.terminals = terminals
         self.limits = limits
         competition = Competition(draft, start, limits)
-        used = [n for n in competition.terminals if not terminals.is_special_token(n)]
+        used = [n for n in competition.terminals if not terminals.has_no_lexeme(n)]
         self.lexemes = {number: self._own(number) for number in dict.fromkeys([*used, *draft.ignored])}
         plain = {number: lexeme.machine for number, lexeme in self.lexemes.items()}
         # What each terminal must not be the beginning of, and the texts that it loses.

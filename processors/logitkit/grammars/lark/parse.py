@@ -30,7 +30,7 @@ _TOKEN_STEPS = 20
 
 _REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _CLOSING = {"(": ")", "[": "]"}
-_ITEMS = {"string", "regexp", "special", "rule", "terminal", "modifier"}
+_ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
 _UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
     "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
@@ -48,7 +48,7 @@ class LarkDefinition:
     Args:
         name: Its name, or the literal as written.
         begin: Where it begins in the grammar; where it is first used as long as it has no body.
-        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special" or "common".
+        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json" or "common".
         body: Its tree of calls. None for a literal, and for a name that is not defined.
         end: Where it ends.
         priority: The number after a dot after the name.

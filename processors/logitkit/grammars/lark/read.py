@@ -7,13 +7,15 @@ such texts too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from logitkit.budget import one_budget
-from logitkit.errors import ConfigurationError, GrammarError
+from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
 from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.json_values import schema_bodies
 from logitkit.grammars.lark.longest import LongestMatch
 from logitkit.grammars.lark.parse import Draft, parse_lark
 from logitkit.grammars.lark.terminals import Terminals
@@ -21,7 +23,7 @@ from logitkit.grammars.lark.trees import with_calls_replaced
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.patterns.construction import alternate, concatenate
-from logitkit.patterns.syntax import Call, Node, Repeat
+from logitkit.patterns.syntax import Call, Empty, Node, Repeat
 
 __all__ = ["read_lark"]
 
@@ -35,8 +37,9 @@ def read_lark(
     r"""Read a grammar in Lark's syntax, as LLGuidance and XGrammar take it.
 
     Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
-    meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. Prefixes,
-    aliases and the priorities of rules do not change a language. Refused, with the place: templates, `%declare`, `%override`,
+    meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
+    {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it. Prefixes, aliases and the
+    priorities of rules do not change a language. Refused, with the place: templates, `%declare`, `%override`,
     `%extend`, other imports, nested grammars, and attributes of rules.
 
     Args:
@@ -52,7 +55,7 @@ def read_lark(
         The rules that the start needs.
 
     Raises:
-        GrammarError: The grammar is not valid, or uses something that is not supported.
+        GrammarError: The grammar, or a schema in it, is not valid, or uses something that is not supported.
         PatternTooLarge: A limit is exceeded.
 
     Example:
@@ -89,6 +92,7 @@ class _LarkReader:
         self.limits = limits
         self.terminals = Terminals(draft, limits)
         self.reached: dict[int, int] = {}
+        self.schema_warnings: list[str] = []
 
     def rule_set(self, start: str) -> RuleSet:
         """Return the rules."""
@@ -107,7 +111,9 @@ class _LarkReader:
         for number in order:
             definition = self.draft.definitions[number]
             is_terminal = definition.kind != "rule"
-            if is_terminal:
+            if definition.kind == "json":
+                body: Node = Empty()
+            elif is_terminal:
                 body = self.with_ignored(tree(number))
             else:
                 assert definition.body is not None
@@ -119,7 +125,25 @@ class _LarkReader:
             rules.append(GrammarRule(definition.name, body, definition.begin, definition.end, is_terminal))
         if shift:
             rules = [*self.ignoring(first, [tree(number) for number in self.draft.ignored]), *rules]
-        return checked_rule_set(self.draft.grammar, rules, 0, self.terminals.tokens, self.warnings())
+        self.add_json(rules, order)
+        warnings = [*self.warnings(), *dict.fromkeys(self.schema_warnings)]
+        return checked_rule_set(self.draft.grammar, rules, 0, self.terminals.tokens, warnings)
+
+    def add_json(self, rules: list[GrammarRule], order: list[int]) -> None:
+        """Give the rule of each `%json` its body, and add a rule for each value that its schema calls."""
+        for number in order:
+            definition = self.draft.definitions[number]
+            if definition.kind != "json":
+                continue
+            try:
+                bodies, warnings = schema_bodies(definition.name, self.limits, first=len(rules))
+            except (ConfigurationError, UnsupportedSchema) as error:
+                raise GrammarError(f"in this schema: {error}", self.draft.grammar, definition.begin) from error
+            at = self.reached[number]
+            whole = replace(rules[at], name="%json", body=self.with_ignored(bodies[0]), is_terminal=False)
+            rules[at] = whole
+            rules.extend([replace(whole, body=body) for body in bodies[1:]])
+            self.schema_warnings += warnings
 
     def with_ignored(self, tree: Node) -> Node:
         """Return a terminal and the ignored terminals after it, which are rule 1."""

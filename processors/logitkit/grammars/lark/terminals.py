@@ -118,9 +118,9 @@ class Terminals:
         self._build(number)
         return self._trees[number].lazy
 
-    def is_special_token(self, number: int) -> bool:
-        """Whether a definition is a special token, which has no text."""
-        return self.draft.definitions[number].kind == "special"
+    def has_no_lexeme(self, number: int) -> bool:
+        """Whether a definition is a special token, which has no text, or a JSON value, which may nest."""
+        return self.draft.definitions[number].kind in ("special", "json")
 
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
@@ -162,6 +162,10 @@ class Terminals:
             raise GrammarError(reason, self.draft.grammar, position)
         if kind == "special":
             reason = f"the terminal {user.name} contains the special token {name}; special tokens stand in rules only"
+            raise GrammarError(reason, self.draft.grammar, position)
+
+        if kind == "json":
+            reason = f"the terminal {user.name} contains %json; JSON values stand in rules, in lower case, only"
             raise GrammarError(reason, self.draft.grammar, position)
 
     def _joined(self, definition: LarkDefinition) -> _TerminalTree:

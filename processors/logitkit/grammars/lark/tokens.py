@@ -5,6 +5,7 @@ A newline is a token, because it ends a definition, unless the next line begins 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import NamedTuple, NoReturn
 
@@ -27,6 +28,9 @@ _TOKEN = re.compile(
     |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;])""",
     re.VERBOSE,
 )
+_BLANKS = re.compile(r"\s*")
+# Numbers are read when the schema is.
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _MACRO = re.compile(r"[A-Z][a-z]\w*[ \t]*\(")
 
@@ -35,8 +39,8 @@ class LarkToken(NamedTuple):
     """One token.
 
     Args:
-        kind: The name of its group in the expression above; "end" after the last one.
-        text: The token as written.
+        kind: The name of its group in the expression above; "json" for `%json` with its schema; "end" after the last one.
+        text: The token as written; of "json", the schema.
         begin: Where it begins in the grammar, in characters.
     """
 
@@ -63,14 +67,30 @@ def tokens_of(grammar: str) -> list[LarkToken]:
         if found is None:
             _refuse(grammar, at)
         kind = str(found.lastgroup)
-        if kind == "directive" and found[0] == "%json":
-            raise GrammarError("%json is not supported yet; write the JSON as rules, or use a JSON Schema", grammar, at)
+        if found[0] == "%json":
+            begin, end = _schema(grammar, found.end())
+            tokens.append(LarkToken("json", grammar[begin:end], at))
+            at = end
+            continue
         if kind not in ("blank", "comment"):
             tokens.append(LarkToken(kind, found[0], at))
         at = found.end()
     tokens.append(LarkToken("newline", "", len(grammar)))
     tokens.append(LarkToken("end", "", len(grammar)))
     return tokens
+
+
+def _schema(grammar: str, at: int) -> tuple[int, int]:
+    """Return where the schema of a `%json` begins and ends."""
+    begin = _BLANKS.match(grammar, at).end()  # type: ignore[union-attr]
+    if not grammar.startswith("{", begin):
+        raise GrammarError('a JSON Schema is missing after %json, as in %json {"type": "string"}', grammar, at - 5)
+    try:
+        return begin, _JSON.raw_decode(grammar, begin)[1]
+    except RecursionError:
+        raise GrammarError("the schema after %json is nested too deeply", grammar, begin) from None
+    except json.JSONDecodeError as error:
+        raise GrammarError(f"the schema after %json is not JSON: {error.msg}", grammar, error.pos) from None
 
 
 def _refuse(grammar: str, at: int) -> NoReturn:

@@ -1,0 +1,49 @@
+"""The JSON values of `%json {...}` as rules.
+
+A schema becomes a network: a tree that calls the objects and arrays of the schema. Each of them begins with its bracket. A
+grammar has no counters and no strings that several places share, so these are written in place.
+"""
+
+from __future__ import annotations
+
+from logitkit.compiler.networks.network import Definition
+from logitkit.compiler.networks.renumbered import renumbered
+from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.document import load
+from logitkit.json_schema.misspelt import misspelt
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Characters, Node
+
+__all__ = ["schema_bodies"]
+
+
+def schema_bodies(schema: str, limits: Limits, first: int) -> tuple[list[Node], list[str]]:
+    """Return the trees of a schema, and what is suspicious in it.
+
+    Args:
+        schema: The schema, as JSON text.
+        limits: Bounds on its automata.
+        first: The rule that the first definition becomes.
+
+    Returns:
+        The tree of the whole value, and then those of rules `first`, `first + 1` and so on; and sentences.
+
+    Raises:
+        UnsupportedSchema: A keyword cannot be honoured exactly.
+        ConfigurationError: The schema is wrong, or no value satisfies it.
+        PatternTooLarge: A limit is exceeded.
+    """
+    document = load(schema)
+    compiled = schema_network(document, limits, leaves=False)
+    network = compiled.network
+    assert not network.words
+    calls = range(first, first + len(network.definitions))
+    trees = [network.main]
+    for definition in network.definitions:
+        assert isinstance(definition, Definition)
+        trees.append(concatenate([Characters(CharSet.single(ord(definition.opening))), definition.body]))
+    unknown = misspelt(document)
+    said = [f"%json ignores unknown keywords: {unknown}"] if unknown else []
+    return [renumbered(tree, calls, ()) for tree in trees], [*said, *compiled.ignored]

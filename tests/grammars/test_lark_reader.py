@@ -192,3 +192,13 @@ def test_large_grammars_are_read_or_refused() -> None:
     ):
         with pytest.raises((GrammarError, PatternTooLarge)):
             read_lark(grammar)
+
+
+def test_terminals_that_contain_each_other_too_deep_are_refused() -> None:
+    def chain(length: int) -> str:
+        return "start: T0\n" + "\n".join(f'T{i}: T{i + 1} | "a"' for i in range(length)) + f"\nT{length}: /[ab]/"
+
+    read_lark(chain(40))
+    for grammar in (chain(5000), "\n".join(chain(5000).splitlines()[::-1])):
+        with pytest.raises(PatternTooLarge, match="contains others more than 50 deep"):
+            read_lark(grammar)

@@ -67,6 +67,7 @@ class Competition:
     def rivals(self, number: int) -> int:
         """Return the terminals that compete with one, as a mask."""
         found = 0
+        self.limits.spend(len(self._groups) * (1 + number // 256))
         for group in self._groups:
             if group >> number & 1:
                 found |= group

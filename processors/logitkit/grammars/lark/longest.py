@@ -31,7 +31,7 @@ from logitkit.grammars.lark.lexeme import Lexeme
 from logitkit.grammars.lark.parse import Draft
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.limits import Limits
-from logitkit.patterns.charset import CharSet
+from logitkit.patterns.charset import ANY, CharSet
 from logitkit.patterns.syntax import Alternate, Call, Machine, Node
 from logitkit.patterns.unicode_classes import perl_class
 
@@ -68,13 +68,14 @@ class LongestMatch:
         lost: dict[int, list[Machine]] = {n: [] for n in plain}
         for number in used:
             longer[number] += [plain[n] for n in draft.ignored]
-        words = [n for n in used if self._is_word(n)]
+        no_word = ~perl_class("w", False) if used else ANY
+        words = [n for n in used if self._is_word(n, no_word)]
         names = [n for n in used if not self._is_string(n)]
-        for word in words:
-            rivals = competition.rivals(word)
-            for name in names:
+        for name in names:
+            rivals = competition.rivals(name)
+            for word in words:
                 limits.spend(1)
-                if rivals >> name & 1 and _overlap(plain[word], plain[name], limits):
+                if rivals >> word & 1 and _overlap(plain[word], plain[name], limits):
                     longer[word].append(plain[name])
                     wins = draft.definitions[name].priority > draft.definitions[word].priority
                     lost[word if wins else name].append(plain[name if wins else word])
@@ -118,10 +119,9 @@ class LongestMatch:
             definition = self.draft.definitions[definition.body.definition]
         return definition.kind == "string"
 
-    def _is_word(self, number: int) -> bool:
+    def _is_word(self, number: int, no_word: CharSet) -> bool:
         """Whether a terminal is a string of letters, digits and `_`."""
         moves = self.lexemes[number].machine.moves
-        no_word = ~perl_class("w", False)
         return self._is_string(number) and not any(charset & no_word for row in moves for charset, _ in row)
 
 

@@ -19,7 +19,7 @@ from typing import NoReturn
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.errors import GrammarError, PatternSyntaxError
+from logitkit.errors import GrammarError, PatternSyntaxError, PatternTooLarge
 from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.parse import Draft, LarkDefinition
@@ -36,6 +36,9 @@ __all__ = ["Terminals"]
 # A tree that is used by another terminal is compiled if it is deeper than this, in groups, or larger, in characters.
 _MOST_GROUPS = 30
 _MOST_SIZE = 2000
+
+# Trees are walked recursively, so terminals may contain each other only so deep.
+_MOST_DEPTH = 50
 
 # What a terminal costs, and what one token of the tokenizer costs.
 _TERMINAL_STEPS = 100
@@ -69,6 +72,7 @@ class Terminals:
         self.limits = limits
         self.tokens: list[str | int] = []
         self._trees: dict[int, _TerminalTree] = {}
+        self._depth: dict[int, int] = {}
         self._finished: dict[int, Node] = {}
 
     def tree(self, number: int) -> Node:
@@ -137,6 +141,11 @@ class Terminals:
                 continue
             definition = self.draft.definitions[here]
             if path and path[-1] == here:
+                self._depth[here] = 1 + max([self._depth.get(used, 0) for used, _ in definition.references], default=0)
+                if self._depth[here] > _MOST_DEPTH:
+                    raise PatternTooLarge(
+                        f"the terminal {definition.name} contains others more than {_MOST_DEPTH} deep; make it a rule"
+                    )
                 self._trees[here] = self._joined(definition)
                 open_.discard(path.pop())
                 continue

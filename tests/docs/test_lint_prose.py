@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +92,12 @@ def test_what_is_no_id() -> None: ...
 def test_checks_docstrings_comments_and_messages_of_python(lint: ModuleType) -> None:
     found = [(finding.line, finding.phrase) for finding in lint.findings(SOURCE, ".py")]
     assert found == [(1, "What"), (4, "behind"), (5, "is no limit"), (15, "is no id"), (15, "told"), (18, "is no id")]
+
+
+def test_checks_the_cells_of_notebooks(lint: ModuleType) -> None:
+    cells = [("markdown", "# Cells"), ("code", "x = 1  # is no limit"), ("markdown", "It is\nno token id.")]
+    text = json.dumps({"cells": [{"cell_type": kind, "source": [source]} for kind, source in cells]})
+    assert [(f.line, f.phrase) for f in lint.findings(text, ".ipynb")] == [(2, "is no limit"), (3, "is no token")]
 
 
 def test_leaves_strings_of_tests_alone(lint: ModuleType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -112,6 +113,22 @@ def test_every_page_links_to_its_source_and_back_home(site: Path) -> None:
     missing = text_of(site / "404.html")
     assert "404 - Not found" in missing
     assert '<a href="/." title="logitkit"' in missing
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_pages(site: Path, path: Path) -> None:
+    page = text_of(site / "notebooks" / path.stem / "index.html")
+    cells = json.loads(text_of(path))["cells"]
+    of_code = [cell for cell in cells if cell["cell_type"] == "code"]
+    outputs = [output for cell in of_code for output in cell["outputs"]]
+    shown = [output["data"]["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert len(re.findall(r'<div class="[^"]*\bhighlight"', page)) == len(of_code) + len(outputs) - len(shown)
+    assert '<span class="kn">import</span>' in page
+    for fragment in shown:  # each line as it is, but for the ids
+        for line in fragment:
+            assert "logitkit-0" in line or line.strip() in page
+    assert f'href="{path.name}" download' in page
+    assert (path.parent / path.name).read_bytes() == (site / "notebooks" / path.stem / path.name).read_bytes()
 
 
 def test_the_repository_is_the_same_everywhere() -> None:

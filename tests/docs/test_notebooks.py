@@ -1,0 +1,89 @@
+"""The notebooks: their cells run and print what is stored, and the site shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+NAMES = [path.stem for path in NOTEBOOKS]
+
+# The tests of an engine with an environment of its own run these cells.
+RUN_ELSEWHERE: dict[str, list[str]] = {}
+
+
+@pytest.fixture(scope="module")
+def module() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "docs_notebooks.py"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_the_stored_outputs_are_those_of_a_run(path: Path, module: dict[str, Any]) -> None:
+    notebook = module["read"](path)
+    for stored, made in zip(notebook["cells"], module["run"](notebook)["cells"], strict=True):
+        assert made.get("outputs") == stored.get("outputs"), (
+            f"in the cell {stored['id']}; see scripts/notebooks --write"
+        )
+        assert made == stored
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_notebook_is_a_file_that_jupyter_reads(path: Path) -> None:
+    notebook = json.loads(path.read_text("utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert set(notebook) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert notebook["metadata"]["language_info"]["name"] == "python"
+    identifiers = [cell["id"] for cell in notebook["cells"]]
+    assert len(set(identifiers)) == len(identifiers)
+    for cell in notebook["cells"]:
+        assert re.fullmatch("[A-Za-z0-9_-]{1,64}", cell["id"])
+        of_code = {"execution_count", "outputs"} if cell["cell_type"] == "code" else set()
+        assert set(cell) == {"cell_type", "id", "metadata", "source"} | of_code
+        assert cell["cell_type"] in ("code", "markdown")
+        assert cell["source"]
+        assert all(line.endswith("\n") for line in cell["source"][:-1])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
+def test_a_cell_that_is_not_run_here_is_run_elsewhere(path: Path, module: dict[str, Any]) -> None:
+    cells = [cell for cell in module["read"](path)["cells"] if cell["cell_type"] == "code"]
+    assert [cell["id"] for cell in cells if not module["is_run"](cell)] == RUN_ELSEWHERE.get(path.stem, [])
+
+
+def notebook_of(*sources: str) -> dict[str, Any]:
+    cells = [
+        {"cell_type": "code", "id": f"c{number}", "metadata": {}, "source": [source], "outputs": []}
+        for number, source in enumerate(sources)
+    ]
+    return {"cells": cells}
+
+
+def test_outputs_are_what_is_printed_and_the_last_value(module: dict[str, Any]) -> None:
+    made = module["run"](notebook_of("x = 2\nprint(x)\nprint(3)", "x + 1", "x += 1", "None"))
+    first, second, *others = made["cells"]
+    assert first["outputs"] == [{"name": "stdout", "output_type": "stream", "text": ["2\n", "3\n"]}]
+    assert second["outputs"][0]["data"] == {"text/plain": ["3"]}
+    assert second["execution_count"] == 2
+    assert [cell["outputs"] for cell in others] == [[], []]
+
+
+def test_an_error_names_its_cell(module: dict[str, Any]) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        module["run"](notebook_of("1", "1 / 0"))
+    assert caught.value.__notes__ == ["in the cell c1"]
+
+
+def test_other_outputs_are_found_and_stored(module: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_text(json.dumps(notebook_of("print(1)")), "utf-8")
+    assert module["main"]([str(path)]) == 1
+    assert module["main"]([str(path), "--write"]) == 0
+    assert module["read"](path)["cells"][0]["outputs"][0]["text"] == ["1\n"]
+    assert module["main"]([str(path)]) == 0

@@ -16,7 +16,7 @@ NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 NAMES = [path.stem for path in NOTEBOOKS]
 
 # The tests of an engine with an environment of its own run these cells.
-RUN_ELSEWHERE: dict[str, list[str]] = {}
+RUN_ELSEWHERE = {"one-processor-four-engines": ["vllm"]}
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +87,17 @@ def test_other_outputs_are_found_and_stored(module: dict[str, Any], tmp_path: Pa
     assert module["main"]([str(path), "--write"]) == 0
     assert module["read"](path)["cells"][0]["outputs"][0]["text"] == ["1\n"]
     assert module["main"]([str(path)]) == 0
+
+
+def test_engines_agree() -> None:
+    notebook = json.loads((ROOT / "docs" / "notebooks" / "one-processor-four-engines.ipynb").read_text("utf-8"))
+    cells = {cell["id"]: cell for cell in notebook["cells"]}
+    names = ("transformers", "mlx", "llama", "vllm")
+    printed = {name: "".join(cells[name]["outputs"][0]["text"]).splitlines() for name in names}
+    greedy = {
+        name: [line.split()[1:] for line in lines if line.startswith("greedy")] for name, lines in printed.items()
+    }
+    assert greedy == dict.fromkeys(names, greedy["transformers"])
+    beams = {name: [line for line in lines if line.startswith("beam")] for name, lines in printed.items()}
+    assert len(beams["vllm"]) == 4
+    assert beams["vllm"] == beams["transformers"]

@@ -81,7 +81,12 @@ def _outputs(code: str, name: str, names: dict[str, Any], count: int) -> Iterato
     if value is not None:
         data = {"text/plain": str(value).splitlines(keepends=True)}
         if hasattr(value, "_repr_html_"):
-            data["text/html"] = value._repr_html_().splitlines(keepends=True)
+            # The ids of tokens go on counting through a process, so those that are stored begin again in each cell.
+            ids: dict[str, str] = {}
+            html = re.sub(
+                r"\blogitkit-\d+\b", lambda found: ids.setdefault(found[0], f"{name}-{len(ids)}"), value._repr_html_()
+            )
+            data["text/html"] = html.splitlines(keepends=True)
         yield {"data": data, "execution_count": count, "metadata": {}, "output_type": "execute_result"}
 
 
@@ -101,9 +106,7 @@ def _blocks(cell: dict[str, Any]) -> Iterator[str]:
     for output in cell["outputs"]:
         data = output.get("data", {})
         if "text/html" in data:
-            # Each explanation numbers its tokens from 0, so those of one page need ids of their own.
-            html = re.sub(r"\blogitkit-(?=\d)", f"{cell['id']}-", "".join(data["text/html"]))
-            yield f'<div class="notebook-output">\n{html}\n</div>'
+            yield f'<div class="notebook-output">\n{"".join(data["text/html"])}\n</div>'
         else:
             text = "".join(data.get("text/plain", output.get("text", [])))
             yield f"```text\n{text.rstrip()}\n```"

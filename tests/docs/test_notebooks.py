@@ -74,6 +74,13 @@ def test_outputs_are_what_is_printed_and_the_last_value(module: dict[str, Any]) 
     assert [cell["outputs"] for cell in others] == [[], []]
 
 
+def test_ids_do_not_depend_on_earlier_explanations(module: dict[str, Any]) -> None:
+    explained = "import logitkit as lk\nv = lk.Vocabulary([b'a', None], eos_ids=[1])\nlk.explain(lk.Regex('a+', v), v, [], 'aa')"
+    first, second = (module["run"](notebook_of(explained))["cells"][0]["outputs"] for _ in range(2))
+    assert first == second
+    assert 'id="c0-1"' in "".join(first[0]["data"]["text/html"])
+
+
 def test_an_error_names_its_cell(module: dict[str, Any]) -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         module["run"](notebook_of("1", "1 / 0"))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.pages import Example, examples
 
-PAGE, HOME = "docs/vllm.md", "docs/index.md"
+PAGE, HOME, SCALE = "docs/vllm.md", "docs/index.md", "docs/vllm-at-scale.md"
 
 # The output of each example of the page.
 PRINTED = {
@@ -53,3 +53,8 @@ def test_the_example_of_the_home_page(tmp_path: Path) -> None:
     (found,) = (example for example in examples(HOME) if "from vllm import" in example.code)
     printed = run(found, tmp_path)
     assert re.search(rf"(^|\n|\r){re.escape(found.printed or '')}", printed), printed
+
+
+def test_the_example_of_the_page_on_scale(client: Any, tmp_path: Path) -> None:
+    (found,) = examples(SCALE)
+    assert run(found, tmp_path, client).endswith("2 configurations are compiled\n")

@@ -32,6 +32,7 @@ ELSEWHERE = {
     "docs/own-processors.md": "tests/adapters/test_own_processors_page.py",
     "docs/sessions.md": "tests/sessions/test_sessions_page.py",
     "docs/vllm.md": "tests/adapters_vllm/test_page.py",
+    "docs/vllm-at-scale.md": "tests/adapters_vllm/test_page.py",
 }
 HERE = [page for page in pages() if page not in ELSEWHERE]
 

@@ -11,6 +11,9 @@ LISTS = r"""
 root ::= "[" (item ("," " "? item)*)? "]"
 item ::= [a-z]+ | [0-9]+ | root
 """
+PALINDROMES = r"""
+root ::= "a" root "a" | "b" root "b" | "[" root? "]" | ""
+"""
 SUMS = """
 start: item (/[-]/ item)*
 item: NAME | "{" start "}" | "[" [start ("," start)*] "]" | "cat" item
@@ -18,8 +21,8 @@ NAME: /[0-9a-b]+/
 """
 
 
-def _row(name: str, text: str, *runs: tuple[int, ...], **options: Any) -> Row:
-    return Row(f"Grammar {name}", "pushdown", lambda v: lk.Grammar(text, v, **options), runs, masks=True)
+def _row(name: str, text: str, *runs: tuple[int, ...], kind: str = "pushdown", **options: Any) -> Row:
+    return Row(f"Grammar {name}", kind, lambda v: lk.Grammar(text, v, **options), runs, masks=True)
 
 
 ROWS: tuple[Row, ...] = (
@@ -37,6 +40,23 @@ ROWS: tuple[Row, ...] = (
         ids(b"[", b"[", b"[", b"1", b"]],[", b"ab"),
         syntax="lark",
         max_depth=6,
+    ),
+    _row(
+        "palindromes",
+        PALINDROMES,
+        (*ids(b"a", b"ab", b"b", b"a"), *ids(b"a"), EOS, PAD),
+        ids(b"[", b"[", b"]", b"]"),
+        kind="branching",
+        max_depth=6,
+        configurations=4,
+    ),
+    _row(
+        "once or twice",
+        'root ::= "a" root "b" | "a" root "b" "b" | ""',
+        (*ids(b"a", b"ab", b"b", b"b"), EOS),
+        ids(b"a", b"a", b"a"),
+        kind="branching",
+        configurations=3,
     ),
     _row(
         "regular",

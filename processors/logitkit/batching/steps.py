@@ -14,6 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.declared import step_of
 from logitkit.protocol.kind import Role
 from logitkit.protocol.processor import Processor, batch_size_of, name_of
+from logitkit.runtime.branching import Branching
 from logitkit.runtime.constraint import Constraint
 
 __all__ = ["ORDER", "LaterLanguage", "OwnStep", "StepKey", "class_of", "rank", "steps_of"]
@@ -39,10 +40,12 @@ class LaterLanguage(NamedTuple):
     Args:
         number: How many languages come before it.
         may_nest: Whether it shares a batch with languages that nest.
+        branches: Whether its rows may be in several places at once.
     """
 
     number: int
     may_nest: bool
+    branches: bool = False
 
 
 # A step of shipped processors, which is a class of `ORDER` or a later language, or of registered ones.
@@ -63,7 +66,9 @@ def rank(step: StepKey) -> tuple[Any, ...]:
 
 def class_of(step: type | LaterLanguage) -> type:
     """Return the class whose processors take a step of shipped ones."""
-    return Constraint if isinstance(step, LaterLanguage) else step
+    if not isinstance(step, LaterLanguage):
+        return step
+    return Branching if step.branches else Constraint
 
 
 def _ranks() -> dict[type, tuple[Any, ...]]:
@@ -132,7 +137,7 @@ def _shipped_step(link: Processor[Any], before: Collection[StepKey]) -> type | L
     # A registered processor may come before the first language.
     last = max(map(rank, before), default=())
     if link.may_nest or languages or last > rank(Constraint):
-        return LaterLanguage(languages, link.may_nest)
+        return LaterLanguage(languages, link.may_nest, bool(link.automaton.layers))
     return Constraint
 
 

@@ -94,5 +94,10 @@ def check_part(name: str, given: object, vocabulary: Vocabulary | None = None, l
         raise ConfigurationError(
             f"{name} is {given!r}; give a constraint, such as Regex or Choice, or None for anything"
         )
+    if given.automaton.layers:
+        raise ConfigurationError(
+            f"{name} is a {type(given).__name__} that is not deterministic, which cannot be a part of another constraint; put it "
+            "in a chain with others instead, or write a grammar of the whole text"
+        )
     if vocabulary is not None and given.vocabulary != vocabulary:
         raise ConfigurationError(f"the constraint in {name} has another vocabulary; create both with the same one")

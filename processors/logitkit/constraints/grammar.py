@@ -6,10 +6,13 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
@@ -19,10 +22,18 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.read import GrammarSyntax, read_grammar
 from logitkit.grammars.rule_set import RuleSet
+from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
+from logitkit.protocol.calls import check_tokens, own_rows
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
+from logitkit.runtime.bank import Lease
+from logitkit.runtime.branching import advance_branching, mask_branching
+from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.walk import random_walk
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Grammar", "GrammarReport"]
@@ -34,17 +45,25 @@ class GrammarReport(NamedTuple):
     """The size and kind of a compiled grammar.
 
     Args:
-        deterministic: Whether one stack per row is enough. A grammar that needs more is refused, so this is always true.
+        deterministic: Whether one stack per row is enough.
+        configurations: The most stacks that a row keeps: 1 if the grammar is deterministic.
+        most_alive: The most stacks that a text had at once, in some random texts.
+        mean_alive: Their mean number.
         states: Number of states.
         frames: Number of frames that may be on a stack; 0 if the grammar is regular.
         pops: The maximum number of frames that one token pops.
+        depth: The maximum number of frames on a stack.
         nbytes: Size of the tables in bytes.
     """
 
     deterministic: bool
+    configurations: int
+    most_alive: int
+    mean_alive: float
     states: int
     frames: int
     pops: int
+    depth: int
     nbytes: int
 
 
@@ -52,9 +71,12 @@ class GrammarReport(NamedTuple):
 class Grammar(Constraint):
     r"""Allow only texts of a context-free grammar, in GBNF or in Lark's syntax.
 
-    The text begins after the prompt, and EOS is allowed when it is complete. The grammar is compiled once, to a deterministic
-    pushdown automaton: a step is a table look-up, and each row has a stack of limited depth. A grammar that does not become
-    deterministic within `limits` is refused. A regular grammar needs no stack.
+    The text begins after the prompt, and EOS is allowed when it is complete. The grammar is compiled once, to a pushdown
+    automaton: a step is a table look-up, and each row has a stack of limited depth. A regular grammar needs no stack.
+
+    If the grammar does not become deterministic, a row has up to `configurations` stacks at once. A row that would need more
+    keeps those with the fewest open frames, and is *narrowed*: it never allows what the grammar does not, and can always be
+    completed, but it may refuse what the grammar allows. Text that was given, such as a draft, may then be illegal for the row.
 
     Args:
         text: The grammar.
@@ -64,6 +86,7 @@ class Grammar(Constraint):
         lexer: How terminals of Lark split a text. None or `"longest"`: as a lexer, each as long as possible and keywords before
             names. `"dynamic"`: in any way.
         max_depth: The maximum number of frames on a stack. A text that nests deeper is not allowed.
+        configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. Only for regular grammars.
         limits: Bounds on the cost of compiling.
@@ -95,6 +118,7 @@ class Grammar(Constraint):
             "start": Either((Text(raw=False), Null())),
             "lexer": Either((Word(("longest", "dynamic")), Null())),
             "max_depth": Integer(1, 1024),
+            "configurations": Integer(1, 64),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
         },
         main="text",
@@ -107,6 +131,7 @@ class Grammar(Constraint):
     start: str | None = field(default=None, kw_only=True)
     lexer: Literal["longest", "dynamic"] | None = field(default=None, kw_only=True)
     max_depth: int = field(default=64, kw_only=True)
+    configurations: int = field(default=16, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
 
@@ -114,7 +139,8 @@ class Grammar(Constraint):
         check_limits(self.limits)
         super().__post_init__()
         with self._one_budget():
-            key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, bool(self.closing))
+            splits = self.configurations > 1
+            key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, splits, bool(self.closing))
             self._compile_once(Grammar, *key)
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
@@ -126,7 +152,7 @@ class Grammar(Constraint):
 
     @property
     def report(self) -> GrammarReport:
-        """The size and kind of the compiled grammar.
+        """The size and kind of the compiled grammar. If it is not deterministic, random texts are written to see what they need.
 
         Example:
             >>> import logitkit as lk
@@ -135,13 +161,80 @@ class Grammar(Constraint):
             True
         """
         made = self.automaton
-        states = made.states - made.nesting.frames - FIRST_STATE
-        return GrammarReport(True, states, made.nesting.frames, made.nesting.pops, made.nbytes + made.class_of.nbytes)
+        layers = (made, *made.layers)
+        alive = random_walk(made) if made.layers else [1]
+        return GrammarReport(
+            not made.layers,
+            self.configurations if made.layers else 1,
+            min(max(alive), self.configurations),
+            sum(min(places, self.configurations) for places in alive) / len(alive),
+            made.states - made.nesting.frames - FIRST_STATE,
+            made.nesting.frames,
+            max(layer.nesting.pops for layer in layers),
+            made.nesting.max_depth,
+            sum(layer.nbytes for layer in layers) + made.class_of.nbytes,
+        )
 
     @property
     def may_nest(self) -> bool:
         """Whether its rows can share a batch with those of constraints that nest: those of all grammars can."""
         return True
+
+    @lazy
+    def _layers(self) -> list[Lease]:
+        """The leases of the layers of an automaton that is not deterministic."""
+        return leases_of_layers(self, self.automaton)
+
+    def init_state(self, context: Context) -> Any:
+        """Return the start state for every row: a `BranchingState` if the grammar is not deterministic."""
+        if not self.automaton.layers:
+            return super().init_state(context)
+        rows, device = context.batch_size, context.device
+        slots, generations = (
+            torch.stack([per_row(context, getattr(lease, name)) for lease in self._layers], 1)
+            for name in ("slot", "generation")
+        )
+        states = torch.zeros((rows, self.configurations), dtype=torch.int64, device=device)
+        states[:, 0] = self.automaton.start
+        stacks = torch.zeros((*states.shape, self.automaton.nesting.max_depth), dtype=torch.int32, device=device)
+        most, narrowed = per_row(context, self.configurations), per_row(context, 0) > 0
+        return BranchingState(slots, generations, states, stacks, most, narrowed)
+
+    def advance(self, state: Any, tokens: Tensor) -> Any:
+        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
+        if not isinstance(state, BranchingState):
+            return super().advance(state, tokens)
+        check_tokens(type(self).__name__, len(state.states), tokens)
+        return advance_branching(self.bank, state, tokens)
+
+    def process_logits(self, state: Any, logits: Tensor, context: Context) -> tuple[Any, Tensor]:
+        """Set every illegal token to -inf.
+
+        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
+        """
+        if not isinstance(state, BranchingState):
+            return super().process_logits(state, logits, context)
+        return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
+
+    def allowed_tokens(self, state: Any) -> Tensor:
+        """Return which tokens are legal: [B, V] bool, on the device of the state. A dead row allows EOS only."""
+        if not isinstance(state, BranchingState):
+            return super().allowed_tokens(state)
+        rows, device = len(state.states), state.states.device
+        logits = torch.zeros(rows, self.vocabulary.size, device=device)
+        return mask_branching(self.bank, state, logits) > -torch.inf
+
+    def finish(self, state: Any, rows: Tensor) -> Any:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return state.finished(rows) if isinstance(state, BranchingState) else super().finish(state, rows)
+
+    def is_finished(self, state: Any) -> Tensor:
+        """Return [B] bool, whether each row has emitted EOS."""
+        return state.row_states == FINISHED if isinstance(state, BranchingState) else super().is_finished(state)
+
+    def is_dead(self, state: Any) -> Tensor:
+        """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
+        return state.row_states == DEAD if isinstance(state, BranchingState) else super().is_dead(state)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes of a regular grammar.
@@ -151,7 +244,7 @@ class Grammar(Constraint):
         """
         with self._one_budget():
             dfa = self._pushdown_dfa(self.rule_set())
-        if dfa.pushed:
+        if dfa.pushed or len(dfa.further):
             raise ConfigurationError(
                 "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
             )
@@ -187,7 +280,7 @@ class Grammar(Constraint):
 
     def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
         bodies = tuple([rule.body for rule in rules.rules])
-        return pushdown_dfa(Rules(bodies, rules.start, self._letters(rules)), self.limits)
+        return pushdown_dfa(Rules(bodies, rules.start, self._letters(rules)), self.limits, self.configurations > 1)
 
     def _compile(self) -> TokenAutomaton:
         rules = self.rule_set()

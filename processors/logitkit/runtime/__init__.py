@@ -4,6 +4,7 @@ Each constraint leases a slot in the bank of its vocabulary; the state of a row 
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
 constraint, constraint_state  the base class of all constraints, with steps without stacks; the state, and steps with stacks
+branching, branching_state    rows that may be in several places at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them

@@ -29,7 +29,7 @@ __all__ = ["AutomatonFiles"]
 KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting, Repetition)}
 
 # Another number for each change of the format, so that no file of another version is found.
-FORMAT = 3
+FORMAT = 4
 
 # The entry of a file that is not a table: the rest of the object, as JSON.
 REST = "rest"
@@ -141,6 +141,8 @@ def _part(made: Any, at: str, tables: dict[str, NDArray[Any]]) -> dict[str, Any]
             tables[f"{at}{field.name}"] = np.ascontiguousarray(value)
         elif type(value).__name__ in KINDS:
             left[field.name] = _part(value, f"{at}{field.name}.", tables)
+        elif isinstance(value, tuple) and all(type(one).__name__ in KINDS for one in value):
+            left[field.name] = [_part(one, f"{at}{field.name}.{i}.", tables) for i, one in enumerate(value)]
         else:
             left[field.name] = value
     return left
@@ -158,6 +160,7 @@ def _whole(left: dict[str, Any], at: str, tables: dict[str, NDArray[Any]]) -> An
         elif isinstance(value, dict):
             value = _whole(value, f"{at}{field.name}.", tables)
         elif isinstance(value, list):
-            value = tuple(value)
+            parts = [(one, f"{at}{field.name}.{i}.") for i, one in enumerate(value)]
+            value = tuple([_whole(one, path, tables) if isinstance(one, dict) else one for one, path in parts])
         given[field.name] = value
     return kind(**given)

@@ -14,7 +14,7 @@ from logitkit.protocol.described import per_row
 from logitkit.runtime.bank import NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
 
-__all__ = ["AutomatonState"]
+__all__ = ["AutomatonState", "leases_of"]
 
 
 class AutomatonState(NamedTuple):
@@ -64,15 +64,7 @@ class AutomatonState(NamedTuple):
         Raises:
             StateFileError: An automaton is missing, none belongs to the processor, or its automaton does not have the state.
         """
-        keys = notes if isinstance(notes, list) else [notes]
-        leases = [_find(key, processor, device) for key in keys]
-        own = processor.automaton.content_key
-        if keys and own not in keys:
-            # It could continue, but under constraints that do not belong to this processor.
-            raise StateFileError(
-                f"none of its rows belongs to this {type(processor).__name__}, whose automaton is {own!r}: its automata are "
-                f"{', '.join(map(repr, keys))}; load it with a processor that owns one of these"
-            )
+        leases = leases_of(notes, processor, device)
         slots = [NEUTRAL, *(lease.slot for lease in leases)]
         generations = [0, *(lease.generation for lease in leases)]
         # A neutral row needs a state that is neither dead nor finished.
@@ -83,6 +75,24 @@ class AutomatonState(NamedTuple):
             if not (leases[place - 1].automaton.has_state(state) if place else 0 <= state < states[0]):
                 raise StateFileError(f"row {row} is in state {state} of an automaton with {states[place]} states")
         return AutomatonState(torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state)
+
+
+def leases_of(notes: object, processor: BankUser, device: torch.device) -> list[Lease]:
+    """Return the leases of the automata that the notes name.
+
+    Raises:
+        StateFileError: An automaton is missing, or none belongs to the processor.
+    """
+    keys = notes if isinstance(notes, list) else [notes]
+    leases = [_find(key, processor, device) for key in keys]
+    own = processor.automaton.content_key
+    if keys and own not in keys:
+        # It could continue, but under constraints that do not belong to this processor.
+        raise StateFileError(
+            f"none of its rows belongs to this {type(processor).__name__}, whose automaton is {own!r}: its automata are "
+            f"{', '.join(map(repr, keys))}; load it with a processor that owns one of these"
+        )
+    return leases
 
 
 def _find(key: object, processor: BankUser, device: torch.device) -> Lease:

@@ -156,8 +156,8 @@ class Bank:
             "that made the state (Regex, Choice, ...) alive as long as the state is used"
         )
 
-    def mask(self, slot: int, generation: int, place: Place | int) -> RowMask:
-        """Return the mask of a state, or of one together with its stack, from the cache or newly computed."""
+    def mask(self, slot: int, generation: int, place: Place | int | tuple[tuple[Place | int, ...], ...]) -> RowMask:
+        """Return the mask of a state, of one together with its stack, or of places in each layer; cached or newly computed."""
         # With the generation, since a garbage collection may free the slot while the mask is computed.
         key = (slot, generation, place)
         with self._lock:
@@ -172,10 +172,12 @@ class Bank:
             self.masks.put(key, made)
         return made
 
-    def mask_of(self, automaton: TokenAutomaton, place: Place | int) -> RowMask:
-        """Compute the mask of a state, or of one together with its stack."""
+    def mask_of(self, automaton: TokenAutomaton, place: Place | int | tuple[tuple[Place | int, ...], ...]) -> RowMask:
+        """Compute the mask of a state, of one together with its stack, or of places in each layer."""
         if isinstance(place, int):
             return RowMask.of(automaton, place)
+        if not isinstance(place, Place):
+            return RowMask.allowing(automaton, automaton.legal_in_layers(place))
         return RowMask.allowing(automaton, automaton.legal(place))
 
     @property

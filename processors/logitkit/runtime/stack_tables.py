@@ -17,7 +17,7 @@ from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
 from logitkit.compiler.tokens.token_table import STAY
 from logitkit.runtime.bank_tables import BankTables, keep_allowed
 
-__all__ = ["StackTables", "advance_stacks", "mask_stacks"]
+__all__ = ["StackTables", "advance_stacks", "legal_stacks", "mask_stacks"]
 
 
 class StackTables(NamedTuple):
@@ -121,6 +121,12 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
 
 def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
     """Return the masked logits, [B, W] with W at least the vocabulary's size."""
+    state = tables.base.live(slot, generation, rows.state) & STATE
+    return keep_allowed(tables.base, slot, state, legal_stacks(tables, slot, generation, rows), logits)
+
+
+def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows) -> Tensor:
+    """Return which classes are legal in each row, [B, C + 1] bool; what is said of the last one means nothing."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
     count, state = state >> COUNT, state & STATE
@@ -168,4 +174,4 @@ def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: Sta
         costs = costs.scatter(1, listed, cost.to(costs.dtype))
     # With more tokens left than anything costs, everything legal fits.
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL, torch.maximum(rows.left, needed).clamp(max=ILLEGAL)) - 1
-    return keep_allowed(base, slot, state, costs <= limit[:, None], logits)
+    return costs <= limit[:, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,16 @@ from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES, Packed, packed
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_table import STAY
+from logitkit.runtime.branching import followed
+from logitkit.runtime.branching_state import Configurations
 
-__all__ = ["Walk"]
+__all__ = ["BranchingWalk", "Walk", "random_walk"]
+
+# How many random texts are written to see how many places they are in, and how many tokens of each.
+WALKS, WALK_LENGTH = 8, 50
+
+# So many places of one text are followed at once; the others are dropped, those with the most frames first.
+MOST = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +45,10 @@ class Walk:
     @classmethod
     def start(cls, automaton: TokenAutomaton, left: int = NO_LIMIT) -> Walk:
         """Return the place of the empty text."""
-        return cls(automaton, automaton.start, packed((), FRAME_BYTES * automaton.nesting.max_depth), left)
+        nothing = packed((), FRAME_BYTES * automaton.nesting.max_depth)
+        if automaton.layers:
+            return BranchingWalk.at(automaton, [(automaton.start, nothing)])
+        return cls(automaton, automaton.start, nothing, left)
 
     def after(self, *tokens: int) -> Walk:
         """Return the place after some more tokens."""
@@ -93,3 +105,65 @@ class Walk:
             if after >= FIRST_STATE:
                 found.append((Walk(automaton, after, stack, self.left - (self.left > 0)), token))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class BranchingWalk(Walk):
+    """Where one text stands in an automaton with layers: in up to `MOST` places at once; `state` and `stack` are the first.
+
+    Args:
+        places: The states and stacks.
+    """
+
+    places: tuple[tuple[int, Packed], ...] = ()
+
+    @classmethod
+    def at(cls, automaton: TokenAutomaton, places: Configurations) -> BranchingWalk:
+        """Return the walk at some places."""
+        state, stack = places[0] if places else (DEAD, packed((), FRAME_BYTES * automaton.nesting.max_depth))
+        return cls(automaton, state, stack, NO_LIMIT, tuple(places))
+
+    def after(self, *tokens: int) -> Walk:
+        """Return the place after some more tokens."""
+        places = [*self.places]
+        for token in tokens:
+            places, _ = followed(self.automaton, places, token, MOST)
+        return self.at(self.automaton, places)
+
+    @property
+    def key(self) -> tuple[int, Packed]:
+        """The states and the open brackets."""
+        return -1, b"".join(state.to_bytes(8) + stack for state, stack in sorted(self.places))
+
+    def legal(self) -> NDArray[np.bool_]:
+        """Return [C] bool, the classes of tokens that are legal."""
+        if not self.is_live:
+            return np.zeros(self.automaton.classes, np.bool_)
+        layers = (self.automaton, *self.automaton.layers)
+        return self.automaton.legal_in_layers([[layer.place(*p, NO_LIMIT) for p in self.places] for layer in layers])
+
+    def successors(self, letter: NDArray[np.int64]) -> list[tuple[Walk, int]]:
+        """Return the places after one more token, each with a token that leads there."""
+        found: dict[tuple[int, Packed], tuple[Walk, int]] = {}
+        for token in letter[self.legal() & (letter >= 0)].tolist():
+            walk = self.after(token)
+            found.setdefault(walk.key, (walk, token))
+        return [*found.values()]
+
+
+def random_walk(automaton: TokenAutomaton) -> list[int]:
+    """Return how many places some random texts are in after each token; always the same texts."""
+    chance, found = Random(0), list[int]()  # noqa: S311
+    tokens = np.full(automaton.classes, -1, np.int64)
+    ids = np.flatnonzero(~np.isin(np.arange(len(automaton.class_of)), automaton.eos_ids))
+    tokens[automaton.class_of[ids]] = ids
+    for _ in range(WALKS):
+        walk = Walk.start(automaton)
+        for _ in range(WALK_LENGTH):
+            assert isinstance(walk, BranchingWalk)
+            found.append(len(walk.places))
+            legal = tokens[walk.legal() & (tokens >= 0)]
+            if not len(legal):
+                break
+            walk = walk.after(chance.choice(legal.tolist()))
+    return found

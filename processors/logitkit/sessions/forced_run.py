@@ -25,6 +25,7 @@ from logitkit.protocol.state import leaves
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.constraint_state import ConstraintState
 
 __all__ = ["forced_run", "may_force"]
 
@@ -78,7 +79,8 @@ def forced_run(
     if not deciding:
         return []
     (constraint, own), *others = deciding
-    if isinstance(constraint, Constraint) and not others and not own.stack.shape[1]:
+    finite = isinstance(own, ConstraintState) and not own.stack.shape[1]
+    if isinstance(constraint, Constraint) and finite and not others:
         tokens = _by_table(constraint, own.at)
     else:
         tokens = _by_trying(processor, state, context or _context_of(parts))

@@ -1,4 +1,4 @@
-"""A deterministic pushdown automaton over bytes that may look at a byte before it reads it.
+"""A pushdown automaton over bytes that may look at a byte before it reads it.
 
 The problem: in `1+(2*3)`, what follows the `3` decides where the rule for a product ends: before `)` and `+`, but not before
 `*`. An automaton that must read each byte where it stands cannot say so; this one may first pop a frame and then look at the
@@ -19,12 +19,13 @@ the number of frames only falls while a symbol is looked at again, so this ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
+from logitkit.compiler.bytes.byte_dfa import DEAD
 
 __all__ = ["NEVER", "POP", "PushdownDfa"]
 
@@ -34,7 +35,7 @@ NEVER = 2**30
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PushdownDfa:
-    """A deterministic pushdown automaton with one symbol of lookahead.
+    """A pushdown automaton with one symbol of lookahead, deterministic or not.
 
     The symbols are the classes of bytes, then the letters (special tokens), and last the end of the text.
 
@@ -53,6 +54,8 @@ class PushdownDfa:
         behind: [P, 3] int64, a state, a frame that may be popped in it, and the state that both lead to, sorted.
         need: [S] int64, the least number of further frames that must be open at once on the way from a state to the end of what
             its innermost frame called (or to the end of the text, if there is none).
+        further: [N, 3] int64, a state, a symbol and what it does there besides, sorted. Without any, the automaton is
+            deterministic; else a text may lead to several places at once, and is in the language if one of them is at its end.
     """
 
     step: NDArray[np.int32]
@@ -64,6 +67,7 @@ class PushdownDfa:
     frames: int
     behind: NDArray[np.int64]
     need: NDArray[np.int64]
+    further: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
     @property
     def states(self) -> int:
@@ -81,20 +85,34 @@ class PushdownDfa:
 
     def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
         """Whether the whole text is in the language, with at most `max_depth` frames on the stack at any time."""
-        behind = self.after_pop()
-        state, stack = self.start, list[int]()
+        places = {(self.start, tuple[int, ...]())}
         for symbol in [*self.byte_class[list(text)].tolist(), self.end]:
-            does = int(self.step[state, symbol])
-            while does == POP:
-                if not stack:
-                    return False
-                state = behind.get((state, stack.pop()), DEAD)
-                does = int(self.step[state, symbol])
-            if does >= self.states:
-                stack.extend(self.pushed[does - self.states])
-                state = int(self.target[does - self.states])
-            else:
-                state = does
-            if state == DEAD or len(stack) > max_depth:
-                return False
-        return state == FINISHED
+            places = self.after(places, symbol, max_depth)
+        return bool(places)
+
+    def after(
+        self, places: Iterable[tuple[int, tuple[int, ...]]], symbol: int, max_depth: int = NEVER
+    ) -> set[tuple[int, tuple[int, ...]]]:
+        """Return the states and stacks after a symbol; none of them is dead."""
+        behind, further = self.after_pop(), self.outcomes_besides()
+        found: set[tuple[int, tuple[int, ...]]] = set()
+        todo = [*places]
+        for state, stack in todo:
+            for does in (int(self.step[state, symbol]), *further.get((state, symbol), ())):
+                if does == POP:
+                    if stack:
+                        todo.append((behind.get((state, stack[-1]), DEAD), stack[:-1]))
+                elif does < self.states:
+                    found.add((does, stack))
+                else:
+                    pushed = stack + self.pushed[does - self.states]
+                    if len(pushed) <= max_depth:
+                        found.add((int(self.target[does - self.states]), pushed))
+        return {place for place in found if place[0] != DEAD}
+
+    def outcomes_besides(self) -> dict[tuple[int, int], list[int]]:
+        """Return what symbols do besides, by state and symbol."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for state, symbol, does in self.further.tolist():
+            found.setdefault((state, symbol), []).append(does)
+        return found

@@ -10,9 +10,6 @@ dead node are removed. If something is neither safe nor dead, a rule would have 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import POP
 from logitkit.compiler.grammars.set_nodes import BOTTOM, SetNodes
@@ -21,9 +18,6 @@ from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
 
 __all__ = ["without_contradictions"]
-
-# A view and the innermost context.
-Place = tuple[int, int]
 
 
 def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views]:
@@ -37,8 +31,10 @@ def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views
     while True:
         views = Views(rows, nodes.pushed, nodes.target, nodes.behind, limits, every_exit=True)
         places = _Places(nodes, views, limits)
-        safe, live = places.safe(), places.live()
-        if (nodes.start, BOTTOM) not in live:
+        safe = places.safe()
+        # What is safe is live.
+        live = safe if places.all_in(safe) else places.live()
+        if not live[nodes.start] >> BOTTOM & 1:
             raise GrammarError(
                 "no text belongs to the grammar: conditions on the next character contradict what must follow"
             )
@@ -48,15 +44,15 @@ def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views
             kept = []
             for mask, does in row:
                 if does not in (DEAD, FINISHED, POP):
-                    after = places.after(node, does)
-                    if not all(place in safe for place in after):
-                        if not any(place in live for place in after):
+                    after, contexts = places.after(node, does)
+                    if contexts & ~safe[after]:
+                        if not contexts & live[after]:
                             continue
                         unclear = True
                 kept.append((mask, does))
             left.append(kept)
         if left == rows:
-            if unclear or (nodes.start, BOTTOM) not in safe:
+            if unclear or not safe[nodes.start] >> BOTTOM & 1:
                 raise PatternTooLarge(
                     "a condition on the next character contradicts what must follow, but only inside of some rules; write those "
                     "rules so that the condition is met wherever they are called"
@@ -65,73 +61,87 @@ def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views
         rows = left
 
 
-@dataclass(frozen=True, eq=False, slots=True)
 class _Places:
-    """The places that may be met, and for each of them: for each context that may lie below it, where its exits lead to."""
+    """The places that may be met: for each view the contexts that may be innermost there, as a mask.
 
-    nodes: SetNodes
-    views: Views
-    limits: Limits
-    leads: dict[Place, list[list[Place]]] = field(default_factory=dict)
+    Args:
+        nodes: The automaton.
+        views: Its views.
+        limits: Bound on the work.
+    """
 
-    def __post_init__(self) -> None:
-        todo = [(node, context) for node in range(len(self.nodes.rows)) for context in bits(self.nodes.tops[node])]
+    def __init__(self, nodes: SetNodes, views: Views, limits: Limits) -> None:
+        self.nodes, self.views, self.limits = nodes, views, limits
+        self.met = [0] * len(views.views)
+        # The views that a pop of each frame leads to, for each view that pops it; and which views lead to each view.
+        self.leads: list[dict[int, list[int]]] = [{} for _ in self.met]
+        self.before: list[dict[int, None]] = [{} for _ in self.met]
+        todo = [(node, nodes.tops[node]) for node in range(len(nodes.rows))]
         while todo:
-            place = todo.pop()
-            if place in self.leads:
-                continue
-            view, context = place
+            view, contexts = todo.pop()
+            contexts &= ~self.met[view]
+            self.met[view] |= contexts
+            for context in bits(contexts):
+                self.limits.spend(2)
+                if context != BOTTOM:
+                    todo += [(to, nodes.below[context]) for to in self._popped(view, nodes.context_frame[context])]
+
+    def _popped(self, view: int, frame: int) -> list[int]:
+        """Return the views that a pop of a frame leads to."""
+        found = self.leads[view].get(frame)
+        if found is None:
+            after = self.views.after
             exits = [*bits(self.views.exits[view])]
-            if context == BOTTOM:
-                self.leads[place] = [[(FINISHED, BOTTOM)] if FINISH in exits else []]
-                continue
-            frame = self.nodes.context_frame[context]
-            found = dict.fromkeys([to for e in exits if (to := self.views.after[e].get(frame)) is not None])
-            below = [*bits(self.nodes.below[context])]
-            self.leads[place] = [[(to, under) for to in found] for under in below]
-            self.limits.spend(4 * (len(exits) + len(found) * len(below)))
-            todo += [following for ways in self.leads[place] for following in ways]
-        self.leads[FINISHED, BOTTOM] = [[(FINISHED, BOTTOM)]]
+            found = [*dict.fromkeys([to for e in exits if (to := after[e].get(frame)) is not None])]
+            self.leads[view][frame] = found
+            for to in found:
+                self.before[to][view] = None
+            self.limits.spend(len(exits) + len(found))
+        return found
 
-    def after(self, node: int, does: int) -> list[Place]:
-        """Return where reading a symbol leads to."""
+    def after(self, node: int, does: int) -> tuple[int, int]:
+        """Return the node after reading a symbol, and the contexts that may be innermost there."""
         if does >= 0:
-            return [(does, context) for context in bits(self.nodes.tops[node])]
+            return does, self.nodes.tops[node]
         frames, target = self.nodes.pushed[-2 - does], self.nodes.target[-2 - does]
-        return [(target, self.nodes.contexts[target, frames])]
+        return target, 1 << self.nodes.contexts[target, frames]
 
-    def safe(self) -> set[Place]:
+    def all_in(self, some: list[int]) -> bool:
+        """Whether all places are among some."""
+        return all(not met & ~held for met, held in zip(self.met, some, strict=True))
+
+    def safe(self) -> list[int]:
         """Return the places from which a text goes on, whatever lies below: a greatest fixed point.
 
         Each exit pops a frame, so that every way from one place to the next comes nearer to the bottom of the stack.
         """
-        safe = set(self.leads)
-        before: dict[Place, set[Place]] = defaultdict(set)
-        for place, ways in self.leads.items():
-            for way in ways:
-                for following in way:
-                    before[following].add(place)
-        todo = [*self.leads]
-        while todo:
-            place = todo.pop()
-            self.limits.spend(2)
-            if place in safe and not all(any(following in safe for following in way) for way in self.leads[place]):
-                safe.discard(place)
-                todo.extend(before[place])
-        return safe
+        return self._fixed_point([*self.met], whatever=True)
 
-    def live(self) -> set[Place]:
+    def live(self) -> list[int]:
         """Return the places from which a text goes on if the right contexts lie below: a least fixed point."""
-        before: dict[Place, set[Place]] = defaultdict(set)
-        for place, ways in self.leads.items():
-            for way in ways:
-                for following in way:
-                    before[following].add(place)
-        live = {(FINISHED, BOTTOM)}
-        todo = [*live]
+        return self._fixed_point([0] * len(self.met), whatever=False)
+
+    def _fixed_point(self, found: list[int], whatever: bool) -> list[int]:
+        """Work out in which contexts each view leads to where that holds again, for all contexts below or for one of them."""
+        todo = dict.fromkeys(range(len(found)))
         while todo:
-            fresh = before[todo.pop()] - live
-            self.limits.spend(2 + len(fresh))
-            live |= fresh
-            todo.extend(fresh)
-        return live
+            view, _ = todo.popitem()
+            holds = 0
+            reached: dict[int, int] = {}
+            self.limits.spend(2 + self.met[view].bit_count())
+            for context in bits(self.met[view]):
+                if context == BOTTOM:
+                    holds |= self.views.exits[view] >> FINISH & 1
+                    continue
+                frame, below = self.nodes.context_frame[context], self.nodes.below[context]
+                if frame not in reached:
+                    reached[frame] = 0
+                    for to in self.leads[view][frame]:
+                        reached[frame] |= found[to]
+                    self.limits.spend(1 + len(self.leads[view][frame]) // 2)
+                if not below & ~reached[frame] if whatever else below & reached[frame]:
+                    holds |= 1 << context
+            if holds != found[view]:
+                found[view] = holds
+                todo.update(self.before[view])
+        return found

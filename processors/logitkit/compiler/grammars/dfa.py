@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from logitkit.budget import one_budget
-from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
+from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.grammars.call_inlining import inlined
 from logitkit.compiler.grammars.contradictions import without_contradictions
 from logitkit.compiler.grammars.rule_automata import rule_automata
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.grammars.set_nodes import SetNodes
-from logitkit.compiler.grammars.stack_machine import stack_machine
-from logitkit.compiler.grammars.views import Views
+from logitkit.compiler.grammars.stack_machine import StackMachine, stack_machine
+from logitkit.compiler.grammars.views import Views, bits
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 
 __all__ = ["pushdown_dfa"]
 
+# What part of the work may be spent until nodes are split.
+FIRST_TRY = 4
 
-def pushdown_dfa(rules: Rules, limits: Limits) -> PushdownDfa:
-    """Compile a grammar to a deterministic pushdown automaton over bytes.
+
+def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> PushdownDfa:
+    """Compile a grammar to a pushdown automaton over bytes: a deterministic one, if it becomes so.
 
     Args:
         rules: The grammar.
         limits: Bounds on the automata and on the work of building them.
+        splits: Whether a symbol may have several outcomes where the grammar does not become deterministic.
 
     Raises:
         GrammarError: No text belongs to the grammar, or its trees are not those of `Rules`.
-        PatternTooLarge: A limit is exceeded, or the grammar does not become deterministic; the message says how many states were
-            reached.
+        PatternTooLarge: A limit is exceeded, or the grammar must become deterministic and does not; the message says how many
+            states were reached.
     """
     with one_budget(limits.work):
         automata = rule_automata(rules, limits)
         heads = inlined(automata, limits)
         machine = stack_machine(automata, heads, len(rules.letters), limits)
-        nodes = SetNodes(machine, limits)
+        nodes = _nodes(machine, limits, splits)
         if automata.looks:
             rows, views = without_contradictions(nodes, limits)
         else:
@@ -44,11 +51,20 @@ def pushdown_dfa(rules: Rules, limits: Limits) -> PushdownDfa:
         limits.spend(states * machine.symbols // 16)
         step = np.zeros((states, machine.symbols), np.int32)
         members: dict[int, list[int]] = {}
+        further: list[tuple[int, int, int]] = []
         for state, row in enumerate(rows):
             for mask, does in row:
                 if mask not in members:
-                    members[mask] = [i for i in range(mask.bit_length()) if mask >> i & 1]
-                step[state, members[mask]] = does if does >= -1 else states - 2 - does
+                    members[mask] = [*bits(mask)]
+                number = does if does >= -1 else states - 2 - does
+                if not nodes.split:
+                    step[state, members[mask]] = number
+                    continue
+                for symbol in members[mask]:
+                    if step[state, symbol] == DEAD:
+                        step[state, symbol] = number
+                    elif step[state, symbol] != number:
+                        further.append((state, symbol, number))
         # A state may be met in several views; what the most demanding one needs is enough for all.
         need = np.zeros(states, np.int64)
         for view, (node, _) in enumerate(views.views):
@@ -65,4 +81,16 @@ def pushdown_dfa(rules: Rules, limits: Limits) -> PushdownDfa:
             len(nodes.frames),
             np.array(behind, np.int64).reshape(-1, 3),
             need,
+            np.array(sorted({*further}), np.int64).reshape(-1, 3),
         )
+
+
+def _nodes(machine: StackMachine, limits: Limits, splits: bool) -> SetNodes:
+    """Return the nodes of a machine, which are split only if they must be."""
+    if not splits:
+        return SetNodes(machine, limits)
+    try:
+        # It takes a part of the work that is left, or nothing would be left for what is tried next.
+        return SetNodes(machine, replace(limits, work=spent() + (limits.work - spent()) // FIRST_TRY))
+    except PatternTooLarge:
+        return SetNodes(machine, limits, split=True)

@@ -14,7 +14,13 @@ frame `{[f], [g, h]}`.
 Invariants: a node and a frame say which node comes after a pop; only symbols that are looked at again need be known there. Which
 frames may lie on which is followed exactly, so that no node is made for a pair that never meets.
 
-This need not end: in palindromes, no number of frames is shared, and the sets grow. Then the grammar is refused.
+This need not end: in palindromes, no number of frames is shared, and the sets grow. Then the grammar is refused, or nodes are
+*split*: configurations with different stacks go on by themselves, so that a symbol has several outcomes. All frames are shared
+then, and a node is a set of states: there are finitely many.
+
+By hand, for `s ::= "a" s "a" | ""`: an `a` at the start of `s` pushes the frame F and leads to the start of `s`; or, as the inner
+`s` may be empty, F is popped, and the `a` is the second one of its rule. So a split node may read and pop with the same symbol,
+and its pop leads to the node `{(F, [])}`, because what is read without a pop goes on elsewhere.
 
 Source: Alur and Madhusudan, Visibly pushdown languages (2004), for frames that are sets; Nowotka and Srba, Height-deterministic
 pushdown automata (2007).
@@ -23,7 +29,7 @@ pushdown automata (2007).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
@@ -54,8 +60,31 @@ NO_CONDITIONS: frozenset[int] = frozenset()
 Frame: TypeAlias = frozenset[tuple[int, ...]]
 
 
+# The symbols that may pop, what reading leads to, the rules that end where symbols pop, and the conditions that are open there.
+Closure: TypeAlias = tuple[int, list[tuple[int, Configuration]], set[int], frozenset[frozenset[int]]]
+
+
+class Plan(NamedTuple):
+    """What symbols do in a node.
+
+    Args:
+        pops: The symbols that pop, as a mask.
+        ending: The conditions that are still open in configurations whose rule may end at the frames that all share.
+        reads: What is possible after each symbol.
+    """
+
+    pops: int
+    ending: frozenset[frozenset[int]]
+    reads: list[tuple[int, frozenset[Configuration]]]
+
+
 class SetNodes:
     """The nodes that are reached, and what each symbol does there.
+
+    Args:
+        machine: What is made deterministic.
+        limits: Bounds on the nodes and the work.
+        split: Whether nodes are split, so that a symbol may have several outcomes.
 
     Attributes:
         rows: For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
@@ -69,12 +98,12 @@ class SetNodes:
         tops: For each node, the contexts that may be innermost there, as a mask.
     """
 
-    def __init__(self, machine: StackMachine, limits: Limits) -> None:
-        self.machine, self.limits = machine, limits
+    def __init__(self, machine: StackMachine, limits: Limits, split: bool = False) -> None:
+        self.machine, self.limits, self.split = machine, limits, split
         self.simulation = Simulation(machine)
         self.look = lookahead(machine, limits)
         self.returns = _returns(machine)
-        self.known: dict[int, tuple[int, list[tuple[int, Configuration]], set[int]]] = {}
+        self.known: dict[int, Closure] = {}
         self.every = (1 << machine.symbols) - 1
         self.number: dict[frozenset[Configuration], int] = {}
         self.nodes: list[frozenset[Configuration]] = [frozenset(), frozenset()]
@@ -85,9 +114,9 @@ class SetNodes:
         self.pushed: list[tuple[int, ...]] = []
         self.target: list[int] = []
         self.behind: dict[tuple[int, int], int] = {}
-        self.results: dict[frozenset[Configuration], int] = {}
+        self.results: dict[frozenset[Configuration], tuple[int, ...]] = {}
         # What each node does, and which of it was asked for so far.
-        self.plans: list[tuple[int, list[tuple[int, frozenset[Configuration]]]] | None] = [None, None]
+        self.plans: list[Plan | None] = [None, None]
         self.asked, self.asked_done = [0, 0], [0, 0]
         # A context is a frame and how it was pushed.
         self.contexts: dict[tuple[int, tuple[int, ...]], int] = {(-1, ()): BOTTOM}
@@ -165,7 +194,7 @@ class SetNodes:
         plan = self.plans[node]
         if plan is None:
             plan = self.plans[node] = self.plan(self.nodes[node])
-        pops, reads = plan
+        pops, _, reads = plan
         if new & pops:
             self.rows[node].append((new & pops, POP))
             for context in bits(known_tops):
@@ -174,8 +203,9 @@ class SetNodes:
             for context in bits(tops):
                 self.pop(node, context, self.asked_done[node] & pops)
         for mask, configurations in reads:
-            if mask & new & ~pops:
-                self.rows[node].append((mask & new & ~pops, self.read(node, configurations)))
+            symbols = mask & new if self.split else mask & new & ~pops
+            if symbols:
+                self.rows[node] += [(symbols, does) for does in self.read(node, configurations)]
 
     def pop(self, node: int, context: int, symbols: int) -> None:
         """Let symbols be looked at again behind the frame of a context."""
@@ -193,7 +223,9 @@ class SetNodes:
         """Give the configurations of a node a frame back, and leave out what cannot read what is looked at again."""
         plan = self.plans[node]
         assert plan is not None
-        machine, ahead, symbols = self.machine, self.look.ahead, plan[0]
+        if self.split:
+            return frozenset([(below[-1], below[:-1], c) for below in frame for c in plan.ending])
+        machine, ahead, symbols = self.machine, self.look.ahead, plan.pops
         found: set[Configuration] = set()
         todo = [(state, (*below, *stack), c) for state, stack, c in self.nodes[node] for below in frame]
         seen = set(todo)
@@ -218,17 +250,23 @@ class SetNodes:
             seen.update(fresh)
         return frozenset(found)
 
-    def read(self, node: int, configurations: frozenset[Configuration]) -> int:
+    def read(self, node: int, configurations: frozenset[Configuration]) -> tuple[int, ...]:
         """Return what reading a symbol does, after which these are possible."""
-        does = self.results.get(configurations)
-        if does is None:
-            does = self.results[configurations] = self.settled(configurations)
+        found = self.results.get(configurations)
+        if found is None:
+            found = self.results[configurations] = self.settled(configurations)
+        for does in found:
+            self.follow(node, does)
+        return found
+
+    def follow(self, node: int, does: int) -> None:
+        """Go on after what reading a symbol does in a node."""
         if does >= 0:
             if does != FINISHED:
                 self.next_nodes[node][does] = None
                 self.ask(does, self.every)
                 self.add_tops(does, self.tops[node])
-            return does
+            return
         frames, target = self.pushed[-2 - does], self.target[-2 - does]
         self.ask(target, self.every)
         below = self.tops[node]
@@ -244,12 +282,11 @@ class SetNodes:
             self.add_below(context, below)
             below = 1 << context
         self.add_tops(target, below)
-        return does
 
-    def settled(self, configurations: frozenset[Configuration]) -> int:
-        """Return the node or the move for what is possible after a symbol."""
+    def settled(self, configurations: frozenset[Configuration]) -> tuple[int, ...]:
+        """Return the nodes or moves for what is possible after a symbol."""
         if (FINISHED, (), NO_CONDITIONS) in configurations:
-            return FINISHED
+            return (FINISHED,)
         machine = self.machine
         found = set()
         for configuration in configurations:
@@ -261,7 +298,17 @@ class SetNodes:
             self.simulation.work = 0
             found = self.simulation.without_needless(found)
             self.limits.spend(self.simulation.work)
-        frames, left = _shared(found)
+        if not self.split:
+            return (self.pushing(*_shared(found)),)
+        by_stack: dict[tuple[int, ...], set[Configuration]] = {}
+        for state, stack, conditions in found:
+            by_stack.setdefault(stack, set()).add((state, (), conditions))
+        return tuple(
+            [self.pushing([frozenset([(frame,)]) for frame in stack], by_stack[stack]) for stack in sorted(by_stack)]
+        )
+
+    def pushing(self, frames: list[Frame], left: set[Configuration]) -> int:
+        """Return the node or the move for configurations without some frames, which they share."""
         target = self.node(frozenset(left))
         if not frames:
             return target
@@ -279,9 +326,9 @@ class SetNodes:
             self.frames.append(frame)
         return found
 
-    def plan(self, node: Iterable[Configuration]) -> tuple[int, list[tuple[int, frozenset[Configuration]]]]:
-        """Return the symbols that pop, and what is possible after each of the others."""
-        pops, reads, ending = self.closure(node)
+    def plan(self, node: Iterable[Configuration]) -> Plan:
+        """Return what symbols do in a node."""
+        pops, reads, ending, conditions = self.closure(node)
         if pops:
             pops &= ~self.better_read(pops, reads, ending)
         by_mask: dict[int, list[Configuration]] = {}
@@ -289,14 +336,15 @@ class SetNodes:
             by_mask.setdefault(mask, []).append(configuration)
         masks = tuple(by_mask)
         if len(masks) == 1:
-            return pops, [(masks[0], frozenset(by_mask[masks[0]]))]
-        blocks = split(masks)
-        return pops, [(block, frozenset([c for m in members for c in by_mask[masks[m]]])) for block, members in blocks]
+            return Plan(pops, conditions, [(masks[0], frozenset(by_mask[masks[0]]))])
+        blocks = [(block, [c for m in members for c in by_mask[masks[m]]]) for block, members in split(masks)]
+        return Plan(pops, conditions, [(block, frozenset(after)) for block, after in blocks])
 
-    def closure(self, node: Iterable[Configuration]) -> tuple[int, list[tuple[int, Configuration]], set[int]]:
-        """Return the symbols that may pop, what reading leads to, and the rules that end where symbols pop."""
+    def closure(self, node: Iterable[Configuration]) -> Closure:
+        """Return the symbols that may pop, what reading leads to, the rules that end where symbols pop, and conditions there."""
         machine, follow = self.machine, self.look.follow
         pops, ending = 0, set[int]()
+        left_open: set[frozenset[int]] = set()
         reads: list[tuple[int, Configuration]] = []
         todo = list(node)
         seen = set(todo)
@@ -318,6 +366,7 @@ class SetNodes:
                     reads.append((machine.end, (FINISHED, (), NO_CONDITIONS)))
                 else:
                     ending.add(machine.rule[state])
+                    left_open.add(conditions)
                     for mask, _ in self.outcomes(conditions):
                         pops |= mask & follow[machine.rule[state]]
             for configuration in fresh:
@@ -327,7 +376,7 @@ class SetNodes:
                     seen.add(configuration)
                     todo.append(configuration)
         self.limits.spend(STEPS * (len(seen) + len(reads)))
-        return pops, reads, ending
+        return pops, reads, ending, frozenset(left_open)
 
     def better_read(self, pops: int, reads: list[tuple[int, Configuration]], ending: set[int]) -> int:
         """Return the symbols that need not pop, because reading them here makes possible whatever reading them after a pop does.
@@ -341,7 +390,7 @@ class SetNodes:
         todo, seen = list(ending), set(ending)
         while todo and better:
             for state in self.returns[todo.pop()]:
-                after_pop, after_read, ended = self.alone(state)
+                after_pop, after_read, ended, _ = self.alone(state)
                 if not self.machine.final[state]:
                     # Its frame must be read on, if it is kept.
                     better &= ~after_pop
@@ -362,7 +411,7 @@ class SetNodes:
         self.simulation.work = 0
         return better
 
-    def alone(self, state: int) -> tuple[int, list[tuple[int, Configuration]], set[int]]:
+    def alone(self, state: int) -> Closure:
         """Return what a state does after its frame was popped."""
         found = self.known.get(state)
         if found is None:

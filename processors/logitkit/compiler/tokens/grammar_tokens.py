@@ -5,9 +5,13 @@ again. The end of the text is a symbol too: EOS may pop frames before it finishe
 
 A row never gets stuck. Each symbol that some state reads must be a token by itself, so every text can be spelled symbol by
 symbol. An outcome is legal only if there is room for all frames that must be opened later.
+
+Where a symbol has several outcomes, so have tokens. Each layer of the result has one of them for each state and token.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +28,14 @@ from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["finite_dfa", "grammar_automaton"]
+
+# How many outcomes a token may have in one state.
+MOST_LAYERS = 32
 
 
 def grammar_automaton(
@@ -63,7 +70,7 @@ def grammar_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {need[dfa.start]}; raise max_depth"
         )
-    if not dfa.pushed:
+    if not (dfa.pushed or len(dfa.further)):
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
     if closing:
         raise ConfigurationError(
@@ -86,21 +93,49 @@ def grammar_automaton(
     for letter, number in sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)):
         class_of[vocabulary.trie.node_of_id == 0 if letter == OTHERS else letter] = number
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
-    table = OutcomeTable.of(_outline(dfa, store.after_end, need), store.outcomes, behaviours, max_depth)
-    nesting = Nesting(
-        dfa.frames, max_depth, table.state, table.pushed, table.rest, table.height, min(table.pops, max_depth)
-    )
-    accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
-    return TokenAutomaton.of(
-        class_of,
-        table.behaviours,
-        accepting,
-        dfa.start,
-        vocabulary.eos_ids,
-        vocabulary.pad_id,
-        nesting=nesting,
-        end_class=first + len(dfa.letters),
-    )
+    outline, made = _outline(dfa, store.after_end, need), list[TokenAutomaton]()
+    for layer in _layers(behaviours) if store.several else [behaviours]:
+        table = OutcomeTable.of(outline, store.outcomes, layer, max_depth)
+        nesting = Nesting(
+            dfa.frames, max_depth, table.state, table.pushed, table.rest, table.height, min(table.pops, max_depth)
+        )
+        accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
+        if store.several:
+            ends = layer.take(np.array([first + len(dfa.letters)]))
+            accepting[:] = False
+            accepting[ends.source[ends.target == FINISHED]] = True
+        made.append(
+            TokenAutomaton.of(
+                class_of,
+                table.behaviours,
+                accepting,
+                dfa.start,
+                vocabulary.eos_ids,
+                vocabulary.pad_id,
+                nesting=nesting,
+                end_class=first + len(dfa.letters),
+            )
+        )
+    return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
+
+
+def _layers(behaviours: Behaviours) -> list[Behaviours]:
+    """Split behaviours that list states several times into such that list each once."""
+    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    where = np.arange(len(owner))
+    same = (owner[1:] == owner[:-1]) & (behaviours.source[1:] == behaviours.source[:-1])
+    # How many entries for the same state come before each.
+    rank = where - np.maximum.accumulate(np.where(np.append(False, same)[: len(owner)], 0, where))
+    found = []
+    for layer in range(1 + int(rank.max(initial=0))):
+        kept = rank == layer
+        start = np.searchsorted(owner[kept], np.arange(len(behaviours) + 1))
+        found.append(Behaviours(behaviours.default, start, behaviours.source[kept], behaviours.target[kept]))
+    if len(found) > MOST_LAYERS:
+        raise PatternTooLarge(
+            f"the grammar is ambiguous: a token has {len(found)} outcomes at once, more than {MOST_LAYERS}; simplify its rules"
+        )
+    return found
 
 
 def finite_dfa(dfa: PushdownDfa) -> ByteDfa:

@@ -13,10 +13,14 @@ An end has level 0 if its frames lead only to states that read the symbol, or in
 those of the ends that it leads to. Levels are worked out in their order. Some ends lead back to themselves, as where one `z`
 pops any number of frames. They have no level, and are worked out last, together: their rests get numbers before their content
 is known.
+
+If the automaton has several outcomes for a symbol, so have its texts: a behaviour then lists a state several times. A pop that
+leads to several outcomes behind a frame is several pops, the first with the first outcome behind each frame, and so on.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -27,6 +31,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -34,6 +39,9 @@ __all__ = ["LookaheadSuffixes"]
 
 # The level of an end that leads back to itself, or to one that does.
 CYCLIC = 2**30
+
+# In how many ways a token may pop frames in one state.
+MOST_WAYS = 32
 
 # What it costs to find one exception, and to work out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
@@ -54,6 +62,9 @@ class LookaheadSuffixes(SuffixStore):
         self.dfa = dfa
         symbol, source = np.nonzero(dfa.step.T)
         does = dfa.step.T[symbol, source].astype(np.int64)
+        # Whether a token may have several outcomes in a state.
+        self.several = len(dfa.further) > 0
+        source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
         reads, pushes, pops = (does > 0) & (does < states), does >= states, does == POP
         self._from = Index(symbol[reads] * states + does[reads], width * states, source[reads])
         move = does[pushes] - states
@@ -68,7 +79,9 @@ class LookaheadSuffixes(SuffixStore):
         self._poppers = Index(at, width * self.ends, source[popping])
         self._pops = np.bincount(at, minlength=width * self.ends) > 0
         # Which ends lead to which with each symbol, and through which frame.
-        symbol, pair = np.nonzero((dfa.step[after] == POP).T & (end_of[after] >= 0))
+        may_pop = np.zeros(dfa.step.shape, bool)
+        may_pop[source[pops], symbol[pops]] = True
+        symbol, pair = np.nonzero(may_pop[after].T & (end_of[after] >= 0))
         edge_from, edge_to = symbol * self.ends + end[pair], symbol * self.ends + end_of[after[pair]]
         self.work += len(symbol) // 4
         limits.check_work(self.work)
@@ -113,6 +126,8 @@ class LookaheadSuffixes(SuffixStore):
         if self.ends:
             self._add_pops(parts, symbol)
         owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
+        if self.several:
+            owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
         order = np.argsort(owner * np.int64(self.dfa.states) + source, kind="stable")
         owner, source, target = owner[order], source[order].astype(np.int32), target[order].astype(np.int32)
         start = starts(np.bincount(owner, minlength=len(symbol)))
@@ -163,8 +178,12 @@ class LookaheadSuffixes(SuffixStore):
         self.work += POP_STEPS * len(first)
         self.limits.check_work(self.work)
         pairs = list(zip(frame.tolist(), does.tolist(), strict=True))
-        pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
-        return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
+        if not self.several:
+            pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
+            return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
+        made = [(a, self.outcomes.pop(way)) for a, b in pairwise(bounds) for way in _ways(pairs[a:b])]
+        at, found = np.array(made, np.int64).reshape(-1, 2).T
+        return self._spread(owner[at], end[at], found, symbol)
 
     def _spread(self, owner: Ints, end: Ints, pop: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
         """Give the outcomes of ends to all states that have them."""
@@ -175,9 +194,9 @@ class LookaheadSuffixes(SuffixStore):
         self, owner: Ints, end: Ints, frame: Ints, does: Ints, symbol: Ints
     ) -> tuple[Ints, Ints, Ints]:
         """Return what states do whose ends lead back to themselves, given what happens where the cycles are left."""
-        known: dict[int, dict[int, dict[int, int]]] = {}
+        known: dict[int, dict[int, dict[tuple[int, int], None]]] = {}
         for one, e, f, d in zip(owner.tolist(), end.tolist(), frame.tolist(), does.tolist(), strict=True):
-            known.setdefault(one, {}).setdefault(e, {})[f] = d
+            known.setdefault(one, {}).setdefault(e, {})[f, d] = None
         owners, ends, pops = [], [], []
         for one, outer in known.items():
             # All ends of the cycles that the symbol can leave; which of them lead to others, through which frames.
@@ -195,15 +214,17 @@ class LookaheadSuffixes(SuffixStore):
                 fresh = set(before.get(todo.pop(), ())) - alive
                 alive |= fresh
                 todo.extend(fresh)
-            place = {e: i for i, e in enumerate(sorted(alive))}
-            after = {e: dict(outer.get(e, {})) for e in place}
-            for source, f, target in edges:
-                if target in place:
-                    # It stands for the outcome of the end with this place.
-                    after[source][f] = -1 - place[target]
-            made = self.outcomes.pop_together(tuple(tuple(sorted(after[e].items())) for e in place))
+            inner = [edge for edge in edges if edge[0] in alive and edge[2] in alive]
+            width = _widths({e: [f for f, _ in outer.get(e, ())] for e in alive}, inner)
+            place = {way: i for i, way in enumerate((e, j) for e in sorted(alive) for j in range(width[e]))}
+            after: dict[int, list[tuple[int, int]]] = {e: [*outer.get(e, ())] for e in alive}
+            for source, f, target in inner:
+                # It stands for the outcome of the end with this place.
+                after[source] += [(f, -1 - place[target, j]) for j in range(width[target])]
+            ways = [way for e in sorted(alive) for way in _ways(after[e])]
+            made = self.outcomes.pop_together(tuple(ways))
             owners += [one] * len(place)
-            ends += [*place]
+            ends += [e for e, _ in place]
             pops += made
         return self._spread(np.array(owners), np.array(ends), np.array(pops, np.int64), symbol)
 
@@ -226,6 +247,41 @@ def _ends(dfa: PushdownDfa) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             row[frame[a:b]] = after[a:b]
             rows.append(row)
     return end_of, np.array(rows, np.int64).reshape(len(rows), dfa.frames)
+
+
+def _ways(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
+    """Return ways to pop that together do what pairs of frames and outcomes say, each with one outcome of a frame at most."""
+    by_frame: dict[int, list[int]] = {}
+    for frame, does in sorted({*pairs}):
+        by_frame.setdefault(frame, []).append(does)
+    most = max(map(len, by_frame.values()))
+    return [tuple([(f, does[i]) for f, does in by_frame.items() if i < len(does)]) for i in range(most)]
+
+
+def _widths(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
+    """Return how many ways to pop the ends of cycles have, at least one each.
+
+    Args:
+        outer: For each end, the frames behind which a cycle is left, once for each outcome.
+        inner: Ends, the frames that they pop, and the ends that they then lead to.
+
+    Raises:
+        PatternTooLarge: The number grows with the stack.
+    """
+    width = dict.fromkeys(outer, 0)
+    while True:
+        frames = {e: Counter(left) for e, left in outer.items()}
+        for source, frame, target in inner:
+            frames[source][frame] += width[target]
+        found = {e: max(counted.values(), default=0) for e, counted in frames.items()}
+        if found == width:
+            return width
+        width = found
+        if max(width.values()) > MOST_WAYS:
+            raise PatternTooLarge(
+                "the grammar is ambiguous where rules end, so that a byte may end any number of them and be read after each; "
+                "write its rules so that fewer can go on"
+            )
 
 
 def _levels(source: Ints, target: Ints, count: int) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import FINISHED
 from logitkit.compiler.tokens.nesting import FLAT, Nesting
+from logitkit.compiler.tokens.place import Place
 from logitkit.compiler.tokens.short_fallbacks import Rows, shortened
 from logitkit.compiler.tokens.stack_effects import StackEffects
 from logitkit.vocabulary.ranges import expand
@@ -52,6 +53,7 @@ class TokenAutomaton(StackEffects):
         work: Steps that compiling it took.
         dropped: What is said about parts of the language that were left out when it was compiled.
         ignored: What is said about annotations.
+        layers: What tokens do besides, if the language is not deterministic: automata with the same classes, states and frames.
     """
 
     accepting: NDArray[np.bool_]
@@ -61,6 +63,7 @@ class TokenAutomaton(StackEffects):
     work: int = field(default=0, kw_only=True)
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
     ignored: tuple[str, ...] = field(default=(), kw_only=True)
+    layers: tuple[TokenAutomaton, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of(
@@ -145,6 +148,16 @@ class TokenAutomaton(StackEffects):
             found[end] = legal
         return found
 
+    def legal_in_layers(self, places: Iterable[Iterable[Place | int]]) -> NDArray[np.bool_]:
+        """Return [C] bool, which classes are legal in one of some places of each layer, its own first."""
+        found = np.zeros(self.classes, bool)
+        for layer, of_layer in zip((self, *self.layers), places, strict=True):
+            for place in of_layer:
+                # Layers have the same classes of tokens; those after them, of rests, are their own.
+                legal = layer.legal(place)[: len(found)]
+                found[: len(legal)] |= legal
+        return found
+
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Numbers that equal automata have in common, and most others do not, because a hash of the first rows is among them."""
@@ -177,6 +190,8 @@ class TokenAutomaton(StackEffects):
         numbers = self.start, self.eos_ids, self.pad_id
         depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
         digest = hashlib.sha256(repr((numbers, depths) if self.has_stacks else numbers).encode())
+        for layer in self.layers:
+            digest.update(layer.content_key.encode())
         for table in (self.class_of, *self._arrays):
             digest.update(f"{table.dtype.name}{table.shape}".encode())
             digest.update(memoryview(np.ascontiguousarray(table)))  # type: ignore[arg-type]

@@ -1,0 +1,144 @@
+"""The state of rows that may be in several places of an automaton at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.tokens.place import NO_LIMIT
+from logitkit.errors import StateFileError
+from logitkit.protocol.context import Context
+from logitkit.protocol.described import per_row
+from logitkit.runtime.automaton_state import leases_of
+from logitkit.runtime.bank import NEUTRAL
+
+__all__ = ["BranchingState", "Configurations"]
+
+# The states and stacks in which a row is at once.
+Configurations = list[tuple[int, Packed]]
+
+
+class BranchingState(NamedTuple):
+    """The position of each row: up to N configurations, each a state and a stack.
+
+    Args:
+        slots: [B, J] int64, the slots in the bank of the layers of each row's automaton, then 0. Slot 0 in the first column
+            constrains nothing.
+        generations: [B, J] int64, distinguish the slots' automata from earlier ones.
+        states: [B, N] int64, the state of each configuration; 0 is none, 1 is finished. Those with few frames come first.
+        stacks: [B, N, D] int32, the frames of each configuration, outermost first, then 0.
+        most: [B] int64, the most configurations that a row keeps.
+        narrowed: [B] bool, whether a row once had more, so that it may refuse what the grammar allows.
+    """
+
+    slots: Tensor
+    generations: Tensor
+    states: Tensor
+    stacks: Tensor
+    most: Tensor
+    narrowed: Tensor
+
+    @classmethod
+    def neutral(cls, context: Context) -> BranchingState:
+        """Return the state of rows without a constraint."""
+        none = per_row(context, NEUTRAL)[:, None]
+        stacks = torch.zeros((context.batch_size, 1, 0), dtype=torch.int32, device=context.device)
+        most, narrowed = per_row(context, 1), per_row(context, 0) > 0
+        return cls(none, none, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
+
+    @property
+    def row_states(self) -> Tensor:
+        """[B] int64: 0 where a row is dead, 1 where it is finished, else more."""
+        return self.states.amax(1)
+
+    @property
+    def left(self) -> Tensor:
+        """[B] int64, the number of tokens left to each row: not counted."""
+        return torch.full_like(self.most, NO_LIMIT)
+
+    def finished(self, rows: Tensor) -> BranchingState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        alone = torch.zeros_like(self.states)
+        alone[:, 0] = FINISHED
+        stacks = torch.where(rows[:, None, None], 0, self.stacks)
+        return self._replace(states=torch.where(rows[:, None], alone, self.states), stacks=stacks)
+
+    def configurations(self) -> list[Configurations]:
+        """Return the configurations of each row, on the CPU."""
+        count, stacks = self.states.shape[1], rows_of(self.stacks.flatten(0, 1))
+        return [
+            [(state, stacks[row * count + i]) for i, state in enumerate(states) if state]
+            for row, states in enumerate(self.states.tolist())
+        ]
+
+    def with_configurations(self, rows: list[Configurations], narrowed: list[bool]) -> BranchingState:
+        """Return the state with other configurations, each row's in their order."""
+        count, depth = self.states.shape[1], self.stacks.shape[2]
+        nothing = (DEAD, rows_of(torch.zeros((1, depth), dtype=torch.int32))[0])
+        full = [one for row in rows for one in (*row, *[nothing] * (count - len(row)))]
+        return self._replace(
+            states=torch.tensor([state for state, _ in full], dtype=torch.int64).view(self.states.shape),
+            stacks=stacks_of([stack for _, stack in full], depth).view(self.stacks.shape),
+            narrowed=torch.tensor(narrowed, dtype=torch.bool),
+        )
+
+    def to_portable(self, processor: Any) -> tuple[BranchingState, list[str]]:
+        """Return a state whose slots number the automata from 1, and the content keys of the automata."""
+        bank = processor.bank
+        number: dict[str, int] = {}
+        slots = [
+            [
+                NEUTRAL
+                if slot == NEUTRAL
+                else number.setdefault(bank.automaton(slot, generation).content_key, len(number) + 1)
+                for slot, generation in zip(*layers, strict=True)
+            ]
+            for layers in zip(self.slots.tolist(), self.generations.tolist(), strict=True)
+        ]
+        moved = torch.tensor(slots, dtype=torch.int64).reshape(self.slots.shape)
+        return self._replace(slots=moved, generations=torch.zeros_like(moved)), list(number)
+
+    def from_portable(self, notes: object, processor: Any, device: torch.device) -> BranchingState:
+        """Return the state with the automata named in the notes, in their slots of the processor's bank.
+
+        Raises:
+            StateFileError: An automaton is missing, none belongs to the processor, or a row is impossible.
+        """
+        leases = leases_of(notes, processor, device)
+        slots = torch.tensor([NEUTRAL, *(lease.slot for lease in leases)])
+        generations = torch.tensor([0, *(lease.generation for lease in leases)])
+        if not bool(((self.slots >= 0) & (self.slots <= len(leases))).all()):
+            raise StateFileError(f"a row has an automaton that is none of {len(leases)}")
+        if self.states.shape[1] < 1 or not self.slots.shape[1] or self.stacks.shape[:2] != self.states.shape:
+            raise StateFileError("the rows have no configurations, no automaton, or not a stack for each configuration")
+        if not bool(((self.most >= 1) & (self.most <= self.states.shape[1])).all()):
+            raise StateFileError("a row may keep fewer configurations than 1, or more than there is room for")
+        for row, (layers, states, stacks) in enumerate(
+            zip(self.slots.tolist(), self.states.tolist(), self.stacks.tolist(), strict=True)
+        ):
+            automaton = leases[layers[0] - 1].automaton if layers[0] else None
+            if automaton and [lease.slot for lease in leases_of_layers(processor, automaton)] != [
+                int(slots[at]) for at in layers if at
+            ]:
+                raise StateFileError(f"row {row} does not have the layers of its automaton")
+            for state, stack in zip(states, stacks, strict=True):
+                frames = [frame for frame in stack if frame]
+                possible = (
+                    automaton.has_state(state)
+                    and all(automaton.first_frame <= frame < automaton.states for frame in frames)
+                    and len(stack) >= automaton.nesting.max_depth >= len(frames)
+                    if automaton
+                    else 0 <= state <= FIRST_STATE and not frames
+                )
+                if not possible or stack[: len(frames)] != frames:
+                    raise StateFileError(f"row {row} has a state and a stack that its automaton does not have")
+        return self._replace(slots=slots[self.slots], generations=generations[self.slots])
+
+
+def leases_of_layers(processor: Any, automaton: Any) -> list[Any]:
+    """Return the leases of an automaton and of its layers."""
+    return [processor.bank.lease(layer) for layer in (automaton, *automaton.layers)]

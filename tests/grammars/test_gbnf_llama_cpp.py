@@ -137,8 +137,7 @@ def test_llama_cpp_reads_the_same_texts(fragments: list[str]) -> None:
     if sampler:
         assert not refused or any(known in refused for known in STRICTER)
     else:
-        # A repetition of something that may be empty is left recursion after llama.cpp's rewriting, and an empty literal is nothing
-        # that it can repeat.
+        # A repetition of something that may be empty is left recursion after llama.cpp's rewriting. It cannot repeat `""`.
         reason = b"".join(said)
         assert refused or b"left recursion" in reason or (b"expecting preceding item" in reason and '""' in text)
 

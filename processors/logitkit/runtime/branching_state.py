@@ -112,7 +112,7 @@ class BranchingState(NamedTuple):
         slots = torch.tensor([NEUTRAL, *(lease.slot for lease in leases)])
         generations = torch.tensor([0, *(lease.generation for lease in leases)])
         if not bool(((self.slots >= 0) & (self.slots <= len(leases))).all()):
-            raise StateFileError(f"a row has an automaton that is none of {len(leases)}")
+            raise StateFileError(f"a row has an automaton that is not one of {len(leases)}")
         if self.states.shape[1] < 1 or not self.slots.shape[1] or self.stacks.shape[:2] != self.states.shape:
             raise StateFileError("the rows have no configurations, no automaton, or not a stack for each configuration")
         if not bool(((self.most >= 1) & (self.most <= self.states.shape[1])).all()):

@@ -22,7 +22,7 @@ __all__ = ["BranchingWalk", "Walk", "random_walk"]
 # How many random texts are written to see how many places they are in, and how many tokens of each.
 WALKS, WALK_LENGTH = 8, 50
 
-# So many places of one text are followed at once; the others are dropped, those with the most frames first.
+# How many places of one text are followed at once; the others are dropped, those with the most frames first.
 MOST = 256
 
 

@@ -29,7 +29,7 @@ class BranchingState(NamedTuple):
         slots: [B, J] int64, the slots in the bank of the layers of each row's automaton, then 0. Slot 0 in the first column
             constrains nothing.
         generations: [B, J] int64, distinguish the slots' automata from earlier ones.
-        states: [B, N] int64, the state of each configuration; 0 where there are fewer, 1 if finished. Those with few frames come first.
+        states: [B, N] int64, the state of each configuration, 1 if finished; 0 where there are fewer. Few frames come first.
         stacks: [B, N, D] int32, the frames of each configuration, outermost first, then 0.
         most: [B] int64, the most configurations that a row keeps.
         narrowed: [B] bool, whether a row once had more, so that it may refuse what the grammar allows.

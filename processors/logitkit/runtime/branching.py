@@ -2,8 +2,9 @@
 
 A language that is not deterministic has an automaton with layers: each has one of the outcomes of every state and token. A token
 takes every configuration of a row through every layer. Each legal outcome is a configuration afterwards; equal ones are merged.
-A row keeps a limited number of them, those with the fewest open frames first; if one is dropped for that, the row is *narrowed*: it may
-refuse some texts of the language, but it never allows others, and is never stuck, because each configuration can be completed.
+A row keeps a limited number of them, those with the fewest open frames first; if one is dropped for that, the row is
+*narrowed*: it may refuse some texts of the language, but it never allows others, and is never stuck, because each configuration
+can be completed.
 
 By hand, for palindromes `s ::= "a" s "a" | "b" s "b" | ""`: after `a` there is one configuration, inside of the first rule. The
 next `a` opens another one, or closes it: two configurations, with two frames and with none.

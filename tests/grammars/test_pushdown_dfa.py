@@ -133,6 +133,11 @@ HAND_MADE: dict[str, tuple[tuple[Node, ...], list[str], list[str]]] = {
         ["y", "wx", "yzx", "wxzxzx"],
         ["yz", "yx"],
     ),
+    "ambiguous lists": (
+        (either("a", sequence(Call(0), Call(0)), sequence("a", Call(0), "b")),),
+        ["a", "aa", "aab", "aaab", "aaabb"],
+        ["", "b", "ab", "aba"],
+    ),
     "dangling else": (
         (either(sequence("i", Call(0), Repeat(sequence("e", Call(0)), 0, 1)), "x"),),
         ["x", "ix", "ixex", "iixex", "iixexex", "ixeixex"],
@@ -192,11 +197,6 @@ SPLIT: dict[str, tuple[tuple[Node, ...], list[str], list[str]]] = {
         (either("", sequence("a", Call(0), "b"), sequence("a", Call(0), "b", "b")),),
         ["", "ab", "abb", "aabbb", "aabbbb"],
         ["a", "aab", "abbb"],
-    ),
-    "ambiguous lists": (
-        (either("a", sequence(Call(0), Call(0)), sequence("a", Call(0), "b")),),
-        ["a", "aa", "aab", "aaab", "aaabb"],
-        ["", "b", "ab", "aba"],
     ),
 }
 

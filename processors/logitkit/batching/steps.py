@@ -84,7 +84,8 @@ def _ranks() -> dict[type, tuple[Any, ...]]:
 _RANKS = _ranks()
 
 # The steps of shipped processors in the canonical order, as far as a request takes one language.
-ORDER: tuple[type | LaterLanguage, ...] = tuple(sorted([*_RANKS, LaterLanguage(0, may_nest=True)], key=rank))
+NESTED = (LaterLanguage(0, may_nest=True), LaterLanguage(0, may_nest=True, branches=True))
+ORDER: tuple[type | LaterLanguage, ...] = tuple(sorted([*_RANKS, *NESTED], key=rank))
 
 
 def steps_of(processor: Processor[Any]) -> dict[StepKey, Processor[Any]]:

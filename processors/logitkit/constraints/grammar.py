@@ -6,13 +6,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import Literal, NamedTuple
 
 from logitkit.budget import one_budget
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
@@ -22,16 +19,9 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from logitkit.grammars.read import GrammarSyntax, read_grammar
 from logitkit.grammars.rule_set import RuleSet
-from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, Integer, Null, Text, Word
-from logitkit.protocol.calls import check_tokens, own_rows
-from logitkit.protocol.context import Context
-from logitkit.protocol.described import per_row
 from logitkit.protocol.kind import Kind
-from logitkit.runtime.bank import Lease
-from logitkit.runtime.branching import advance_branching, mask_branching
-from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.walk import random_walk
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -179,62 +169,6 @@ class Grammar(Constraint):
     def may_nest(self) -> bool:
         """Whether its rows can share a batch with those of constraints that nest: those of all grammars can."""
         return True
-
-    @lazy
-    def _layers(self) -> list[Lease]:
-        """The leases of the layers of an automaton that is not deterministic."""
-        return leases_of_layers(self, self.automaton)
-
-    def init_state(self, context: Context) -> Any:
-        """Return the start state for every row: a `BranchingState` if the grammar is not deterministic."""
-        if not self.automaton.layers:
-            return super().init_state(context)
-        rows, device = context.batch_size, context.device
-        slots, generations = (
-            torch.stack([per_row(context, getattr(lease, name)) for lease in self._layers], 1)
-            for name in ("slot", "generation")
-        )
-        states = torch.zeros((rows, self.configurations), dtype=torch.int64, device=device)
-        states[:, 0] = self.automaton.start
-        stacks = torch.zeros((*states.shape, self.automaton.nesting.max_depth), dtype=torch.int32, device=device)
-        most, narrowed = per_row(context, self.configurations), per_row(context, 0) > 0
-        return BranchingState(slots, generations, states, stacks, most, narrowed)
-
-    def advance(self, state: Any, tokens: Tensor) -> Any:
-        """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead."""
-        if not isinstance(state, BranchingState):
-            return super().advance(state, tokens)
-        check_tokens(type(self).__name__, len(state.states), tokens)
-        return advance_branching(self.bank, state, tokens)
-
-    def process_logits(self, state: Any, logits: Tensor, context: Context) -> tuple[Any, Tensor]:
-        """Set every illegal token to -inf.
-
-        A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
-        """
-        if not isinstance(state, BranchingState):
-            return super().process_logits(state, logits, context)
-        return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
-
-    def allowed_tokens(self, state: Any) -> Tensor:
-        """Return which tokens are legal: [B, V] bool, on the device of the state. A dead row allows EOS only."""
-        if not isinstance(state, BranchingState):
-            return super().allowed_tokens(state)
-        rows, device = len(state.states), state.states.device
-        logits = torch.zeros(rows, self.vocabulary.size, device=device)
-        return mask_branching(self.bank, state, logits) > -torch.inf
-
-    def finish(self, state: Any, rows: Tensor) -> Any:
-        """Return a state in which some rows, [B] bool, have had EOS."""
-        return state.finished(rows) if isinstance(state, BranchingState) else super().finish(state, rows)
-
-    def is_finished(self, state: Any) -> Tensor:
-        """Return [B] bool, whether each row has emitted EOS."""
-        return state.row_states == FINISHED if isinstance(state, BranchingState) else super().is_finished(state)
-
-    def is_dead(self, state: Any) -> Tensor:
-        """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
-        return state.row_states == DEAD if isinstance(state, BranchingState) else super().is_dead(state)
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes of a regular grammar.

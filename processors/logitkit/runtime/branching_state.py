@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,11 +11,12 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.place import NO_LIMIT
+from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.runtime.automaton_state import leases_of
-from logitkit.runtime.bank import NEUTRAL
+from logitkit.runtime.bank import NEUTRAL, Lease
 
 __all__ = ["BranchingState", "Configurations"]
 
@@ -49,6 +51,18 @@ class BranchingState(NamedTuple):
         stacks = torch.zeros((context.batch_size, 1, 0), dtype=torch.int32, device=context.device)
         most, narrowed = per_row(context, 1), per_row(context, 0) > 0
         return cls(none, none, per_row(context, FIRST_STATE)[:, None], stacks, most, narrowed)
+
+    @classmethod
+    def start(cls, automaton: TokenAutomaton, layers: Sequence[Lease], most: int, context: Context) -> BranchingState:
+        """Return the start state of rows of an automaton, with the leases of its layers and `most` configurations at most."""
+        slots, generations = (
+            torch.stack([per_row(context, getattr(lease, name)) for lease in layers], 1)
+            for name in ("slot", "generation")
+        )
+        states = torch.zeros((context.batch_size, most), dtype=torch.int64, device=context.device)
+        states[:, 0] = automaton.start
+        stacks = torch.zeros((*states.shape, automaton.nesting.max_depth), dtype=torch.int32, device=context.device)
+        return cls(slots, generations, states, stacks, per_row(context, most), per_row(context, 0) > 0)
 
     @property
     def row_states(self) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,8 +17,10 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
-from logitkit.runtime.bank import NEUTRAL, Bank
+from logitkit.runtime.bank import NEUTRAL, Bank, Lease
 from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
+from logitkit.runtime.branching import advance_branching, mask_branching
+from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
@@ -34,13 +38,15 @@ class Constraint(CompiledLanguage):
 
     Subclasses are frozen dataclasses that set `automaton` when they are created. Rows with different constraints on one
     vocabulary can share a batch, because everything that differs is in the state, if all of them may nest or none may. Rows
-    whose automata nest nothing have stacks of no frames; if all rows are so, a step looks at states alone.
+    whose automata nest nothing have stacks of no frames; if all rows are so, a step looks at states alone. Rows of automata that
+    are not deterministic have a `BranchingState`, of up to `configurations` stacks.
     """
 
     role = Role.CONSTRAINT
     may_empty_rows = False
     ends_empty_rows = True
     step_name = "a language"
+    configurations: int = 1
 
     @lazy
     def bank(self) -> Bank:
@@ -60,6 +66,11 @@ class Constraint(CompiledLanguage):
 
     def init_state(self, context: Context) -> ConstraintState:
         """Return the start state for every row: a constraint starts after the prompt."""
+        if self.automaton.layers:
+            # Only who writes a grammar that is not deterministic meets the other state.
+            return cast(
+                ConstraintState, BranchingState.start(self.automaton, self._layers, self.configurations, context)
+            )
         stack = _empty_stacks(context, self.automaton.nesting.max_depth)
         return ConstraintState(AutomatonState.start(self, context), stack, self._left(context))
 
@@ -74,11 +85,19 @@ class Constraint(CompiledLanguage):
             return (limits - context.prompt_lengths).clamp(min=0)
         return per_row(context, NO_LIMIT if isinstance(self.closing, bool) else self.closing)
 
+    @lazy
+    def _layers(self) -> list[Lease]:
+        """The leases of the layers of an automaton that is not deterministic."""
+        return leases_of_layers(self, self.automaton)
+
     def advance(self, state: ConstraintState, tokens: Tensor) -> ConstraintState:
         """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none; an illegal token makes its row dead.
 
         A token beyond the row's token limit does not count as illegal.
         """
+        if isinstance(state, BranchingState):
+            check_tokens(type(self).__name__, len(state.states), tokens)
+            return advance_branching(self.bank, state, tokens)
         (slot, generation, now), stack, left = state
         check_tokens(type(self).__name__, now.shape[0], tokens)
         flat = self._is_flat(stack)
@@ -105,6 +124,8 @@ class Constraint(CompiledLanguage):
 
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0.
         """
+        if isinstance(state, BranchingState):
+            return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
         at, stack, left = state
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
         flat = self._is_flat(stack)
@@ -170,7 +191,8 @@ class Constraint(CompiledLanguage):
             >>> regex.allowed_tokens(regex.init_state(lk.Context.of([[]], vocabulary_size=3)))
             tensor([[ True, False,  True]])
         """
-        rows, device = len(state.at.state), state.at.state.device
+        now = state.row_states
+        rows, device = len(now), now.device
         context = Context.of([[]] * rows, self.vocabulary.size, device)
         return (
             self.process_logits(state, torch.zeros(rows, self.vocabulary.size, device=device), context)[1] > -torch.inf
@@ -178,15 +200,15 @@ class Constraint(CompiledLanguage):
 
     def finish(self, state: ConstraintState, rows: Tensor) -> ConstraintState:
         """Return a state in which some rows, [B] bool, have had EOS."""
-        return state._replace(at=state.at.finished(rows))
+        return state.finished(rows)
 
     def is_finished(self, state: ConstraintState) -> Tensor:
         """Return [B] bool, whether each row has emitted EOS."""
-        return state.at.state == FINISHED
+        return state.row_states == FINISHED
 
     def is_dead(self, state: ConstraintState) -> Tensor:
         """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
-        return state.at.state == DEAD
+        return state.row_states == DEAD
 
 
 def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:

@@ -36,6 +36,15 @@ class ConstraintState(NamedTuple):
     stack: Annotated[Tensor, Fill(0)]
     left: Tensor
 
+    @property
+    def row_states(self) -> Tensor:
+        """[B] int64: 0 where a row is dead, 1 where it is finished, else more."""
+        return self.at.state
+
+    def finished(self, rows: Tensor) -> ConstraintState:
+        """Return a state in which some rows, [B] bool, have had EOS."""
+        return self._replace(at=self.at.finished(rows))
+
     def to_portable(self, processor: Any) -> tuple[ConstraintState, list[Any]]:
         """Return the state; `at` replaces its own references to this process."""
         return self, []

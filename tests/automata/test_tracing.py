@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+# Imported before any test runs: other tests replace `is_compiling`, and dynamo must not meet the replacement first.
+import torch._dynamo
+
 import logitkit as lk
 from logitkit.runtime import ConstraintState
 

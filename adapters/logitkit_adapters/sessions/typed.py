@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from logitkit.composition.chain import chain
 from logitkit.errors import ConfigurationError, IncompleteOutput
@@ -22,6 +22,8 @@ from logitkit_adapters.sessions.session import Session
 
 __all__ = ["TypedGeneration", "TypedOutput", "TypedStream", "generate_typed"]
 
+T = TypeVar("T")
+
 OPTIONS = (
     *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples"),
     *("closing", "stream", "session"),
@@ -29,7 +31,7 @@ OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class TypedOutput:
+class TypedOutput(Generic[T]):
     """A value that a model wrote.
 
     Args:
@@ -41,7 +43,7 @@ class TypedOutput:
         finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`.
     """
 
-    value: Any
+    value: T
     text: str
     token_ids: list[int]
     log_prob: float | None
@@ -56,12 +58,14 @@ class TypedStream(GenerationStream):
         read: Returns the output of a row.
     """
 
-    def __init__(self, pieces: Generator[str, None, Generated], read: Callable[[GeneratedRow], TypedOutput]) -> None:
+    def __init__(
+        self, pieces: Generator[str, None, Generated], read: Callable[[GeneratedRow], TypedOutput[Any]]
+    ) -> None:
         super().__init__(pieces)
         self._read = read
 
     @property
-    def output(self) -> TypedOutput:
+    def output(self) -> TypedOutput[Any]:
         """The output, after the last piece.
 
         Raises:
@@ -108,7 +112,7 @@ class TypedGeneration:
                 needed,
             )
 
-        def read(row: GeneratedRow) -> TypedOutput:
+        def read(row: GeneratedRow) -> TypedOutput[Any]:
             return self._read(row, limit, needed)
 
         if stream:
@@ -126,7 +130,7 @@ class TypedGeneration:
         cost = getattr(automaton, "cost", None)
         return 0 if automaton is None or cost is None else int(cost[automaton.start])
 
-    def _read(self, row: GeneratedRow, limit: int, needed: int) -> TypedOutput:
+    def _read(self, row: GeneratedRow, limit: int, needed: int) -> TypedOutput[Any]:
         """Return the output of a row."""
         if row.finished in ("length", "conflict"):
             why = (
@@ -149,6 +153,20 @@ class TypedGeneration:
         return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
 
 
+# One text gives one output; a type checker cannot tell the other cases apart.
+@overload
+def generate_typed(
+    model: Any,
+    tokenizer: Any,
+    prompt: str,
+    output_type: type[T],
+    *,
+    num_samples: Literal[1] = 1,
+    stream: Literal[False] = False,
+    **options: Any,
+) -> TypedOutput[T]: ...
+@overload
+def generate_typed(model: Any, tokenizer: Any, prompt: Prompt, output_type: Any, **options: Any) -> Any: ...
 def generate_typed(
     model: Any,
     tokenizer: Any,

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import logitkit as lk
 from logitkit.output_types import output_type_of
 from logitkit.protocol.processor import Processor
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
-from logitkit_adapters.sessions.typed import OPTIONS, TypedGeneration
+from logitkit_adapters.sessions.typed import OPTIONS, T, TypedGeneration, TypedOutput
 from logitkit_adapters.vllm.configurations import configurations_of
 from logitkit_adapters.vllm.session import Session
 
 __all__ = ["generate_typed"]
 
 
+# One text gives one output; a type checker cannot tell the other cases apart.
+@overload
+def generate_typed(
+    llm: Any,
+    prompt: str,
+    output_type: type[T],
+    *,
+    num_samples: Literal[1] = 1,
+    stream: Literal[False] = False,
+    **options: Any,
+) -> TypedOutput[T]: ...
+@overload
+def generate_typed(llm: Any, prompt: Prompt, output_type: Any, **options: Any) -> Any: ...
 def generate_typed(
     llm: Any,
     prompt: Prompt,

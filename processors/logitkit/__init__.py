@@ -70,7 +70,7 @@ from logitkit.tools.turn import ToolCall as ToolCall
 from logitkit.vocabulary.special_tokens import UnknownSpecialTokenWarning as UnknownSpecialTokenWarning
 from logitkit.vocabulary.vocabulary import Vocabulary as Vocabulary
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AllowTokens",

@@ -52,11 +52,28 @@ def test_wheel(built: Path) -> None:
     assert "Apache License" in licence
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == "<3.14,>=3.11"
+    urls = {url.split(", ")[0] for url in metadata.get_all("Project-URL", [])}
+    assert urls == {"Changelog", "Documentation", "Issues", "Repository", "Security"}
+    assert {"structured output", "transformers", "vllm", "mlx", "llama.cpp"} <= set(metadata["Keywords"].split(","))
+    classifiers = set(metadata.get_all("Classifier", []))
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < classifiers
+    assert "Typing :: Typed" in classifiers
+    assert metadata["Description-Content-Type"] == "text/markdown"
     assert set(metadata.get_all("Provides-Extra", [])) == {
         *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
     }
     core = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert sorted(line.split(">=")[0] for line in core) == ["numpy", "safetensors", "torch"]
+
+
+def test_sdist_installs(built: Path, tmp_path: Path) -> None:
+    (file,) = built.glob("logitkit-*.tar.gz")
+    offline = ["--no-index", "--no-deps", "--no-build-isolation", "--no-compile"]
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(tmp_path), str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    installed = {file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*") if file.is_file()}
+    assert {name for name in installed if name.split("/")[0] in PACKAGES} == sources()
 
 
 def test_sdist_holds_sources_tests_and_scripts_alone(built: Path) -> None:
@@ -65,6 +82,7 @@ def test_sdist_holds_sources_tests_and_scripts_alone(built: Path) -> None:
         names = {PurePosixPath(*PurePosixPath(member.name).parts[1:]) for member in sdist if member.isfile()}
     assert {"processors", "adapters", "tests", "scripts"} < {name.parts[0] for name in names}
     assert {PurePosixPath("scripts/test"), PurePosixPath("constraints.txt"), PurePosixPath("LICENSE")} < names
+    assert {PurePosixPath("CITATION.cff"), PurePosixPath("SECURITY.md")} < names
     hidden = {name for name in names if any(part.startswith(".") for part in name.parts)}
     assert hidden <= {PurePosixPath(".gitignore")}
     assert not any("__pycache__" in name.parts for name in names)

@@ -1,4 +1,4 @@
-"""What users write, for type checkers and to run: CI checks it against the installed wheel with `mypy --strict` and basedpyright.
+"""The code of a user, for type checkers and to run: CI checks it against the installed wheel with mypy and basedpyright.
 
 `assert_type` fails in a type checker if the annotation of a public name is lost. `test_user_sample.py` runs the functions.
 """

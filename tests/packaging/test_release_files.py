@@ -1,0 +1,45 @@
+"""The files of a release agree: the version, the citation and the list of licences."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import logitkit
+
+ROOT = Path(__file__).parents[2]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    citation = yaml.safe_load(read("CITATION.cff"))
+    releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\] - ", read("CHANGELOG.md"), re.MULTILINE)
+    assert {logitkit.__version__, citation["version"], releases[0]} == {project["version"]}
+
+
+def test_citation_describes_the_project() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    citation = yaml.safe_load(read("CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)  # what the format requires
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["authors"] == project["authors"]
+    assert citation["license"] == project["license"]
+    assert citation["repository-code"] == project["urls"]["Repository"]
+
+
+def test_licences_of_the_core_are_up_to_date() -> None:
+    script: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "licences"))
+    dependencies = tomllib.loads(read("pyproject.toml"))["project"]["dependencies"]
+    core = script["closure"](dependencies)
+    assert {"torch", "numpy", "safetensors"} < set(core)
+    assert f"## Core\n\n{script['table'](core)}\n" in read("docs/licences.md")
+    assert "not stated" not in script["table"](core)

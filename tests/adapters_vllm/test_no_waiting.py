@@ -76,6 +76,8 @@ CONFIGURATIONS: tuple[dict[str, Any], ...] = (
         "forced_tokens": [5, 6],
         "repetition_penalty": {"penalty": 2, "window": 4},
     },
+    # Palindromes are not deterministic, so that a row has several configurations.
+    {"grammar": 'root ::= "a" root "a" | "b" root "b" | ""'},
 )
 
 

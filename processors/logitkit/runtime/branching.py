@@ -30,9 +30,6 @@ from logitkit.runtime.width import check_width
 
 __all__ = ["Branching", "advance_branching", "followed", "mask_branching"]
 
-# A multiplier of which all powers are odd, so that stacks hash well.
-HASH = 6364136223846793005
-
 # More than any number of frames.
 LAST = 2**30
 
@@ -143,11 +140,11 @@ def _advanced(tables: StackTables, state: BranchingState, token: Tensor) -> Bran
 
 def _repeated(states: Tensor, stacks: Tensor) -> Tensor:
     """Return [B, M] bool, which configurations equal an earlier one of their row."""
-    powers, power = [], HASH
-    for _ in range(stacks.shape[2]):
-        powers.append(power - 2**64 if power >= 2**63 else power)
-        power = power * HASH % 2**64
-    hashed = states + (stacks * torch.tensor(powers, dtype=torch.int64, device=states.device)).sum(2)
+    # Weights made on the device: numbers from the host would be copied to it at each step.
+    weights = torch.arange(1, stacks.shape[2] + 1, device=states.device) * 7046029254386353131
+    for _ in range(2):
+        weights = (weights ^ (weights >> 29)) * -4658895280553007687
+    hashed = states + (stacks * (weights | 1)).sum(2)
     # Equal ones have equal hashes, so that they come next to each other.
     order = hashed.argsort(dim=1, stable=True)
     states = states.gather(1, order)

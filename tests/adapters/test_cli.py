@@ -6,6 +6,8 @@ import json
 import re
 import resource
 from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,6 +188,27 @@ def test_own_pattern(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.fullmatch(pattern, held[3:-1])
     assert r"'Which colour\nis it? '" in out
     assert re.search(r"^your pattern +3 ", out, re.MULTILINE)
+
+
+def test_the_page_shows_every_text_token_by_token(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "demo.html"
+    assert main(["demo", "--regex", "<(red|blue)>", "--prompt", "Which <colour>? ", "--html", str(path)]) == 0
+    capsys.readouterr()
+    html = path.read_text()
+    parser = HTMLParser()
+    parser.feed(html)
+    parser.close()
+    engines = html.split("<h1>")[1:]
+    assert [part.split(" in ")[1].split()[0] for part in engines] == ["transformers", "mlx-lm", "llama-cpp-python"]
+    for part in engines:
+        without, held = part.split('<section class="logitkit-explanation">')[1:]
+        assert "Which &lt;colour&gt;? " in part
+        assert 'class="verdict bad"' in without
+        assert "refuses token 1 of " in without
+        assert 'class="verdict good"' in held
+        assert re.search("&lt;(red|blue)&gt;", re.sub("<[^>]*>", "", held)) or "complete for Regex" in held
+    assert html.count("<style>") == 2
+    assert "<script" not in html
 
 
 def test_no_text_to_continue(capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,6 +185,7 @@ def test_explain_is_in_colour_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
         (["explain", "--text", "a"], "one of the arguments --regex --schema --tools --grammar is required"),
         (["explain", "--regex", "a", "--schema", "b", "--text", "a"], "not allowed with"),
         (["explain", "--regex", "a", "--text", "a", "--html", "/nowhere/page"], "/nowhere/page cannot be written"),
+        (["demo", "--html", "/nowhere/page"], "/nowhere/page cannot be written"),
         (["doctor", "now"], "unrecognized arguments: now"),
     ],
 )

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import UsageError, whole_number
+from logitkit_adapters.cli.usage import UsageError, whole_number, write_page
 
 __all__ = ["add", "run"]
 
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
         metavar="N",
         help="search with N beams (with --regex; default 1, greedy search)",
     )
+    demo.add_argument("--html", metavar="FILE", help="also write each text, token by token, to this page for a browser")
     demo.set_defaults(run=run)
 
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments: The parsed arguments.
 
     Raises:
-        UsageError: The arguments do not fit together.
+        UsageError: The arguments do not fit together, or the page cannot be written.
         LogitkitError: The pattern cannot be compiled, or no engine is installed.
     """
     own = arguments.regex is not None
@@ -62,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("give --regex and --prompt together")
     if not own and (arguments.beams is not None or arguments.max_new_tokens is not None):
         raise UsageError("--beams and --max-new-tokens go with --regex and --prompt")
+
+    if arguments.html is not None:
+        write_page(arguments.html, "")  # a file that cannot be written fails before the run
 
     from logitkit_adapters.demo.console import Console
 
@@ -73,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.cases import own_case, shipped_cases
         from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
         from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
+        from logitkit_adapters.demo.page import DemoPage
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersDemo
     try:
@@ -89,6 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
         usable = [engine for engine, what in zip(engines, missing, strict=True) if what is None]
         if not usable:
             raise ConfigurationError("; or ".join(what for what in missing if what is not None))
-        return 0 if run_demo(usable, cases, console) else 1
+        page = None if arguments.html is None else DemoPage()
+        valid = run_demo(usable, cases, console, page)
+        if page is not None:
+            write_page(arguments.html, page.html())
+        return 0 if valid else 1
     finally:
         console.done()

@@ -6,12 +6,11 @@ import argparse
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiler_of, vocabulary_of
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import UsageError, text_argument
+from logitkit_adapters.cli.usage import text_argument, write_page
 
 __all__ = ["add", "run"]
 
@@ -56,10 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     heard = [str(warning.message) for warning in caught]
     explanation = lk.explain(constraint, vocabulary, [], arguments.text)
     if arguments.html is not None:
-        try:
-            Path(arguments.html).write_text(explanation.to_html(), "utf-8")
-        except OSError as error:
-            raise UsageError(f"{arguments.html} cannot be written: {error}") from error
+        write_page(arguments.html, explanation.to_html())
     legal = explanation.refusal is None and explanation.complete
     if arguments.json:
         print(json.dumps({"legal": legal, "warnings": heard, **explanation.to_dict()}, indent=2))

@@ -1,10 +1,11 @@
-"""Arguments of commands, and the error for wrong ones."""
+"""Arguments of commands, the error for wrong ones, and the files that they name."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-__all__ = ["UsageError", "text_argument", "whole_number"]
+__all__ = ["UsageError", "text_argument", "whole_number", "write_page"]
 
 
 class UsageError(Exception):
@@ -34,3 +35,15 @@ def text_argument(text: str) -> str:
     except UnicodeEncodeError as error:
         raise argparse.ArgumentTypeError(f"{text!r} is not valid UTF-8 at position {error.start}") from error
     return text
+
+
+def write_page(path: str, page: str) -> None:
+    """Write a page for a browser.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        Path(path).write_text(page, "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}") from error

@@ -14,6 +14,7 @@ from logitkit_adapters.demo.cases import Constraint, DemoCase
 from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
+from logitkit_adapters.demo.page import DemoPage
 from logitkit_adapters.demo.table import WIDTH, Cell, columns, quoted, visible
 
 __all__ = ["run_demo"]
@@ -27,13 +28,16 @@ _LEGEND = (
 )
 
 
-def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Console) -> bool:
+def run_demo(
+    engines: Sequence[Engine], cases: Sequence[DemoCase], console: Console, page: DemoPage | None = None
+) -> bool:
     """Run every case in every engine that supports it, on one thread.
 
     Args:
         engines: The available engines.
         cases: The cases to generate.
         console: The output.
+        page: A page that shows each text token by token, or None.
 
     Returns:
         Whether every constrained text is valid.
@@ -48,7 +52,10 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Cons
             able = [case for case in cases if case.beams == 1 or engine.has_beams]
             console.progress(f"loading {engine.name} and the demo model")
             release = engine.load()
-            console.results(_head(release, engine, console))
+            head = _head(release, engine, console)
+            console.results(head)
+            if page is not None:
+                page.add_engine(head[0])
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary)
@@ -57,6 +64,8 @@ def run_demo(engines: Sequence[Engine], cases: Sequence[DemoCase], console: Cons
                 judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]
                 valid = valid and all(judged)
                 console.results(_texts(case, constraint, free, held, judged, console))
+                if page is not None:
+                    page.add_case(case, engine.vocabulary, constraint, free, held)
                 cost = step_cost(engine, case, constraint, console.step)
                 costs.append(_cost(case, compile_seconds(case.constraint, engine.vocabulary), cost))
             console.results([*_cost_table(costs, console), ""])

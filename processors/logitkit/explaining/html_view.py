@@ -17,7 +17,7 @@ from logitkit.explaining.reason import Marked, reason, verdict
 from logitkit.explaining.table import columns_of
 from logitkit.explaining.visible_text import quoted, visible
 
-__all__ = ["fragment", "page"]
+__all__ = ["document", "fragment", "page", "section", "style"]
 
 # White space as marks that can be seen; after the mark of an end of line, the line ends.
 _WHITE = {" ": "<i>·</i>", "\n": "<i>↵</i><br>", "\t": "<i>⇥</i>"}
@@ -36,8 +36,9 @@ _numbers = count()
 
 
 @cache
-def _style_sheet() -> str:
-    return Path(__file__).with_name("explanation.css").read_text(encoding="utf-8")
+def style() -> str:
+    """Return the style sheet of explanations, as an HTML element."""
+    return f"<style>\n{Path(__file__).with_name('explanation.css').read_text(encoding='utf-8')}</style>"
 
 
 def page(found: Findings) -> str:
@@ -46,12 +47,21 @@ def page(found: Findings) -> str:
     Args:
         found: The explanation.
     """
-    title = escape(f"{found.processor} - {verdict(found)}")
+    return document(f"{found.processor} - {verdict(found)}", fragment(found))
+
+
+def document(title: str, body: str) -> str:
+    """Return a whole HTML page.
+
+    Args:
+        title: The title, as text.
+        body: What the page shows, as HTML.
+    """
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{title}</title>\n<link rel="icon" href="data:,">\n</head>\n'
-        f'<body style="margin: 0">\n<main>\n{fragment(found)}\n</main>\n</body>\n</html>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n</head>\n'
+        f'<body style="margin: 0">\n<main>\n{body}\n</main>\n</body>\n</html>\n'
     )
 
 
@@ -61,9 +71,18 @@ def fragment(found: Findings) -> str:
     Args:
         found: The explanation.
     """
+    return f"{style()}\n{section(found)}"
+
+
+def section(found: Findings) -> str:
+    """Return the part of a page that shows an explanation, for a page that has the style sheet.
+
+    Args:
+        found: The explanation.
+    """
     kind = "bad" if found.refusal is not None else "good" if found.complete else "open"
     parts = [
-        f'<style>\n{_style_sheet()}</style>\n<section class="logitkit-explanation">',
+        '<section class="logitkit-explanation">',
         f'<p class="verdict {kind}">{escape(verdict(found))}</p>',
         *map(_line, reason(found)),
     ]

@@ -204,7 +204,7 @@ def test_the_page_shows_every_text_token_by_token(capsys: pytest.CaptureFixture[
         without, held = part.split('<section class="logitkit-explanation">')[1:]
         assert "Which &lt;colour&gt;? " in part
         assert 'class="verdict bad"' in without
-        assert "refuses token 1 of " in without
+        assert re.search(r"refuses token \d+ of ", without)  # which one depends on how the engine rounds
         assert 'class="verdict good"' in held
         assert re.search("&lt;(red|blue)&gt;", re.sub("<[^>]*>", "", held)) or "complete for Regex" in held
     assert html.count("<style>") == 2

@@ -130,6 +130,11 @@ class _Writer:
                 if name not in used:
                     yield (text, None), counts, used | {name}
             return
+        if not self.arrays.contains:
+            value = self.arrays.at(index)
+            if value != NOTHING:
+                yield (Empty(), value), (), used
+            return
         found: list[tuple[Conjunction, tuple[int, ...]]] = [(self.arrays.at(index), ())]
         for some, count in zip(self.arrays.contains, counts, strict=True):
             # They may double with each.

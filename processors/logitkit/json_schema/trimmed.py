@@ -25,6 +25,7 @@ class Trimmed:
         self.reader = reader
         self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
         alive: set[Key] = set()
+        self._valued: set[Conjunction] = set()
         left = [key for key in reversed(parts) if parts[key].plans]
         self.alive = alive
         grown = True
@@ -42,9 +43,15 @@ class Trimmed:
 
     def has_value(self, value: Conjunction) -> bool:
         """Whether some value satisfies a conjunction."""
+        if value in self._valued:
+            return True
         values = self.reader.values(value)
         scalars = values.null or values.booleans or not values.numbers.is_empty
-        return bool(scalars) or not values.strings.is_empty or bool(self.keys_of([value]))
+        found = bool(scalars) or not values.strings.is_empty or bool(self.keys_of([value]))
+        if found:
+            # Once a value is found, it stays: parts only become alive.
+            self._valued.add(value)
+        return found
 
     def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
         """Return the parts of some conjunctions that have a value."""
@@ -102,12 +109,16 @@ class Trimmed:
             number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
             moves[0].append(Move(Empty(), None, number[0]))
             for state in number:
-                moves.append([m._replace(target=number[m.target]) for m in rows[state] if m.target in kept])
+                moves.append([_to(m, number[m.target]) for m in rows[state] if m.target in kept])
                 ends.append(state == plan.end)
         if len(moves[0]) == 1:
             # One plan needs no state before its own start.
-            return [[m._replace(target=m.target - 1) for m in row] for row in moves[1:]], ends[1:]
+            return [[_to(m, m.target - 1) for m in row] for row in moves[1:]], ends[1:]
         return moves, ends
+
+
+def _to(move: Move, target: int) -> Move:
+    return Move(move.text, move.value, target, move.names)
 
 
 def _leading_to(rows: list[list[Move]], end: int) -> set[int]:

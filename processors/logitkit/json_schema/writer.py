@@ -74,10 +74,11 @@ def network_of(
     writer = _Writer(trimmed, called, layout, leaves, longest)
     if not apart and writer.total(bottom_up, root) > LARGE:
         uses = trimmed.uses(root)
+        writer.forget()
         for key in bottom_up:
+            # What it is inside of is measured later, and counts a call.
             if uses[key] > 1 and writer.size(key) > LARGE_PART:
                 called.add(key)
-                writer.forget()
     return writer.network(bottom_up, root)
 
 
@@ -91,6 +92,7 @@ class _Writer:
         self.called = called
         self.leaves = leaves
         self._sizes: dict[Key, int] = {}
+        self._value_sizes: dict[Conjunction, int] = {}
         self._counted: dict[int, int] = {}
         self._bodies: dict[Key, Node] = {}
         self._values: dict[Conjunction, Node] = {}
@@ -105,8 +107,9 @@ class _Writer:
         self._inline: dict[Names, list[str] | None] = {}
 
     def forget(self) -> None:
-        """Forget the sizes: more is called now."""
+        """Forget the sizes: more will be called."""
         self._sizes.clear()
+        self._value_sizes.clear()
 
     def total(self, bottom_up: list[Key], root: Conjunction) -> int:
         """Return how many characters the whole network has."""
@@ -225,11 +228,14 @@ class _Writer:
         return self._values[value]
 
     def _value_size(self, value: Conjunction) -> int:
-        numbers = self.trimmed.numbers(value)
-        size = sum(map(len, self.trimmed.literals(value))) + (0 if numbers is None else self._count(numbers))
-        strings = self.trimmed.strings(value)
-        size += 0 if strings is None else self._strings_size(strings)
-        return size + sum(1 if key in self.called else 1 + self.size(key) for key in self.trimmed.keys_of([value]))
+        found = self._value_sizes.get(value)
+        if found is None:
+            numbers, strings = self.trimmed.numbers(value), self.trimmed.strings(value)
+            found = sum(map(len, self.trimmed.literals(value))) + (0 if numbers is None else self._count(numbers))
+            found += 0 if strings is None else self._strings_size(strings)
+            found += sum(1 if key in self.called else 1 + self.size(key) for key in self.trimmed.keys_of([value]))
+            self._value_sizes[value] = found
+        return found
 
     def _count(self, node: Node) -> int:
         # By identity: nodes are shared, and live as long as what they are part of.

@@ -150,8 +150,8 @@ class Trie:
         single = np.zeros(256, bool)
         if self.depth > 1:
             first, behind = self.level(1)
-            left_out = [token for token in without if token >= 0]
-            count = self.own[:behind] - np.bincount(self.node_of_id[left_out], minlength=len(self))[:behind]
+            nodes = self.node_of_id[[token for token in without if token >= 0]]
+            count = self.own[:behind] - np.bincount(nodes[nodes < behind], minlength=behind)
             single[self.byte[first:behind][count[first:] > 0]] = True
         return single
 

@@ -37,7 +37,7 @@ def tokens_of(*parts: ByteDfa | NestedDfa) -> list[int]:
 
 
 def with_letters(
-    class_of: Ints, behaviours: Behaviours, letters: Letters, has_text: NDArray[np.bool_]
+    class_of: Ints, behaviours: Behaviours, letters: Letters, node_of_id: NDArray[np.int32]
 ) -> tuple[Ints, Behaviours]:
     """Give each letter a class of its own, after all others.
 
@@ -45,10 +45,11 @@ def with_letters(
         class_of: [V] class of each token.
         behaviours: What each class does.
         letters: Where each letter leads.
-        has_text: [V] which tokens have text.
+        node_of_id: [V] the node of each token in the trie of texts; 0 for those without text.
     """
     if not letters:
         return class_of, behaviours
+    has_text = node_of_id > 0
     class_of = class_of.astype(np.int32)
     # The letter that stands for many comes first, so that the others take their tokens from it.
     letters = dict(sorted(letters.items()))

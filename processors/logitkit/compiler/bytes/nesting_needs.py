@@ -110,7 +110,8 @@ def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
         found = np.ones(dfa.states, bool)
         while True:
             open_to = shallower[dfa.entry] & behind_is(dfa, found)
-            found = moves.before(nowhere, np.concatenate([ends, np.flatnonzero(shallower)]))
+            # What leads to a state that needs less depth needs less, too.
+            found = shallower if depth else moves.before(nowhere, ends)
             while True:
                 leads = open_to & _leads_on(dfa, found, every_end)
                 begin = moves.caller[leads[moves.call] & ~found[moves.caller]]
@@ -181,10 +182,11 @@ class _Lists:
         todo = begin.tolist()
         for state in todo:
             found[state] = 1
-        while todo:
-            state = todo.pop()
+        add = todo.append
+        # The list grows under the loop.
+        for state in todo:
             for other in listed[first[state] : first[state + 1]]:
                 if not found[other]:
                     found[other] = 1
-                    todo.append(other)
+                    add(other)
         return np.frombuffer(found, bool)

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from operator import lt
 from typing import NamedTuple
 
-from logitkit.budget import took
+from logitkit.budget import spent, took
 from logitkit.compiler.characters.factoring import factor
 from logitkit.limits import Limits
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
@@ -117,22 +117,22 @@ class PositionBuilder:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
+        # What may still be done: nothing else is counted until this is.
+        self.left = limits.work - spent()
         self.work = 0
         self.charsets: list[CharSet] = []
         self.follow: list[list[tuple[int, ...]]] = []
 
     def part(self, tree: Node) -> Part:
         """Number the positions of a tree."""
+        # Most nodes are characters.
+        if type(tree) is Characters:
+            return self.character(tree.charset)
         match tree:
             case Empty():
                 return EMPTY
-            case Characters(charset):
-                position = len(self.charsets)
-                self.charsets.append(charset)
-                self.follow.append([])
-                return Part(False, (position,), (position,))
             case Call(definition):
-                return self.part(Characters(CharSet.single(CALLS + definition)))
+                return self.character(CharSet.single(CALLS + definition))
             case Concat(parts):
                 return self.concat(parts)
             case Alternate(options):
@@ -146,26 +146,36 @@ class PositionBuilder:
             case _:
                 raise AssertionError(f"{type(tree).__name__} is no part of a plain regular expression")
 
+    def character(self, charset: CharSet) -> Part:
+        """Number the position of a character."""
+        position = len(self.charsets)
+        self.charsets.append(charset)
+        self.follow.append([])
+        return Part(False, (position,), (position,))
+
+    def did(self, steps: int) -> None:
+        """Count steps."""
+        self.work += steps
+        if self.work > self.left:
+            self.limits.check_work(self.work)
+
     def join(self, last: tuple[int, ...], first: tuple[int, ...]) -> None:
         """Let some positions follow others."""
         # Each chunk is joined to what follows a position once, later.
-        self.work += JOIN_STEPS + len(last) * (len(first) + 1)
-        self.limits.check_work(self.work)
+        self.did(JOIN_STEPS + len(last) * (len(first) + 1))
         for position in last:
             self.follow[position].append(first)
 
     def concat(self, parts: tuple[Node, ...]) -> Part:
         """Number the positions of parts in sequence."""
-        whole = EMPTY
+        nullable, first, last = EMPTY
         for tree in parts:
             part = self.part(tree)
-            self.join(whole.last, part.first)
-            whole = Part(
-                whole.nullable and part.nullable,
-                whole.first + part.first if whole.nullable else whole.first,
-                whole.last + part.last if part.nullable else part.last,
-            )
-        return whole
+            self.join(last, part.first)
+            first = first + part.first if nullable else first
+            last = last + part.last if part.nullable else part.last
+            nullable = nullable and part.nullable
+        return Part(nullable, first, last)
 
     def alternate(self, options: list[Node]) -> Part:
         """Number the positions of options."""
@@ -209,8 +219,7 @@ class PositionBuilder:
         self.charsets.extend([charset] * copies)
         self.follow.extend([[following] for following in each[1:]])
         self.follow.append([])
-        self.work += 2 * copies
-        self.limits.check_work(self.work)
+        self.did(2 * copies)
         if maximum is None:
             self.join(each[-1], each[-1])
         return Part(minimum == 0, each[0], tuple(range(begin + max(minimum, 1) - 1, begin + copies)))
@@ -221,10 +230,11 @@ class PositionBuilder:
         behind = []
         for state in range(len(parts)):
             behind.append(_reached(parts, state))
-            self.work += 6 * len(behind[-1])
-            self.limits.check_work(self.work)
+            self.did(6 * len(behind[-1]))
+        # Most states lead to no other one without reading, and their moves have no position in common.
+        own = [tuple([p for part, _ in row for p in part.first]) for row in parts]
         first = [
-            tuple(dict.fromkeys(p for s in states for part, _ in parts[s] for p in part.first)) for states in behind
+            own[s[0]] if len(s) == 1 else tuple(dict.fromkeys([p for state in s for p in own[state]])) for s in behind
         ]
         ends = [any(accepting[s] for s in states) for states in behind]
         last: list[int] = []
@@ -244,14 +254,15 @@ class PositionBuilder:
         behind = [tuple(range(a, b)) for a, b in pairwise(bounds)]
         self.charsets.extend([charset for charset, _ in edges])
         self.follow.extend([[behind[target]] if behind[target] else [] for _, target in edges])
-        self.work += len(edges)
-        self.limits.check_work(self.work)
+        self.did(len(edges))
         last = tuple([begin + i for i, (_, target) in enumerate(edges) if accepting[target]])
         return Part(accepting[0], behind[0], last)
 
 
 def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
     """Return the states of a graph that are reached from one without reading anything."""
+    if not any(part.nullable for part, _ in parts[state]):
+        return [state]
     reached = {state: None}
     todo = [state]
     while todo:

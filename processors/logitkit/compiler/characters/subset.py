@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from logitkit.budget import took
+from logitkit.budget import spent, took
 from logitkit.compiler.characters.positions import Positions
 from logitkit.limits import Limits
 
@@ -62,6 +62,8 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     work = 0
     # What is looked at in passing: sixteen of these take as long as one other step.
     seen = 0
+    # Nothing else is counted meanwhile.
+    left = limits.work - spent()
 
     absorbing = _absorbing(positions, masks)
 
@@ -119,7 +121,8 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
                     row[target] = row.get(target, 0) | block
                 work += len(future)
             work += STATE_STEPS + len(row)
-            limits.check_work(4 * work + seen // 4)
+            if 4 * work + seen // 4 > left:
+                limits.check_work(4 * work + seen // 4)
             moves.append(row)
     finally:
         took(4 * work + seen // 4)

@@ -112,8 +112,7 @@ class Joint:
         for (called, part), dfa, columns, first in zip(
             ((c, self.parts[c]) for c in self.bodies), self.dfas, self.columns, self.first, strict=False
         ):
-            own = dfa.step[FIRST_STATE:][:, columns]
-            step[first : first + len(own)] = np.where(own == DEAD, DEAD, own + (first - FIRST_STATE))
+            last = first + len(dfa.step) - FIRST_STATE
             for state, (brackets, marks) in enumerate(zip(part.brackets, part.ends, strict=True)):
                 if marks:
                     end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
@@ -125,30 +124,28 @@ class Joint:
                     body = self.bodies[bracket.called]
                     frame = self.frames.setdefault((body, behind), len(self.frames))
                     opened.append((first + state, ord(opening), self.calls.setdefault((body, frame), len(self.calls))))
+            # Where each state of the part leads, or which end it is; numbered before the columns are spread, as these are many.
+            leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
+            leads[:FIRST_STATE] = DEAD
+            leads = np.where(end_at[leads] >= 0, END + end_at[leads], leads).astype(np.int32)
+            step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
-                accepting[first : first + len(own)] = dfa.accepting[FIRST_STATE:]
-        goes_on = (step != DEAD).any(axis=1)
+                accepting[first:last] = dfa.accepting[FIRST_STATE:]
         source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
         symbol = self.byte_class[symbol]
         if (step[source, symbol] != DEAD).any():
             raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
-        if (
-            (goes_on[end_at >= 0]).any()
-            or (end_at[source] >= 0).any()
-            or any(end_at[quote.state] >= 0 for quote in quoted)
-        ):
+        if step[end_at >= 0].any() or (end_at[source] >= 0).any() or any(end_at[quote.state] >= 0 for quote in quoted):
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
-        flat = step.ravel()
-        where = np.flatnonzero(end_at[step] >= 0)
-        flat[where] = END + end_at[flat[where]]
         step[source, symbol] = CALL + call
         step = self._with_words(step)
         step, copies = self._with_copies(step, self._entered(quoted, step))
         states = len(step)
         # Numbers of calls and ends come behind those of states.
-        step = np.where(
-            step >= END, step - END + states + len(self.calls), np.where(step >= CALL, step - CALL + states, step)
-        )
+        flat = step.ravel()
+        places = np.flatnonzero(flat >= CALL)
+        does = flat[places]
+        flat[places] = np.where(does >= END, does - END + states + len(self.calls), does - CALL + states)
         behind_of = np.zeros((len(self.ends), len(self.frames)), np.int64)
         for (body, behind), frame in self.frames.items():
             for marks, target in behind:
@@ -164,7 +161,7 @@ class Joint:
         entry[[len(self.bodies) + leaf for leaf in self.called]] = copies.first[[*self.called.values()]]
         bodies = np.array([body for body, _ in self.calls], np.int64)
         return NestedDfa(
-            step.astype(np.int32),
+            step,
             self.byte_class,
             np.concatenate([accepting, np.zeros(states - len(accepting), bool)]),
             FIRST_STATE,

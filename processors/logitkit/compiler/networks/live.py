@@ -58,7 +58,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
             len(known) + len(left) + np.arange(len(dfa.behind)),
         ]
     )
-    step = means[dfa.step[known]].astype(np.int32)
+    step = means.astype(np.int32)[dfa.step[known]]
     step[:FIRST_STATE] = DEAD
     accepting = dfa.accepting[known]
     accepting[:FIRST_STATE] = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from logitkit.budget import took
+from logitkit.budget import spent, took
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
@@ -41,38 +41,51 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    endless = endless_calls(network)
-    parts: dict[Called, Part] = {}
-    todo: list[Called] = [()]
-    states = 0
+    return _Parts(network, limits).all()
 
-    def marks_of(called: Called) -> set[int]:
+
+class _Parts:
+    """The parts that are known so far."""
+
+    def __init__(self, network: Network, limits: Limits) -> None:
+        self.network, self.limits = network, limits
+        self.endless = endless_calls(network)
+        self.parts: dict[Called, Part] = {}
+
+    def all(self) -> dict[Called, Part]:
+        """Return the main part and all that it calls."""
+        todo: list[Called] = [()]
+        states = 0
+        while todo:
+            called = todo.pop()
+            if called in self.parts or is_leaf(called, self.network):
+                continue
+            part = self.parts[called] = self._part(called)
+            states += len(part.ends)
+            self.limits.check_states(states)
+            todo.extend(bracket.called for row in part.brackets for bracket in row.values())
+        return self.parts
+
+    def marks_of(self, called: Called) -> set[int]:
         """Return the sets of marks that are met at the ends of strings."""
-        if is_leaf(called, network):
+        if is_leaf(called, self.network):
             return {1}
-        if called not in parts:
-            parts[called] = _part(partial(_tree, called, network), network, endless, limits, marks_of)
-        return {marks for marks in parts[called].ends if marks}
+        if called not in self.parts:
+            self.parts[called] = self._made(called)
+        return {marks for marks in self.parts[called].ends if marks}
 
-    while todo:
-        called = todo.pop()
-        if called in parts or is_leaf(called, network):
-            continue
-        definition = network.definitions[called[0][0]] if len(called) == 1 else None
-        make = partial(_part, partial(_tree, called, network), network, endless, limits, marks_of)
+    def _part(self, called: Called) -> Part:
+        definition = self.network.definitions[called[0][0]] if len(called) == 1 else None
         if (
             isinstance(definition, Definition | PlacedDefinition)
             and definition.known_as is not None
             and not called[0][1]
         ):
-            part = _known_parts.part(definition, make, limits)
-        else:
-            part = make()
-        parts[called] = part
-        states += len(part.ends)
-        limits.check_states(states)
-        todo.extend(bracket.called for row in part.brackets for bracket in row.values())
-    return parts
+            return _known_parts.part(definition, partial(self._made, called), self.limits)
+        return self._made(called)
+
+    def _made(self, called: Called) -> Part:
+        return _part(_tree(called, self.network), self.network, self.endless, self.limits, self.marks_of)
 
 
 def is_leaf(called: Called, network: Network) -> bool:
@@ -110,13 +123,13 @@ def _tree(called: Called, network: Network) -> Node:
 
 
 def _part(
-    tree: Callable[[], Node],
+    tree: Node,
     network: Network,
     endless: frozenset[int],
     limits: Limits,
     marks_of: Callable[[Called], set[int]],
 ) -> Part:
-    positions = positions_of(tree(), limits)
+    positions = positions_of(tree, limits)
     special: dict[CharSet, int] = {}
     for charset in positions.charsets:
         if charset.ranges and charset.ranges[0][0] >= CALLS:
@@ -145,7 +158,7 @@ class _Resolver:
         self.marks_of = marks_of
         self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
         self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
-        self.work = 0
+        self.work, self.left = 0, limits.work - spent()
         self.sets = [frozenset([0])]
         self.single = {0: 0}
 
@@ -159,7 +172,9 @@ class _Resolver:
 
     def charge(self, steps: int) -> None:
         self.work += steps
-        self.limits.check_work(self.work)
+        # What is called meanwhile counts its own work.
+        if self.work > self.left:
+            self.limits.check_work(self.work)
 
     def part(self) -> Part:
         moves: list[dict[int, int]] = []
@@ -172,8 +187,8 @@ class _Resolver:
                 text, calls, read, tokens, marks = self.row(members)
                 moves.append(self.merged(text, members))
                 brackets.append(self.brackets(calls))
-                words.append({word: self.state(frozenset(targets)) for word, targets in read.items()})
-                letters.append({letter: self.state(frozenset(targets)) for letter, targets in tokens.items()})
+                words.append({word: self.state(frozenset(targets)) for word, targets in read.items()} if read else {})
+                letters.append({letter: self.state(frozenset(t)) for letter, t in tokens.items()} if tokens else {})
                 ends.append(marks)
         finally:
             took(self.work)
@@ -185,6 +200,7 @@ class _Resolver:
     ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], dict[int, set[int]], int]:
         """Return the moves of some states by characters, calls, words and special tokens, and the marks of what ends there."""
         size = self.alphabet.size
+        characters = (1 << size) - 1
         text: list[tuple[int, int]] = []
         calls: dict[int, set[int]] = {}
         words: dict[int, set[int]] = {}
@@ -192,9 +208,12 @@ class _Resolver:
         marks = 0
         for member in sorted(members):
             for target, mask in self.dfa.moves[member].items():
+                if mask <= characters:
+                    text.append((target, mask))
+                    continue
                 above = mask >> size
-                if mask & ((1 << size) - 1):
-                    text.append((target, mask & ((1 << size) - 1)))
+                if mask & characters:
+                    text.append((target, mask & characters))
                 while above:
                     symbol = self.special[(above & -above).bit_length() - 1]
                     above &= above - 1
@@ -227,6 +246,8 @@ class _Resolver:
 
     def brackets(self, calls: dict[int, set[int]]) -> dict[str, Bracket]:
         found: dict[str, Bracket] = {}
+        if not calls:
+            return found
         for opening in sorted({self.network.definitions[d].opening for d in calls}):
             possible = sorted(d for d in calls if self.network.definitions[d].opening == opening)
             places = list(dict.fromkeys(frozenset(calls[d]) for d in possible))

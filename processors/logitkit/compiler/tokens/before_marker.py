@@ -205,7 +205,7 @@ def _before_text(whole: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> Befo
         bounds = np.array([0, len(free)])
         table = Behaviours.joined([table, Behaviours(np.zeros(1, np.int64), bounds, free, free)])
     letters = {t: number[leads[kept]] for t, leads in whole.letters.items()}
-    class_of, table = with_letters(class_of, table, letters, vocabulary.trie.node_of_id > 0)
+    class_of, table = with_letters(class_of, table, letters, vocabulary.trie.node_of_id)
     class_of[[*vocabulary.eos_ids]] = 0
     class_of, group, ended, remainders = _by_remainder(class_of, table, states, vocabulary)
     rows, start = _by_state(table, states), int(number[whole.start])

@@ -39,7 +39,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
-    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id > 0)
+    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state
     if may_have_dead_ends(dfa, vocabulary):
         behaviours, alive = without_dead_ends(behaviours, complete_with(dfa.accepting, ends), fallback)

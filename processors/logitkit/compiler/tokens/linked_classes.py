@@ -130,7 +130,6 @@ class _Link:
         joint = np.zeros(len(partition.example), np.int32)
         for leaf, (of, _) in zip(self.leaves, self.known, strict=True):
             joint = joint_numbers(joint, leaf.merged[partition.of_leaf[of.uncounted_key]])
-        class_of = joint.take(partition.class_of)
         source, token, outcome = self.found
         order = stable_order(token)
         source, token, outcome = self.found = Found(source[order], token[order], outcome[order])
@@ -140,24 +139,23 @@ class _Link:
             np.add.reduceat(mixed(*pair), first) if len(first) else mixed(*pair)
             for pair in ((source, outcome), (outcome, source))
         ]
-        example, which = distinct_triples(class_of[met], *found)
+        class_of_met = joint[partition.class_of[met]]
+        example, which = distinct_triples(class_of_met, *found)
         # Of the other tokens, those of one class do alike. Class 0 is dead everywhere.
         count = int(joint.max()) + 1
-        left = np.bincount(joint, partition.size, count) - np.bincount(class_of[met], minlength=count)
+        left = np.bincount(joint, partition.size, count) - np.bincount(class_of_met, minlength=count)
         examples = np.full(count + len(example), -1)
         examples[joint] = partition.example
         examples[:count][left == 0] = -1
         examples[0] = -1
         examples[count:] = met[example]
-        class_of[met] = count + which
-        return self._compacted(class_of, examples)
-
-    def _compacted(self, class_of: Ints, examples: Ints) -> TokenClasses:
-        """Leave out the classes that have no token."""
+        # Classes without a token are left out.
         kept = examples >= 0
         kept[0] = True
         number = (np.cumsum(kept) - 1).astype(np.int32)
-        class_of = number.take(class_of)
+        # All tokens are looked at here only.
+        class_of = number[joint].take(partition.class_of)
+        class_of[met] = number[count + which]
         return TokenClasses(class_of, self._behaviours(class_of, examples[kept]))
 
     def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:

@@ -91,21 +91,20 @@ class _Numbering:
         """Return the number of an outcome from now on."""
         outcome = self.outcomes.outcome(number)
         strings = self.outcomes.strings
-        height = outcome.height
-        if outcome.rest:
-            outcome = outcome._replace(rest=self.rests.setdefault(outcome.rest, self.classes + len(self.rests)))
+        state, pushed, rest, height = outcome[:4]
+        if rest:
+            rest = self.rests.setdefault(rest, self.classes + len(self.rests))
         else:
             # What must be opened before something can be closed needs room too, within each bracket that is left open. A string
             # that is called is the last that is pushed, and needs nothing.
-            needs = [i + self.frame_need[f] for i, f in enumerate(outcome.pushed)]
-            brackets = sum(f not in strings for f in outcome.pushed)
-            height = max(outcome.height, brackets + self.need[outcome.state], *needs)
-            if not (height or outcome.pushed or outcome.counts):
-                return outcome.state
-        if strings and (height or outcome.pushed):
+            brackets = sum([f not in strings for f in pushed])
+            height = max(height, brackets + self.need[state], *[i + self.frame_need[f] for i, f in enumerate(pushed)])
+            if not (height or pushed or outcome.counts):
+                return state
+        if strings and (height or pushed):
             # There is always room for a string, behind as many brackets as may be.
             height += 1
-        outcome = outcome._replace(height=height)
+        outcome = Outcome(state, pushed, rest, height, *outcome[4:])
         return self.outcomes.base + self.found.setdefault(outcome, len(self.found))
 
     def all_of(self, numbers: Ints) -> Ints:

@@ -87,7 +87,7 @@ def pushdown_automaton(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
     letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
-    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id > 0)
+    class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None

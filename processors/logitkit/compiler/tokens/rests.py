@@ -36,18 +36,15 @@ class Rests:
         states = distinct(np.concatenate([exits, dfa.behind.ravel()]))
         states = states[states > DEAD]
         found, popped = walk.follow(remainders.trie, Starts.at_root(states))
-        # What each remainder does, by state. The empty one stays where it is.
-        self._by_remainder: list[dict[int, int]] = [{} for _ in range(len(remainders))]
-        self._by_remainder[0] = {state: state for state in states.tolist()}
+        # What each remainder does, by state; most do nothing. The empty one stays where it is.
+        self._by_remainder: dict[int, dict[int, int]] = {0: {state: state for state in states.tolist()}}
         for state, text, outcome in zip(*(column.tolist() for column in found), strict=True):
-            self._by_remainder[text + 1][state] = outcome
+            self._by_remainder.setdefault(text + 1, {})[state] = outcome
         self._ends = dfa.after_ends()
         self._pops: dict[tuple[int, int, int], int] = {}
         self._add_popped(popped)
         self._size = len(remainders)
-        pairs = [
-            (s * self._size + r, o) for r, row in enumerate(self._by_remainder) for s, o in row.items() if o != DEAD
-        ]
+        pairs = [(s * self._size + r, o) for r, row in self._by_remainder.items() for s, o in row.items() if o != DEAD]
         spend(len(pairs))
         pairs.sort()
         self._keys = np.array([key for key, _ in pairs], np.int64)
@@ -66,7 +63,7 @@ class Rests:
         for at in stable_order(self.remainders.length[text + 1]).tolist():
             outcome = self.pop(int(end[at]), int(rest[at]), int(height[at]))
             if outcome != DEAD:
-                self._by_remainder[int(text[at]) + 1][int(source[at])] = outcome
+                self._by_remainder.setdefault(int(text[at]) + 1, {})[int(source[at])] = outcome
 
     def expanded(self, trie: Trie, popped: Popped, tokens: Remainders | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
@@ -88,7 +85,7 @@ class Rests:
         """Return the number of the outcome of an end, behind which a remainder goes on."""
         found = self._pops.get((end, rest, height))
         if found is None:
-            does = self._by_remainder[rest]
+            does = self._by_remainder.get(rest)
             behind = tuple([(f, does[s]) for f, s in self._ends[end] if does.get(s, DEAD) != DEAD]) if does else ()
             spend(1 + len(behind))
             found = self.outcomes.pop(behind)

@@ -22,7 +22,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
-# As many entries of the rows tell most automata apart.
+# As many entries of the rows, and of the classes, tell most automata apart.
 HASHED = 2**12
 
 
@@ -160,8 +160,9 @@ class TokenAutomaton(StackEffects):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata have in common, and most others do not, because a hash of the first rows is among them."""
-        nesting, first = self.nesting, (self.class_of, self.row_class[:HASHED], self.row_target[:HASHED])
+        """Numbers that equal automata share and others seldom do, as a hash of some classes and rows is among them."""
+        classes = self.class_of[:: 1 + len(self.class_of) // HASHED]
+        nesting, first = self.nesting, (classes, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
         hashes = (hash(table.tobytes()) for table in first)
         return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)

@@ -12,22 +12,34 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError, IncompleteOutput
+from logitkit.errors import ConfigurationError, IncompleteOutput, VocabularyError
 from tests.adapters_vllm import engine
+from tests.sessions.misuse import WithoutAdvance, of_another_tokenizer
 from tests.sessions.typed_cases import CASES
 
 PROMPT = "The price of"
 NEAR = 1e-3
 
 
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}bot:"
+
+
 @pytest.fixture(scope="module")
-def llm() -> Iterator[Any]:
+def llm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from tests.adapters.demo import tokenizer
+
+    folder = str(tmp_path_factory.mktemp("tokenizer"))
+    templated = copy.deepcopy(tokenizer())
+    templated.chat_template = TEMPLATE
+    templated.save_pretrained(folder)
     started = engine.start(
+        tokenizer=folder,
         logits_processors=[engine.PLUGIN],
         max_num_batched_tokens=128,
         enable_prefix_caching=True,
         num_gpu_blocks_override=64,
         logprobs_mode="processed_logprobs",
+        max_logprobs=-1,
     )
     yield started
     started.llm_engine.engine_core.shutdown()
@@ -161,7 +173,7 @@ def test_a_value_of_every_type(llm: Any, session: Any, name: str) -> None:
 
     case = CASES[name]
     for seed in (None, 3):
-        found = generate_typed(llm, PROMPT, case.given, max_new_tokens=80, seed=seed)
+        found = generate_typed(llm, None, PROMPT, case.given, max_new_tokens=80, seed=seed)
         assert found.finished in ("eos", "closed")
         assert case.is_value(found.value), found
         assert case.read is None or found.value == case.read(found.text)
@@ -173,11 +185,11 @@ def test_a_budget_that_is_too_small_names_the_least(llm: Any) -> None:
 
     for name in ("pydantic model", "tools", "pattern"):
         with pytest.raises(IncompleteOutput) as caught:
-            generate_typed(llm, PROMPT, CASES[name].given, max_new_tokens=1)
+            generate_typed(llm, None, PROMPT, CASES[name].given, max_new_tokens=1)
         needed = caught.value.needed
         assert needed is not None
         for budget in range(needed, needed + 6):
-            found = generate_typed(llm, PROMPT, CASES[name].given, max_new_tokens=budget, seed=budget)
+            found = generate_typed(llm, None, PROMPT, CASES[name].given, max_new_tokens=budget, seed=budget)
             assert CASES[name].is_value(found.value)
             assert len(found.token_ids) <= budget
 
@@ -186,24 +198,69 @@ def test_typed_batches_chats_and_streams(llm: Any, session: Any) -> None:
     from logitkit_adapters.vllm import generate_typed
 
     prompts = [PROMPT, "The meeting is on "]
-    single = [generate_typed(llm, one, date, max_new_tokens=20) for one in prompts]
-    assert [one.text for one in generate_typed(llm, prompts, date, max_new_tokens=20)] == [one.text for one in single]
+    single = [generate_typed(llm, None, one, date, max_new_tokens=20) for one in prompts]
+    assert [one.text for one in generate_typed(llm, None, prompts, date, max_new_tokens=20)] == [
+        one.text for one in single
+    ]
     hot = lk.Temperature(3.0)
-    drawn = generate_typed(llm, prompts, date, max_new_tokens=20, num_samples=3, seed=1, processor=hot)
+    drawn = generate_typed(llm, None, prompts, date, max_new_tokens=20, num_samples=3, seed=1, processor=hot)
     assert len({one.text for one in drawn[:3]}) > 1
     assert all(isinstance(one.value, date) for one in drawn)
-    stream = generate_typed(llm, PROMPT, date, max_new_tokens=20, stream=True)
+    stream = generate_typed(llm, None, PROMPT, date, max_new_tokens=20, stream=True)
     assert "".join(stream) == stream.output.text == single[0].text
     assert stream.value == single[0].value
     for budget in range(4, 10):
-        found = generate_typed(llm, PROMPT, re.compile("[a-z]{4,60}"), max_new_tokens=budget, seed=budget)
+        found = generate_typed(llm, None, PROMPT, re.compile("[a-z]{4,60}"), max_new_tokens=budget, seed=budget)
         assert re.fullmatch("[a-z]{4,60}", found.value)
     with pytest.raises(ConfigurationError, match="processor has regex, and so does the type"):
-        generate_typed(llm, PROMPT, lk.languages.regex("a"), closing=False, processor=own_pattern())
+        generate_typed(llm, None, PROMPT, lk.languages.regex("a"), closing=False, processor=own_pattern())
     with pytest.raises(ConfigurationError, match="has no JSON form"):
-        generate_typed(llm, PROMPT, lk.languages.literal("a"))
+        generate_typed(llm, None, PROMPT, lk.languages.literal("a"))
     with pytest.raises(ConfigurationError, match="session runs another model"):
-        generate_typed(copy.copy(llm), PROMPT, date, session=session)
+        generate_typed(copy.copy(llm), None, PROMPT, date, session=session)
+
+
+def test_ids_and_chats(llm: Any) -> None:
+    import torch
+
+    from logitkit_adapters.vllm import generate_typed, probabilities, trace
+
+    chat, tokenizer = [{"role": "user", "content": "How much is it?"}], llm.get_tokenizer()
+    ids = tokenizer.encode("user: How much is it?\nbot:", add_special_tokens=False)
+    wanted = generate_typed(llm, None, ids, int, max_new_tokens=4).text
+    for given in (chat, torch.tensor(ids), {"input_ids": ids}):
+        assert generate_typed(llm, None, given, int, max_new_tokens=4).text == wanted
+    for several in ([chat, chat], [ids, ids], torch.tensor([ids, ids])):
+        assert [one.text for one in generate_typed(llm, None, several, int, max_new_tokens=4)] == [wanted] * 2
+    both = [probabilities(llm, None, given, [" yes", " no"]) for given in (chat, ids)]
+    assert both[0] == pytest.approx(both[1], rel=1e-3)
+    traced = [trace(llm, None, given, int, max_new_tokens=4).steps for given in (chat, ids)]
+    assert [step.token_id for step in traced[0]] == [step.token_id for step in traced[1]]
+
+
+def test_misuse_is_named_at_once(llm: Any, session: Any) -> None:
+    from logitkit_adapters.vllm import Session, generate_typed, sampling_params, trace
+
+    def calls(given: Any) -> Iterator[Any]:
+        yield lambda: generate_typed(llm, None, PROMPT, given)
+        yield lambda: generate_typed(llm, None, PROMPT, int, processor=given)
+        yield lambda: trace(llm, None, PROMPT, given)
+        yield lambda: Session(llm, processor=given)
+        yield lambda: session.generate(PROMPT, processor=given)
+
+    for call in [*calls(lk.Regex), lambda: sampling_params(lk.Regex)]:
+        with pytest.raises(ConfigurationError, match=r"is the class Regex; create an instance, Regex\(...\)"):
+            call()
+    for call in [*calls(WithoutAdvance()), lambda: sampling_params(WithoutAdvance())]:
+        with pytest.raises(
+            ConfigurationError, match="is a WithoutAdvance without advance; a processor has init_state, adv"
+        ):
+            call()
+    for call in calls(of_another_tokenizer(lk.TopK(3))):
+        with pytest.raises(
+            VocabularyError, match=r"Regex was built for other tokens .* token 3 is b.* in its vocabulary"
+        ):
+            call()
 
 
 def own_pattern() -> Any:

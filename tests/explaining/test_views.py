@@ -198,6 +198,7 @@ def test_a_page_escapes_all_text_and_closes_all_elements(tokens: list[bytes]) ->
         "div",
         "span",
         "i",
+        "code",
     }
     allowed |= {"br", "b", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
     assert {tag for tag, _ in parsed.tags} <= allowed
@@ -237,6 +238,43 @@ def test_each_token_of_a_page_has_its_details_by_keyboard_and_colour_by_removed_
     assert "html" not in {tag for tag, _ in first.tags}
 
 
+def details_of(explanation: Explanation) -> list[str]:
+    """Return the text of the details of each token of a page."""
+    parsed = Parsed(explanation.to_html())
+    begins = [at for at, (_, found) in enumerate(parsed.tags) if found.get("role") == "tooltip"]
+    ends = [
+        next(at for at in range(b + 1, len(parsed.tags)) if parsed.tags[at][0] in ("span", "details")) for b in begins
+    ]
+    pairs = zip(begins, ends, strict=True)
+    return ["".join(text for at, text in parsed.texts if begin <= at < end) for begin, end in pairs]
+
+
+def test_the_details_of_an_illegal_token_have_the_reason() -> None:
+    explanation = refused(b"at", b" 20", sources=(MONTH,), completion=(1,))
+    lines = [line for line in str(explanation).split("\n\n")[2].splitlines() if line.strip("^ ")]
+    first, second, illegal, late = details_of(explanation)
+    assert all(line.strip() in illegal for line in lines)
+    assert not any(line.strip() in other for line in lines[::2] for other in (first, second, late))
+    # A later token that another processor bans has a reason of its own.
+    reasons = [Refusal(name, "ban", expected=name) for name in ("One", "Two")]
+    steps = tuple(Step(at, b"a", "", 3, refusal=reason) for at, reason in enumerate(reasons))
+    both = Explanation("Chain", steps, complete=False)
+    assert [("for One" in said, "for Two" in said) for said in details_of(both)] == [(True, False), (False, True)]
+    said = [step["refusal"]["reason"] for step in both.to_dict()["steps"]]
+    assert said == [
+        f"Token {at}, 'a', is illegal for {n}: this processor bans the token." for at, n in enumerate(("One", "Two"))
+    ]
+
+
+def test_only_legal_tokens_are_coloured_by_removed_mass() -> None:
+    """After an illegal token, only the end is legal, which says nothing about the constraint."""
+    step = Step(1, b"b", "", 1, removed=0.99, after_refusal=True)
+    page = Parsed(Explanation("Regex", (step,), complete=False).to_html())
+    assert [found["class"] for _, found in page.tags if "tabindex" in found and "aria-describedby" in found] == [
+        "token after"
+    ]
+
+
 def test_rich_shows_the_same() -> None:
     explanation = refused(b"at", b" 20", b"[red]24-", sources=(MONTH,))
     out = io.StringIO()
@@ -266,3 +304,4 @@ def test_as_data_it_is_json() -> None:
     data = json.loads(json.dumps(explanation.to_dict()))
     assert data["token_bytes"] == {"1": "0", "2": '1"', "3": "</s>"}
     assert data["steps"][5]["refusal"]["sources"][0]["span"] == [12, len(PATTERN)]
+    assert data["steps"][5]["refusal"]["reason"] == str(explanation).split("\n\n")[2]

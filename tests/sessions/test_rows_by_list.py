@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logitkit import SequenceState
+from logitkit_adapters.sessions import continuous
 from tests.sessions.continuation import PROMPTS
+from tests.sessions.engines import ENGINES, loaded
 from tests.sessions.spelling import state_of
-from tests.sessions.transformers_generator import generator
 
 ROWS = [[97, 98, 99, 100], [101, 102], [103, 104, 105], [106]]
 
@@ -67,8 +68,9 @@ def test_wrong_lists(key: Any) -> None:
             view[key]
 
 
-def test_rows_by_list_keep_their_cache_and_continue_like_single_rows() -> None:
-    text = generator()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_rows_by_list_keep_their_cache_and_continue_like_single_rows(engine: str) -> None:
+    text = continuous(*loaded(engine))
     state = text(PROMPTS, max_new_tokens=5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -79,15 +81,16 @@ def test_rows_by_list_keep_their_cache_and_continue_like_single_rows() -> None:
             assert found == text(state[row, :], max_new_tokens=4).rows[0]
 
 
-def test_new_texts_complete_the_prompts() -> None:
-    text = generator()
+@pytest.mark.parametrize("engine", ENGINES)
+def test_new_texts_complete_the_prompts(engine: str) -> None:
+    text = continuous(*loaded(engine))
     state = text(PROMPTS, max_new_tokens=6)
     again = text(state, max_new_tokens=3)
     for prompt, first, second, whole in zip(PROMPTS, state.new_texts, again.new_texts, again.texts, strict=True):
         assert prompt + first + second == whole
         assert first
     # A state that is carried on is one generation.
-    carried = generator(carry_state=True)(state, max_new_tokens=3)
+    carried = continuous(*loaded(engine), carry_state=True)(state, max_new_tokens=3)
     assert carried.new_texts == tuple(a + b for a, b in zip(state.new_texts, again.new_texts, strict=True))
     assert (state + " and").new_texts == ("",) * 3
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from datetime import date
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import mlx_lm
 import pytest
 import torch
 
@@ -33,6 +36,7 @@ class Engine:
     """A model in an engine."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
         self.module: ModuleType = MODULES[name]
         self.model, self.tokenizer = loaded(name)
 
@@ -134,16 +138,26 @@ def test_a_session_is_used(engine: Engine) -> None:
 
 
 def test_what_cannot_be_completed_is_an_error(engine: Engine) -> None:
-    with pytest.raises(
-        IncompleteOutput, match=r"was cut off at the token limit; give a larger max_new_tokens"
-    ) as caught:
-        engine.typed(PROMPT, re.compile("[a-z]{30}"), closing=False, max_new_tokens=4)
-    assert (caught.value.limit, caught.value.needed, len(caught.value.text) > 3) == (4, None, True)
     vocabulary = engine.module.vocabulary(engine.tokenizer or engine.model)
+    with pytest.raises(IncompleteOutput, match=r"was cut off at the token limit; give max_new_tokens=\d+ or") as caught:
+        engine.typed(PROMPT, re.compile("[a-z]{30}"), closing=False, max_new_tokens=4)
+    assert (caught.value.limit, len(caught.value.text) > 3) == (4, True)
+    lengths = {len(data) for data in vocabulary.tokens if data and re.fullmatch(b"[a-z]+", data)}
+    least = [0]
+    for count in range(1, 31):
+        least.append(1 + min(least[count - length] for length in lengths if length <= count))
+    assert caught.value.needed == 4 + least[30 - len(caught.value.text)]
+    with pytest.raises(IncompleteOutput, match=r"was cut off at the token limit; give a larger max_new_tokens"):
+        engine.typed(PROMPT, lk.BanTokens([7]), max_new_tokens=2)
     with pytest.raises(IncompleteOutput, match="was ended by a stop: , before it was complete"):
         engine.typed(PROMPT, Invoice, max_new_tokens=80, processor=lk.StopStrings([","], vocabulary))
     letters = lk.BanTokens([i for i, data in enumerate(vocabulary.tokens) if data and b"b" in data])
-    with pytest.raises(IncompleteOutput, match="the processors together allowed no further token"):
+    together = (
+        r"the output 'a' is incomplete, because the processors together allowed no further token; change the processor\. "
+        r"Token 1, </s>, is illegal for \w+: the text is incomplete; expected 'b' at byte 1\. There, \w+ bans [\d,]+, "
+        r"BanTokens bans \d+$"
+    )
+    with pytest.raises(IncompleteOutput, match=together):
         engine.typed(PROMPT, re.compile("ab"), max_new_tokens=6, processor=letters)
 
 
@@ -159,8 +173,6 @@ def test_what_is_refused(engine: Engine) -> None:
 
 
 def test_a_session_of_another_model_or_without_text_is_refused() -> None:
-    import copy
-
     model, tokenizer = loaded("transformers")
     typed, session = logitkit_adapters.transformers.generate_typed, logitkit_adapters.transformers.Session
     with pytest.raises(ConfigurationError, match="session runs another model; give a session of this model"):
@@ -169,17 +181,40 @@ def test_a_session_of_another_model_or_without_text_is_refused() -> None:
         typed(model, tokenizer, tokenizer.encode(PROMPT), int, max_new_tokens=3, session=session(model))
 
 
-def test_chats() -> None:
-    import copy
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}bot:"
 
-    model, tokenizer = loaded("transformers")
-    templated = copy.deepcopy(tokenizer)
-    templated.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}bot:"
+
+@pytest.fixture
+def with_template(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine with a tokenizer that has a chat template."""
+    if engine.tokenizer is None:
+        monkeypatch.setitem(engine.model.metadata, "tokenizer.chat_template", TEMPLATE)
+        return engine
+    templated = copy.deepcopy(loaded("transformers")[1])
+    templated.chat_template = TEMPLATE
+    if engine.name == "mlx-lm":
+        templated.save_pretrained(tmp_path)
+        templated = mlx_lm.utils.load_tokenizer(tmp_path)
+    monkeypatch.setattr(engine, "tokenizer", templated)
+    return engine
+
+
+def test_chats(with_template: Engine) -> None:
+    engine = with_template
     chat = [{"role": "user", "content": "How much is it?"}]
-    typed = logitkit_adapters.transformers.generate_typed
-    found = typed(model, templated, chat, int, max_new_tokens=4)
-    assert found.text == typed(model, tokenizer, "user: How much is it?\nbot:", int, max_new_tokens=4).text
-    assert [one.text for one in typed(model, templated, [chat, chat], int, max_new_tokens=4)] == [found.text] * 2
+    # The template of llama.cpp has no BOS, and the other tokenizers add none.
+    ids = loaded("transformers")[1].encode("user: How much is it?\nbot:", add_special_tokens=False)
+    wanted = engine.typed(ids, int, max_new_tokens=4).text
+    assert engine.typed(chat, int, max_new_tokens=4).text == wanted
+    assert [one.text for one in engine.typed([chat, chat], int, max_new_tokens=4)] == [wanted] * 2
+    assert engine.session().generate(chat, max_new_tokens=4).rows[0].prompt_tokens == len(ids)
+    model, tokenizer = engine.model, engine.tokenizer
+    probable = engine.module.probabilities(model, tokenizer, chat, [" yes", " no"])
+    assert probable == pytest.approx(engine.module.probabilities(model, tokenizer, ids, [" yes", " no"]), rel=1e-3)
+    traced = [engine.module.trace(model, tokenizer, given, int, max_new_tokens=4).steps for given in (chat, ids)]
+    assert [step.token_id for step in traced[0]] == [step.token_id for step in traced[1]]
+    (row,) = engine.module.continuous(model, tokenizer)(chat, max_new_tokens=2).rows
+    assert [*row[: len(ids)]] == ids
 
 
 def test_every_type_of_the_list_is_tried() -> None:

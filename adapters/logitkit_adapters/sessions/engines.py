@@ -10,14 +10,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from logitkit.errors import ConfigurationError
+from logitkit.composition.engine_ends import parts_of
+from logitkit.composition.engine_tokens import check_tokens_agree
+from logitkit.errors import ConfigurationError, VocabularyError
+from logitkit.protocol.processor import Processor
 from logitkit.vocabulary import Vocabulary
 from logitkit_adapters.hooks.known_vocabularies import known_vocabulary
 from logitkit_adapters.loaded_class import is_instance
 from logitkit_adapters.sessions.batch import BatchEngine
 from logitkit_adapters.sessions.sequence import SequenceEngine
 
-__all__ = ["batch_engine_of", "engine_of", "vocabulary_of"]
+__all__ = ["batch_engine_of", "check_tokens", "engine_of", "vocabulary_of"]
 
 # The packages of the engines, with the module and name of the class of their models.
 MODELS = {
@@ -63,6 +66,25 @@ def vocabulary_of(model: Any, tokenizer: Any) -> Vocabulary:
     """
     read = import_module(_package_of(model)).vocabulary
     return known_vocabulary(read, model if tokenizer is None else tokenizer, model)
+
+
+def check_tokens(processor: Processor[Any] | None, model: Any, tokenizer: Any) -> None:
+    """Check that a processor was built for the tokens of a model, if it has a vocabulary.
+
+    Args:
+        processor: The processor, or None.
+        model: The model.
+        tokenizer: Its tokenizer; None for llama.cpp. A tokenizer whose bytes cannot be recovered is not compared.
+
+    Raises:
+        VocabularyError: It was built for other tokens.
+    """
+    if any(isinstance(getattr(part, "vocabulary", None), Vocabulary) for part in parts_of(processor)):
+        try:
+            vocabulary = vocabulary_of(model, tokenizer)
+        except VocabularyError:
+            return
+        check_tokens_agree(processor, vocabulary)
 
 
 def _module_of(model: Any) -> Any:

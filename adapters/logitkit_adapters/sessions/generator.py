@@ -13,7 +13,7 @@ from logitkit.errors import ConfigurationError, SampleMismatch
 from logitkit.protocol.processor import Processor
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit_adapters.sessions.decoding import finished, write
-from logitkit_adapters.sessions.engines import batch_engine_of
+from logitkit_adapters.sessions.engines import batch_engine_of, check_tokens
 from logitkit_adapters.sessions.generator_options import OPTIONS, GeneratorOptions
 from logitkit_adapters.sessions.initial_state import initial_state, opened
 from logitkit_adapters.sessions.prompts import Prompt
@@ -168,6 +168,7 @@ def continuous(
 
     Raises:
         ConfigurationError: An argument is not allowed, or the model does not belong to a supported engine.
+        VocabularyError: The processor was built for another tokenizer.
 
     Example:
         >>> import logitkit as lk
@@ -183,8 +184,10 @@ def continuous(
         True
     """
     refuse_sampling_options(options, [*OPTIONS, "processor", "make_cache"])
+    engine = batch_engine_of(model, tokenizer, make_cache)
+    check_tokens(processor, model, tokenizer)
     return Continuous(
-        engine=batch_engine_of(model, tokenizer, make_cache),
+        engine=engine,
         processor=processor,
         max_new_tokens=max_new_tokens,
         num_samples=num_samples,

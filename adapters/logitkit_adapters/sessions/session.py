@@ -16,7 +16,7 @@ from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.base_session import MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
 from logitkit_adapters.sessions.end_of_row import end_after
-from logitkit_adapters.sessions.engines import engine_of
+from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generator import continuous
 from logitkit_adapters.sessions.row_writer import RowOptions, RowWriter
@@ -61,6 +61,7 @@ class Session(BaseSession[Processor[Any]]):
     Raises:
         ConfigurationError: The model does not belong to a supported engine, an argument is not allowed, or with `rolling` the
             positions cannot be shifted, for example because they are learned.
+        VocabularyError: The processor was built for another tokenizer.
 
     Example:
         >>> from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -86,7 +87,9 @@ class Session(BaseSession[Processor[Any]]):
         rolling: bool = False,
         make_cache: Callable[[], Any] | None = None,
     ) -> None:
-        self._model = model
+        self._model, self._given_tokenizer = model, tokenizer
+        # The last processor whose tokens were compared with those of the model.
+        self._compared: Processor[Any] | None = None
         self._engine = engine_of(model, tokenizer, make_cache)
         self._continuous = partial(continuous, model, tokenizer, make_cache=make_cache)
         super().__init__(self._engine.lock, processor, max_length, self._engine.max_length)
@@ -106,6 +109,9 @@ class Session(BaseSession[Processor[Any]]):
         if processor is not None:
             check_is_processor(processor)
             check_ends(processor, self._engine.eos_ids)
+            if processor is not self._compared and self._engine.tokenizer is not None:
+                check_tokens(processor, self._model, self._given_tokenizer)
+                self._compared = processor
         return processor
 
     def _tokenizer(self) -> tuple[Any, Callable[[str], list[int]] | None]:

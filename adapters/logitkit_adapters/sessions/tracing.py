@@ -12,7 +12,7 @@ from logitkit.explaining.explain import explain
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.spelled import spelled
 from logitkit.output_types import output_type_of
-from logitkit_adapters.sessions.engines import engine_of, vocabulary_of
+from logitkit_adapters.sessions.engines import check_tokens, engine_of, vocabulary_of
 from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 from logitkit_adapters.sessions.sequence import SequenceEngine
 from logitkit_adapters.sessions.session import Session
@@ -54,7 +54,7 @@ def trace(
     Raises:
         ConfigurationError: There are several prompts, the prompt and the output are too long for the model, or an argument is
             not allowed.
-        VocabularyError: The bytes of the tokens cannot be recovered.
+        VocabularyError: The bytes of the tokens cannot be recovered, or the processor was built for another tokenizer.
         LogitkitError: The type or schema cannot be compiled.
 
     Example:
@@ -70,6 +70,7 @@ def trace(
     """
     vocabulary = vocabulary_of(model, tokenizer)
     constraint = output_type_of(processor, "processor").constraint(vocabulary, closing=output is None)
+    check_tokens(constraint, model, tokenizer)
     engine = engine_of(model, tokenizer)
     tokens = one_prompt(prompt, engine.encode, engine.tokenizer)
     most = None

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
 from logitkit.composition.chain import chain
+from logitkit.configuration.reading import from_config
 from logitkit.errors import ConfigurationError, IncompleteOutput
+from logitkit.explaining.explain import explain
+from logitkit.explaining.reason import reason_lines
 from logitkit.output_types import OutputType, output_type_of
 from logitkit.parameters.integers import as_integer
 from logitkit.protocol.processor import Processor
@@ -111,17 +114,14 @@ class TypedGeneration:
                 limit,
                 needed,
             )
-
-        def read(row: GeneratedRow) -> TypedOutput[Any]:
-            return self._read(row, limit, needed)
-
+        pairs = call.rows
         if stream:
             if is_batch(prompt) or call.num_samples > 1:
                 raise ConfigurationError(
                     "stream=True was given with several prompts or samples; it returns the text of one"
                 )
-            return TypedStream(self.session.pieces(call), read)
-        outputs = [read(row) for row in self.session.run(call).rows]
+            return TypedStream(self.session.pieces(call), lambda row: self._read(row, *pairs[0]))
+        outputs = [self._read(row, *pair) for row, pair in zip(self.session.run(call).rows, pairs, strict=True)]
         return outputs if is_batch(prompt) or call.num_samples > 1 else outputs[0]
 
     def _needed(self) -> int:
@@ -130,27 +130,35 @@ class TypedGeneration:
         cost = getattr(automaton, "cost", None)
         return 0 if automaton is None or cost is None else int(cost[automaton.start])
 
-    def _read(self, row: GeneratedRow, limit: int, needed: int) -> TypedOutput[Any]:
+    def _read(self, row: GeneratedRow, prompt: list[int], limit: int) -> TypedOutput[Any]:
         """Return the output of a row."""
-        if row.finished in ("length", "conflict"):
-            why = (
-                "was cut off at the token limit; give a larger max_new_tokens"
-                if row.finished == "length"
-                else "is incomplete, because the processors together allowed no further token; change the processor"
-            )
-            raise IncompleteOutput(f"the output {row.text!r:.200} {why}", limit, needed or None, row.text)
+        if row.finished == "length":
+            raise self._incomplete(row, prompt, limit, "was cut off at the token limit")
+        if row.finished == "conflict":
+            reason = "is incomplete, because the processors together allowed no further token; change the processor"
+            raise self._incomplete(row, prompt, limit, reason)
         try:
             value = self.kind.value(row.text, row.token_ids, self.vocabulary)
         except ValueError as error:
             if not row.finished.startswith("stop: "):
                 raise
-            raise IncompleteOutput(
-                f"the output {row.text!r:.200} was ended by a {row.finished} before it was complete",
-                limit,
-                needed or None,
-                row.text,
-            ) from error
+            reason = f"was ended by a {row.finished} before it was complete"
+            raise self._incomplete(row, prompt, limit, reason) from error
         return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
+
+    def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
+        """Return the error for an incomplete output, with the least limit that would do, or the token that was refused."""
+        known = isinstance(self.processor, Mapping)
+        processor = from_config(self.processor, self.vocabulary) if known else self.processor
+        found = explain(processor, self.vocabulary, prompt, row.token_ids, max_length=len(prompt) + limit)
+        needed = len(row.token_ids) + len(found.completion) if found.completion else None
+        if row.finished == "length":
+            reason += f"; give {'a larger max_new_tokens' if needed is None else f'max_new_tokens={needed} or more'}"
+        elif row.finished == "conflict" and found.refusal is not None:
+            effects = next(step.effects for step in found.steps if step.refusal is not None)
+            banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
+            reason += f". {next(reason_lines(found))} There, {banned}"
+        return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
 
 
 # One text gives one output; a type checker cannot tell the other cases apart.

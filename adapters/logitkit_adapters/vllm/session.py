@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import logitkit as lk
+from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import BaseSession
@@ -40,6 +41,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
 
     Raises:
         ConfigurationError: An argument is not allowed, or the processor has no configuration.
+        VocabularyError: The processor was built for another tokenizer.
 
     Example:
         >>> llm = LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])  # doctest: +SKIP
@@ -83,6 +85,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         if isinstance(processor, Mapping | str):
             return {KEY: processor}
         check_is_processor(processor, note='or its configuration, such as {"regex": "[0-9]+"}')
+        check_tokens_agree(processor, configurations_of(self._config).vocabulary)
         return {KEY: lk.to_config(processor)}
 
     def _tokenizer(self) -> tuple[Any, Callable[[str], list[int]] | None]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.explaining.explain import explain
 from logitkit.explaining.explanation import Explanation
@@ -46,6 +47,7 @@ def trace(
 
     Raises:
         ConfigurationError: The engine does not report all log-probabilities, or an argument is not allowed.
+        VocabularyError: The processor was built for another tokenizer.
 
     Example:
         >>> llm = LLM(model, max_logprobs=-1)  # doctest: +SKIP
@@ -61,6 +63,8 @@ def trace(
             f"{vocabulary.size} tokens; create it with LLM(..., max_logprobs=-1)"
         )
     kind = output_type_of(processor, "processor")
+    constraint = kind.constraint(vocabulary, closing=output is None)
+    check_tokens_agree(constraint, vocabulary)
     tokens = one_prompt(prompt, None if own is None else own.encode, own)
     most = None
     if output is None:
@@ -73,7 +77,6 @@ def trace(
             f"the prompt has {len(tokens)} tokens and the output {len(written)}; together they must be fewer than max_model_len, "
             f"which is {longest}; give a shorter prompt or output"
         )
-    constraint = kind.constraint(vocabulary, closing=most is not None)
     logits = _log_probs(llm, [*tokens, *written], len(tokens), vocabulary.size)
     return explain(constraint, vocabulary, tokens, written, logits=logits, max_length=most)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import logitkit as lk
+from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.output_types import output_type_of
-from logitkit.protocol.processor import Processor
+from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.prompts import Prompt
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.typed import OPTIONS, T, TypedGeneration, TypedOutput
@@ -20,6 +21,7 @@ __all__ = ["generate_typed"]
 @overload
 def generate_typed(
     llm: Any,
+    tokenizer: Any,
     prompt: str,
     output_type: type[T],
     *,
@@ -28,9 +30,10 @@ def generate_typed(
     **options: Any,
 ) -> TypedOutput[T]: ...
 @overload
-def generate_typed(llm: Any, prompt: Prompt, output_type: Any, **options: Any) -> Any: ...
+def generate_typed(llm: Any, tokenizer: Any, prompt: Prompt, output_type: Any, **options: Any) -> Any: ...
 def generate_typed(
     llm: Any,
+    tokenizer: Any,
     prompt: Prompt,
     output_type: Any,
     *,
@@ -46,6 +49,7 @@ def generate_typed(
 
     Args:
         llm: vLLM's `LLM`, created with `logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]`.
+        tokenizer: Not used, because the engine has its own; None is enough.
         prompt: A text, token ids or a chat, or a list of these.
         output_type: A type, a schema, `re.compile(...)`, `logitkit.Tools`, a language or a processor. Of languages,
             `logitkit.languages.regex` and `json_schema` have the JSON form that a request needs.
@@ -62,10 +66,11 @@ def generate_typed(
         IncompleteOutput: The token limit is too low, or an output was cut off.
         ValueError: A validator of the type refuses the value.
         ConfigurationError: An argument is not allowed, or the type or processor has no JSON form.
+        VocabularyError: A processor was built for another tokenizer.
 
     Example:
         >>> llm = LLM(model, logits_processors=["logitkit_adapters.vllm:LogitsProcessor"])  # doctest: +SKIP
-        >>> generate_typed(llm, "The meeting is on ", date).value  # doctest: +SKIP
+        >>> generate_typed(llm, None, "The meeting is on ", date).value  # doctest: +SKIP
         datetime.date(2026, 3, 1)
     """
     refuse_sampling_options(options, OPTIONS)
@@ -75,17 +80,21 @@ def generate_typed(
     vocabulary = configurations_of(config).vocabulary
     request = kind.config(closing=closing)
     if processor is not None:
+        check_is_processor(processor)
         more = lk.to_config(processor)
         if both := sorted({*request} & {*more}):
             raise lk.errors.ConfigurationError(
                 f"processor has {both[0]}, and so does the type; a request has one of each kind: combine them into one"
             )
         request = {**request, **more}
+    constraint = kind.constraint(vocabulary, closing=closing)
+    check_tokens_agree(constraint, vocabulary)
+    check_tokens_agree(processor, vocabulary)
     generation = TypedGeneration(
-        session=Session(llm) if session is None else session,
+        session=Session(llm, tokenizer) if session is None else session,
         kind=kind,
         vocabulary=vocabulary,
-        constraint=kind.constraint(vocabulary, closing=closing),
+        constraint=constraint,
         processor=request,
         log_probs=config.model_config.logprobs_mode == "processed_logprobs",
     )

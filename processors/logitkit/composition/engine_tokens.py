@@ -12,13 +12,13 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 __all__ = ["check_tokens_agree"]
 
 
-def check_tokens_agree(processor: Processor[Any], vocabulary: Vocabulary) -> None:
+def check_tokens_agree(processor: Processor[Any] | None, vocabulary: Vocabulary) -> None:
     """Check that a processor was built for the tokens of an engine, and not for those of another tokenizer.
 
     Ids that have no text in one of the vocabularies do not count: a vocabulary may leave out tokens, and an EOS has no text.
 
     Args:
-        processor: The processor.
+        processor: The processor, or None.
         vocabulary: The tokens of the engine.
 
     Raises:

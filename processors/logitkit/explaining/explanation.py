@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from logitkit.explaining.findings import Effect, Findings, Refusal, Source, Step
 from logitkit.explaining.html_view import fragment, page
+from logitkit.explaining.reason import refusal_reason, with_carets
 from logitkit.explaining.rich_view import renderables
 from logitkit.explaining.text_view import text_lines
 
@@ -44,6 +45,24 @@ class Explanation(Findings):
 
     def _repr_html_(self) -> str:
         return fragment(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as plain data, ready for `json.dumps`; each refusal has its `reason` in words, too.
+
+        Example:
+            >>> step = Step(9, b"x", "", legal=10, refusal=Refusal("Regex", "language", byte=0, expected="digit"))
+            >>> data = Explanation("Regex", (step,), complete=False).to_dict()
+            >>> print(data["steps"][0]["refusal"]["reason"])
+            Token 0, 'x', is illegal for Regex: expected digit at byte 0.
+                x
+                ^
+        """
+        steps = [{**asdict(step), "data": step.data.decode("utf-8", "replace")} for step in self.steps]
+        for at, step in enumerate(steps):
+            if step["refusal"] is not None:
+                step["refusal"]["reason"] = "\n".join(with_carets(refusal_reason(self, at)))
+        names = {token: data.decode("utf-8", "replace") for token, data in self.token_bytes.items()}
+        return {**asdict(self), "steps": steps, "token_bytes": names}
 
     def to_html(self) -> str:
         """Return the explanation as an HTML page that needs no other file and no network, to be written to a file.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
 
 __all__ = ["Effect", "Findings", "Refusal", "Source", "Step"]
 
@@ -125,9 +125,3 @@ class Findings:
     def refusal(self) -> Refusal | None:
         """The refusal of the first illegal token, or None if all tokens are legal."""
         return next((step.refusal for step in self.steps if step.refusal is not None), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain data, ready for `json.dumps`."""
-        steps = [{**asdict(step), "data": step.data.decode("utf-8", "replace")} for step in self.steps]
-        names = {token: data.decode("utf-8", "replace") for token, data in self.token_bytes.items()}
-        return {**asdict(self), "steps": steps, "token_bytes": names}

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from logitkit.explaining.findings import Findings, Step
-from logitkit.explaining.reason import Marked, reason, verdict
+from logitkit.explaining.reason import Marked, reason, refusal_reason, verdict
 from logitkit.explaining.table import columns_of
 from logitkit.explaining.visible_text import quoted, visible
 
@@ -24,8 +24,11 @@ _WHITE = {" ": "<i>·</i>", "\n": "<i>↵</i><br>", "\t": "<i>⇥</i>"}
 
 # The classes of tokens in the style sheet: what the legend says, and which tokens have them.
 _KINDS: dict[str, tuple[str, Callable[[Step], bool]]] = {
-    "hot": ("the more colour, the more probability was removed", lambda step: step.removed is not None),
-    "only": ("forced", lambda step: step.legal == 1),
+    "hot": (
+        "the more colour, the more probability was removed",
+        lambda step: step.removed is not None and not step.after_refusal,
+    ),
+    "only": ("forced", lambda step: step.legal == 1 and not step.after_refusal),
     "special": ("special token", lambda step: bool(step.name)),
     "bad": ("illegal", lambda step: step.refusal is not None),
     "after": ("after the illegal one", lambda step: step.after_refusal),
@@ -92,10 +95,16 @@ def section(found: Findings) -> str:
 
 
 def _line(line: str | Marked) -> str:
+    """Return a line of the reason as a block."""
+    return f"<p>{escape(line)}</p>" if isinstance(line, str) else f"<pre>{_words(line)}</pre>"
+
+
+def _words(line: str | Marked) -> str:
     """Return a line of the reason; long texts are wrapped, so the place is marked in them, not below them."""
     if isinstance(line, str):
-        return f"<p>{escape(line)}</p>"
-    return f"<pre>{escape(line.before)}<mark>{escape(line.marked) or '&nbsp;'}</mark>{escape(line.after)}</pre>"
+        return escape(line)
+    marked = f"<mark>{escape(line.marked) or '&nbsp;'}</mark>"
+    return f"<code>{escape(line.before)}{marked}{escape(line.after)}</code>"
 
 
 def _legend(found: Findings) -> str:
@@ -115,6 +124,7 @@ def _tokens(found: Findings) -> str:
         token = escape(f"token {at}: {step.name or quoted(step.data)}, id {step.token_id}")
         known = ((column.title, column.text(step)) for column in columns)
         said = [f"{title} <b>{escape(text)}</b>".lstrip() for title, text in known if text]
+        said += map(_words, refusal_reason(found, at))
         kinds = " ".join(["token", *(kind for kind, (_, is_so) in _KINDS.items() if is_so(step))])
         details = f"logitkit-{next(_numbers)}"
         parts.append(

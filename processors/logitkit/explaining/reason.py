@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from logitkit.explaining.findings import Findings, Refusal, Source, Step
+from logitkit.explaining.findings import Findings, Refusal, Source
 from logitkit.explaining.visible_text import before_byte, quoted, visible, width
 
-__all__ = ["Marked", "reason", "reason_lines", "verdict"]
+__all__ = ["Marked", "reason", "reason_lines", "refusal_reason", "verdict", "with_carets"]
 
 # How much of a long text is shown before a mark and after it, in characters.
 _BEFORE, _AFTER = 60, 20
@@ -59,17 +59,21 @@ def spelling(found: Findings, tokens: Iterable[int]) -> str:
 
 def reason(found: Findings) -> Iterator[str | Marked]:
     """Yield why the first illegal token is illegal, or how an incomplete output can end."""
-    for at, step in enumerate(found.steps):
-        if step.refusal is not None:
-            yield from _refused(found, at, step, step.refusal)
-            return
-    if not found.complete and found.completion is not None:
+    at = next((at for at, step in enumerate(found.steps) if step.refusal is not None), None)
+    if at is not None:
+        yield from refusal_reason(found, at)
+    elif not found.complete and found.completion is not None:
         yield f"A shortest legal text goes on with {spelling(found, found.completion)}."
 
 
 def reason_lines(found: Findings) -> Iterator[str]:
     """Yield the reason as lines of plain text, with carets under what is marked."""
-    for line in reason(found):
+    return with_carets(reason(found))
+
+
+def with_carets(lines: Iterable[str | Marked]) -> Iterator[str]:
+    """Yield lines of plain text, with carets under what is marked."""
+    for line in lines:
         if isinstance(line, str):
             yield line
         else:
@@ -77,7 +81,12 @@ def reason_lines(found: Findings) -> Iterator[str]:
             yield " " * (4 + width(line.before)) + "^" * max(width(line.marked), 1)
 
 
-def _refused(found: Findings, at: int, step: Step, refusal: Refusal) -> Iterator[str | Marked]:
+def refusal_reason(found: Findings, at: int) -> Iterator[str | Marked]:
+    """Yield why the token at a position is illegal; nothing if it is legal, or follows an illegal one."""
+    step = found.steps[at]
+    refusal = step.refusal
+    if refusal is None:
+        return
     token = step.name or quoted(step.data)
     yield f"Token {at}, {token}, is illegal for {refusal.processor}: {_cause(refusal)}."
     if refusal.byte is not None:

@@ -103,7 +103,7 @@ def test_places_are_those_of_the_text() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'root ::= "' + "a" * 1_000_000 + '"',
+        'root ::= "' + "a" * 49_000 + '"',
         "\n".join(f'r{i} ::= "a" r{i + 1}' for i in range(10_000)) + '\nr10000 ::= "b"\nroot ::= r0',
         "root ::= " + "(" * 10_000 + '"a"' + ")" * 10_000,
         'root ::= (((("a"{0,99}){0,99}){0,99}){0,99}){0,99}',
@@ -123,13 +123,15 @@ def test_large_grammars_are_read(text: str) -> None:
             GrammarError,
             "more than 300 groups, alternatives and rep",
         ),
+        ('root ::= "' + "a" * 1_000_000 + '"', PatternTooLarge, "more than 50000 states"),
+        ("root ::= " + "a " * 50_001 + '\na ::= "a"', PatternTooLarge, "more than 50000 states"),
         ('root ::= "a"' + "*" * 10_000, GrammarError, "make a rule of an inner group"),
         ("root ::= " + "(" * 1_000_000, PatternTooLarge, "limits=Limits(work=...)"),
         ("root ::= " + "(" * 100_000 + '"a"' + ' "b")' * 100_000, GrammarError, "more than 300"),
         ("\n".join(f"r{i} ::= r{i + 1}" for i in range(10_000)), GrammarError, "'r10000' is not defined"),
         ("\n".join(f"r{i} ::= r{i + 1}" for i in range(10_000)) + "\nr10000 ::= r0", GrammarError, "-> r5 -> ...)"),
     ],
-    ids=["high tree", "many signs", "open groups", "left nesting", "undefined", "endless"],
+    ids=["high tree", "long string", "many calls", "many signs", "open groups", "left nesting", "undefined", "endless"],
 )
 def test_hostile_grammars_end_in_an_error(text: str, kind: type[LogitkitError], says: str) -> None:
     with pytest.raises(kind, match=re.escape(says)):

@@ -38,6 +38,9 @@ MAX_HEIGHT = 300
 # An open group takes about this many times the memory of a step of the work limit.
 _GROUP_STEPS = 32
 
+# What an element of a rule costs.
+_ELEMENT_STEPS = 8
+
 _SPACE = re.compile(r"(?:[ \t]|#[^\r\n]*)*")
 _SPACE_OR_NEWLINE = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -89,7 +92,7 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
             raise ConfigurationError(f"{name} must be str, not {type(given).__name__}")
     check_limits(limits)
     with one_budget(limits.work):
-        limits.spend(3 * len(text))
+        limits.spend(2 * len(text))
         try:
             text.encode()
         except UnicodeEncodeError as error:
@@ -130,6 +133,7 @@ class _GbnfReader:
         self.group = _OpenGroup(0)
         self.stack: list[_OpenGroup] = []
         self.spread_string: int | None = None
+        self.elements = 0
 
     def run(self, start: str) -> RuleSet:
         """Return the grammar."""
@@ -165,6 +169,7 @@ class _GbnfReader:
         self._skip(_SPACE_OR_NEWLINE)
         self.group = _OpenGroup(self.at)
         end = self.at
+        self.elements = 0
         while self._more():
             self._read_element()
             end = self.at
@@ -220,7 +225,7 @@ class _GbnfReader:
 
     def _string(self) -> tuple[Node, int]:
         try:
-            node, after = read_string(self.text, self.at)
+            node, after = read_string(self.text, self.at, self.limits)
         except GrammarError as error:
             # A string that was forgotten to close ends where the next one should begin, and all that follow are inside out.
             if error.position == self.at and self.spread_string is not None:
@@ -293,6 +298,10 @@ class _GbnfReader:
             self.defined[rule.body.definition] = replace(rule, body=body)
 
     def _append(self, node: Node, height: int = 0) -> None:
+        # Each becomes a state at least.
+        self.elements += 1
+        self.limits.check_states(self.elements)
+        self.limits.spend(_ELEMENT_STEPS)
         self.group.parts.append(node)
         self._raise_height(height)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from logitkit.errors import GrammarError
+from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet
 from logitkit.patterns.classes import character
 from logitkit.patterns.construction import concatenate
@@ -37,7 +38,7 @@ _CLASSES = {
 _TOKEN = re.compile(r"<(?:\[([0-9]{1,18})\]|(?!\[)[^>\r\n]+)>")
 
 
-def read_string(grammar: str, position: int) -> tuple[Node, int]:
+def read_string(grammar: str, position: int, limits: Limits = DEFAULT_LIMITS) -> tuple[Node, int]:
     """Read a string from its opening quotation mark.
 
     Returns:
@@ -45,6 +46,7 @@ def read_string(grammar: str, position: int) -> tuple[Node, int]:
 
     Raises:
         GrammarError: The string is not closed, or has an escape that does not exist.
+        PatternTooLarge: It has more characters than the limit of states.
 
     Example:
         >>> read_string('"ab" c', 0)[1]
@@ -54,6 +56,7 @@ def read_string(grammar: str, position: int) -> tuple[Node, int]:
     at = position + 1
     while grammar[at : at + 1] != '"':
         if found := _PLAIN.match(grammar, at):
+            limits.check_states(len(parts) + len(found[0]))
             parts.extend([character(ord(letter), 0) for letter in found[0]])
             at = found.end()
             continue
@@ -65,6 +68,7 @@ def read_string(grammar: str, position: int) -> tuple[Node, int]:
             reason = "half of a surrogate pair is not a character; write the whole one, such as \\U0001F600"
             raise GrammarError(reason, grammar, begin)
         parts.append(character(code_point, 0))
+        limits.check_states(len(parts))
     return concatenate(parts), at + 1
 
 

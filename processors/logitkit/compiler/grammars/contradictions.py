@@ -103,8 +103,7 @@ class _Places:
         """Return the node after reading a symbol, and the contexts that may be innermost there."""
         if does >= 0:
             return does, self.nodes.tops[node]
-        frames, target = self.nodes.pushed[-2 - does], self.nodes.target[-2 - does]
-        return target, 1 << self.nodes.contexts[target, frames]
+        return self.nodes.target[-2 - does], 1 << self.nodes.followed[-2 - does][1]
 
     def all_in(self, some: list[int]) -> bool:
         """Whether all places are among some."""

@@ -29,6 +29,9 @@ __all__ = ["Nfa", "RuleAutomata", "rule_automata"]
 # A condition on the next character: this plus its number.
 LOOKS = CALLS + 2**23
 
+# In how many passes equal states are looked for.
+MOST_PASSES = 3
+
 # What the smallest rule costs, in steps.
 RULE_STEPS = 500
 
@@ -100,7 +103,6 @@ class Nfa:
 
     def minimal(self, start: int, end: int) -> SymbolDfa | None:
         """Return the minimal automaton of the texts from one state to another, the empty text excepted."""
-        reached = [self._reached(state) for state in range(len(self.edges))]
         number: list[list[int]] = []
         masks: list[int] = []
         targets: list[int] = []
@@ -108,12 +110,31 @@ class Nfa:
             number.append(list(range(len(masks), len(masks) + len(row))))
             masks.extend([mask for mask, _ in row])
             targets.extend([target for _, target in row])
-        after = [tuple(sorted([p for state in states for p in number[state]])) for states in reached]
-        self.limits.spend(2 * sum(map(len, after)))
+        same = self._same(end)
+        used = {same[t] for t in targets} | {same[start]}
+        reached = {state: self._reached(state) for state in used}
+        after = {s: tuple(sorted([p for state in states for p in number[state]])) for s, states in reached.items()}
+        self.limits.spend(2 * sum(map(len, after.values())))
         positions = Positions(
-            [], [after[t] for t in targets], after[start], [end in reached[t] for t in targets], False
+            [],
+            [after[same[t]] for t in targets],
+            after[same[start]],
+            [end in reached[same[t]] for t in targets],
+            False,
         )
         return minimise(determinise(positions, masks, self.limits), self.limits)
+
+    def _same(self, end: int) -> list[int]:
+        """Return for each state an equal one: states that only lead on without a symbol, to the same states, are equal."""
+        same = list(range(len(self.edges)))
+        leading = [s for s in same if self.empty[s] and not self.edges[s] and s != end]
+        for _ in range(MOST_PASSES):
+            first: dict[tuple[int, ...], int] = {}
+            for state in leading:
+                after = tuple(sorted({same[t] for t in self.empty[state]} - {state}))
+                same[state] = after[0] if len(after) == 1 else first.setdefault(after, state)
+        self.limits.spend(MOST_PASSES * len(leading))
+        return [same[s] for s in same]
 
     def _reached(self, state: int) -> set[int]:
         found = {state}

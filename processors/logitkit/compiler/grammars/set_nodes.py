@@ -54,6 +54,10 @@ BOTTOM = 0
 # What a configuration costs, in steps.
 STEPS = 12
 
+# What it costs to join two masks of contexts, and to join two that are this much longer; and how long a mask of the size of a
+# step is.
+MASK_STEPS, CONTEXTS_A_STEP, CONTEXTS_KEPT = 3, 20_000, 400
+
 NO_CONDITIONS: frozenset[int] = frozenset()
 
 # A set of alternative stacks.
@@ -92,7 +96,7 @@ class SetNodes:
         target: The node that each move leads to.
         frames: The frames.
         behind: The node after each node and popped frame.
-        contexts: For each context, the target of its move and the frames of it so far, its own last.
+        followed: The contexts of the outermost and the innermost frame of each move.
         context_frame: The frame of each context.
         below: For each context, those that may lie below it, as a mask.
         tops: For each node, the contexts that may be innermost there, as a mask.
@@ -119,13 +123,16 @@ class SetNodes:
         self.plans: list[Plan | None] = [None, None]
         self.asked, self.asked_done = [0, 0], [0, 0]
         # A context is a frame and how it was pushed.
-        self.contexts: dict[tuple[int, tuple[int, ...]], int] = {(-1, ()): BOTTOM}
+        # It is found by the context below it in the same move, or minus the target of the move.
+        self.contexts: dict[tuple[int, int], int] = {}
         self.context_frame: list[int] = [-1]
         self.below: list[int] = [0]
         self.popped_to: list[dict[int, None]] = [{}]
         self.tops, self.tops_done = [0, 0], [0, 0]
         self.next_nodes: list[dict[int, None]] = [{}, {}]
         self.next_contexts: list[dict[int, None]] = [{}, {}]
+        # The outermost and the innermost context of each move that was followed.
+        self.followed: dict[int, tuple[int, int]] = {}
         self.todo: list[int] = []
         self.start = self.node(frozenset([(machine.start, (), NO_CONDITIONS)]))
         self.ask(self.start, self.every)
@@ -187,8 +194,10 @@ class SetNodes:
         self.tops_done[node] |= tops
         spend(STEPS)
         if tops:
-            for following in self.next_nodes[node]:
-                self.add_tops(following, tops)
+            following = len(self.next_nodes[node]) + len(self.next_contexts[node])
+            spend(MASK_STEPS * following * (1 + len(self.below) // CONTEXTS_A_STEP))
+            for after in self.next_nodes[node]:
+                self.add_tops(after, tops)
             for context in self.next_contexts[node]:
                 self.add_below(context, tops)
         plan = self.plans[node]
@@ -267,21 +276,31 @@ class SetNodes:
                 self.ask(does, self.every)
                 self.add_tops(does, self.tops[node])
             return
-        frames, target = self.pushed[-2 - does], self.target[-2 - does]
+        move = -2 - does
+        if move not in self.followed:
+            self.followed[move] = self.new_contexts(move)
+        self.next_contexts[node][self.followed[move][0]] = None
+        self.add_below(self.followed[move][0], self.tops[node])
+
+    def new_contexts(self, move: int) -> tuple[int, int]:
+        """Go on after a move for the first time; return the contexts of its outermost and its innermost frame."""
+        target = self.target[move]
         self.ask(target, self.every)
-        below = self.tops[node]
-        for i in range(len(frames)):
-            key = (target, frames[: i + 1])
+        found: list[int] = []
+        for frame in self.pushed[move]:
+            key = found[-1] if found else -target, frame
             context = self.contexts.setdefault(key, len(self.context_frame))
             if context == len(self.context_frame):
-                self.context_frame.append(frames[i])
+                # Masks of contexts are as long as there are contexts.
+                spend(1 + context // CONTEXTS_KEPT)
+                self.context_frame.append(frame)
                 self.below.append(0)
                 self.popped_to.append({})
-            if i == 0:
-                self.next_contexts[node][context] = None
-            self.add_below(context, below)
-            below = 1 << context
-        self.add_tops(target, below)
+            if found:
+                self.add_below(context, 1 << found[-1])
+            found.append(context)
+        self.add_tops(target, 1 << found[-1])
+        return found[0], found[-1]
 
     def settled(self, configurations: frozenset[Configuration]) -> tuple[int, ...]:
         """Return the nodes or moves for what is possible after a symbol."""

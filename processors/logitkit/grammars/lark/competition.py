@@ -26,6 +26,9 @@ __all__ = ["Competition"]
 # What a node of a tree costs on a walk, which works on long masks.
 _NODE_STEPS = 10
 
+# How long a mask of the size of a step is.
+_BITS_A_STEP = 400
+
 
 class _Ends(NamedTuple):
     """Whether a tree may be empty, and its first and last terminals, as masks of their numbers."""
@@ -94,6 +97,8 @@ class Competition:
     def _call(self, number: int) -> _Ends:
         if self._is_rule(number):
             return self.ends.get(number, _Ends(False, 0, 0))
+        # The mask is kept, and is as long as there are definitions.
+        self.limits.spend(number // _BITS_A_STEP)
         return _Ends(False, 1 << number, 1 << number)
 
     def _walk(self, tree: Node) -> _Ends:

@@ -88,7 +88,8 @@ class LongestMatch:
 
     def _own(self, number: int) -> Lexeme:
         lexeme = self.terminals.lexeme(number)
-        return lexeme if self.terminals.is_lazy(number) else lexeme.longest(lexeme.machine, self.limits)
+        goes_on = any(row for row, ends in zip(lexeme.machine.moves, lexeme.machine.accepting, strict=True) if ends)
+        return lexeme.longest(lexeme.machine, self.limits) if goes_on and not self.terminals.is_lazy(number) else lexeme
 
     def _restricted(self, number: int, longer: list[Machine], lost: list[Machine]) -> Lexeme:
         lexeme = self.lexemes[number]

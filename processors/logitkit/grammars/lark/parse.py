@@ -26,7 +26,7 @@ MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
 # What a token costs.
-_TOKEN_STEPS = 20
+_TOKEN_STEPS = 30
 
 _REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _CLOSING = {"(": ")", "[": "]"}
@@ -108,8 +108,11 @@ def parse_lark(grammar: str, limits: Limits) -> Draft:
 class _LarkParser:
     def __init__(self, grammar: str, limits: Limits) -> None:
         self.grammar = grammar
-        self.tokens = tokens_of(grammar)
-        limits.spend(_TOKEN_STEPS * len(self.tokens))
+        self.limits = limits
+        self.tokens: list[LarkToken] = []
+        for token in tokens_of(grammar):
+            limits.spend(_TOKEN_STEPS)
+            self.tokens.append(token)
         self.at = 0
         self.draft = Draft(grammar)
 
@@ -274,6 +277,8 @@ class _LarkParser:
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
         self.references.append((number, token.begin))
+        # Each becomes a state at least.
+        self.limits.check_states(len(self.references))
         return Call(number)
 
     def read_repeat(self, token: LarkToken) -> None:

@@ -223,6 +223,7 @@ class Terminals:
         written = definition.name
         folded = written.endswith("i")
         text = self._unescaped(definition, written[1:-2] if folded else written[1:-1], 1)
+        self.limits.check_states(len(text))
         sets = map(CharSet.single, map(ord, text))
         return concatenate([Characters(fold(charset, ascii_only=False) if folded else charset) for charset in sets])
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from logitkit.errors import GrammarError
@@ -49,8 +50,8 @@ class LarkToken(NamedTuple):
     begin: int
 
 
-def tokens_of(grammar: str) -> list[LarkToken]:
-    """Split a grammar into tokens, without blanks and comments.
+def tokens_of(grammar: str) -> Iterator[LarkToken]:
+    """Yield the tokens of a grammar, without blanks and comments.
 
     Raises:
         GrammarError: Something is not a token.
@@ -60,7 +61,6 @@ def tokens_of(grammar: str) -> list[LarkToken]:
         >>> [token.kind for token in tokens_of('start: "a" | B  // one of two')]
         ['rule', 'sign', 'string', 'sign', 'terminal', 'newline', 'end']
     """
-    tokens: list[LarkToken] = []
     at = 0
     while at < len(grammar):
         found = _TOKEN.match(grammar, at)
@@ -69,15 +69,14 @@ def tokens_of(grammar: str) -> list[LarkToken]:
         kind = str(found.lastgroup)
         if found[0] == "%json":
             begin, end = _schema(grammar, found.end())
-            tokens.append(LarkToken("json", grammar[begin:end], at))
+            yield LarkToken("json", grammar[begin:end], at)
             at = end
             continue
         if kind not in ("blank", "comment"):
-            tokens.append(LarkToken(kind, found[0], at))
+            yield LarkToken(kind, found[0], at)
         at = found.end()
-    tokens.append(LarkToken("newline", "", len(grammar)))
-    tokens.append(LarkToken("end", "", len(grammar)))
-    return tokens
+    yield LarkToken("newline", "", len(grammar))
+    yield LarkToken("end", "", len(grammar))
 
 
 def _schema(grammar: str, at: int) -> tuple[int, int]:

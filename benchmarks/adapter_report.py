@@ -23,7 +23,7 @@ from benchmarks.bench_adapters import GENERATIONS, NARROW, RECORDS, RUNS, WIDTH,
 from benchmarks.circumstances import processor
 
 RESULTS = Path(__file__).parent / "results"
-PAGE = Path(__file__).parents[1] / "docs" / "engines.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-engines.md"
 BEGIN, END = "<!-- speed -->", "<!-- end of speed -->"
 LENGTHS = (100, 2000)
 PACKAGES = ("transformers", "mlx-lm", "mlx", "llama-cpp-python", "torch", "outlines", "xgrammar", "llguidance")

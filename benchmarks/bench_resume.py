@@ -41,7 +41,7 @@ ROUNDS = 15
 LONGEST = 0.020
 
 RESULTS = Path(__file__).parent / "results" / "resume.json"
-PAGE = Path(__file__).parents[1] / "docs" / "vllm.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-vllm.md"
 BEGIN, END = "<!-- resume -->", "<!-- end of resume -->"
 SHOWN = 6
 

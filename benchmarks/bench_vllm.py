@@ -42,7 +42,7 @@ from benchmarks.vllm_subjects import BACKENDS, Plugin, PluginV2, Running, Struct
 from tests.vocabularies import tekken
 
 RESULTS = Path(__file__).parent / "results" / "vllm.json"
-PAGE = Path(__file__).parents[1] / "docs" / "vllm.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks-vllm.md"
 REQUESTS = (1, 64, 256)
 Record = dict[str, Any]
 

@@ -1,7 +1,7 @@
 """Write the results of the peers' benchmarks as Markdown: `python -m benchmarks.report`.
 
-Reads `benchmarks/results/*.json`; writes `benchmarks/results/peers.md` and marked parts of `docs/peers.md`. Then run
-`scripts/draw-pictures`, which plots them.
+Reads `benchmarks/results/*.json`; writes `benchmarks/results/peers.md` and marked parts of `docs/peers.md` and of
+`docs/benchmarks-patterns.md`. Then run `scripts/draw-pictures`, which plots them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "peers.md"
+SUMMARY = ROOT / "docs" / "peers.md"
+PAGE = ROOT / "docs" / "benchmarks-patterns.md"
 OURS = "logitkit"
 STEPS = 100  # tokens that a total stands for
 PEERS = ("LLGuidance", "XGrammar", "outlines-core")
@@ -203,7 +204,8 @@ def main() -> None:
     records = next(iter(peers["vocabularies"].values()))["records"]
     own = [n for n in peers["suite"] if n in by_pattern(records)]
     sizes = tables_of([r for r in records if r["pattern"] in own])
-    page = fill_in(page, "summary", [conditions(peers), "", sizes, "", *summary(records, own)])
+    numbers = [conditions(peers), "", sizes, "", *summary(records, own)]
+    SUMMARY.write_text(fill_in(SUMMARY.read_text(), "summary", numbers))
     page = fill_in(page, "losses", losses(records, list(by_pattern(records))))
     page = fill_in(page, "compile", table(records, list(by_pattern(records)), MEASURES["compile"][2], 1e3))
     if (RESULTS / "masks.json").exists():

@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.pages import Example, examples
 
-PAGE, HOME, SCALE = "docs/vllm.md", "docs/index.md", "docs/vllm-at-scale.md"
+PAGE, START, SCALE = "docs/vllm.md", "docs/quick-start.md", "docs/vllm-at-scale.md"
 
 # The output of each example of the page.
 PRINTED = {
@@ -49,10 +49,23 @@ def test_an_example_of_the_page(number: int, name: str, client: Any, tmp_path: P
     assert re.search(rf"(^|\n|\r){PRINTED[name]}\n", printed), printed
 
 
-def test_the_example_of_the_home_page(tmp_path: Path) -> None:
-    (found,) = (example for example in examples(HOME) if "from vllm import" in example.code)
-    printed = run(found, tmp_path)
-    assert re.search(rf"(^|\n|\r){re.escape(found.printed or '')}", printed), printed
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_example_of_the_quick_start(number: int, tmp_path: Path) -> None:
+    found = [example for example in examples(START) if "from vllm import" in example.code]
+    assert len(found) == 2
+    printed = run(found[number], tmp_path)
+    assert re.search(rf"(^|\n|\r){re.escape(found[number].printed or '')}", printed), printed
+
+
+def test_the_example_of_the_readme(tmp_path: Path) -> None:
+    _, first, *others = examples("README.md")
+    (found,) = (example for example in others if "from vllm import" in example.code)
+    # Without transformers' own example, whose class and imports it uses.
+    begin = first.code.partition("model, tokenizer = ")[0].replace(
+        "logitkit_adapters.transformers", "logitkit_adapters.vllm"
+    )
+    printed = run(Example(begin + found.code, None), tmp_path)
+    assert re.search(rf"(^|\n|\r){re.escape(first.printed or '')}", printed), printed
 
 
 def test_the_example_of_the_page_on_scale(client: Any, tmp_path: Path) -> None:

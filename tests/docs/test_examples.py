@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from logitkit_adapters.transformers import logits_processor as transformers_hook
 from tests.docs.pages import ROOT, examples, pages
 
 DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -36,13 +37,13 @@ ELSEWHERE = {
 }
 HERE = [page for page in pages() if page not in ELSEWHERE]
 
-# Each tab of this page is a program.
-PROGRAMS = "docs/index.md"
+# Each tab of this page is a program. Home continues its first one.
+PROGRAMS, HOME = "docs/quick-start.md", "docs/index.md"
 
 
 # Another library on the page on migration imports a part of torch that warns.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")
-@pytest.mark.parametrize("page", [page for page in HERE if page != PROGRAMS])
+@pytest.mark.parametrize("page", [page for page in HERE if page not in (PROGRAMS, HOME, "README.md")])
 def test_a_page_runs_alone(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     blocks = examples(page)
@@ -58,15 +59,41 @@ def test_a_page_runs_alone(page: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("engine", ["transformers", "mlx_lm", "llama_cpp"])
-def test_every_tab_of_the_home_page_is_a_program(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (found,) = (block for block in examples(PROGRAMS) if f"logitkit_adapters.{engine} import" in block.code)
-    exec(compile(found.code, PROGRAMS, "exec", dont_inherit=True), {"__name__": "__main__"})
-    assert capsys.readouterr().out == found.printed
+def test_every_tab_of_the_quick_start_is_a_program(engine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [block for block in examples(PROGRAMS) if f"logitkit_adapters.{engine} import" in block.code]
+    assert len(found) == 2
+    for block in found:
+        exec(compile(block.code, PROGRAMS, "exec", dont_inherit=True), {"__name__": "__main__"})
+        assert capsys.readouterr().out == block.printed
 
 
 def test_no_tab_is_left_out() -> None:
-    # That of vLLM runs in the environment of vLLM.
-    assert len(examples(PROGRAMS)) == 4
+    # Those of vLLM run in the environment of vLLM.
+    assert len(examples(PROGRAMS)) == 8
+
+
+def test_the_home_page_continues_the_quick_start(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(examples(PROGRAMS)[0].code, PROGRAMS, "exec", dont_inherit=True), names)
+    capsys.readouterr()
+    (block,) = examples(HOME)
+    exec(compile(block.code, HOME, "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out == block.printed
+
+
+def test_the_examples_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    two_lines, first, *others = examples("README.md")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in (first, *others):
+        if "from vllm import" in block.code:
+            continue  # it runs in the environment of vLLM
+        exec(compile(block.code, "README.md", "exec", dont_inherit=True), names)
+        assert capsys.readouterr().out == first.printed
+    names["logits_processor"] = transformers_hook
+    names["inputs"] = names["tokenizer"]("The invoice: ", return_tensors="pt")
+    exec(compile(two_lines.code, "README.md", "exec", dont_inherit=True), names)
+    written = names["tokenizer"].decode(names["ids"][0], skip_special_tokens=True)
+    assert written == "The invoice: " + two_lines.code.strip().rpartition("# ")[2]
 
 
 @pytest.mark.parametrize("page", ELSEWHERE)

@@ -16,8 +16,8 @@ from tests.grammars.hostile_grammars import HOSTILE
 # Two seconds of a processor and 500 MB are promised. Here processors are shared, and slower ones are allowed for.
 MOST_SECONDS, MOST_MEGABYTES = 6, 500
 
-pytestmark = pytest.mark.timeout(1800)
-"""The first test of this file compiles all of them."""
+pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("hostile grammars")]
+"""The first test of this file compiles all of them, so one process runs the file."""
 
 
 @cache

@@ -54,7 +54,7 @@ class Judge:
             if len(found) >= self.most:
                 raise TooMany
             row = {token: self.matcher.after(text, token) for token in self.tokens}
-            found[text] = {token: after for token, after in row.items() if after.rests}
+            found[text] = {token: after for token, after in row.items() if after.ways}
             todo.extend(found[text].values())
         return found
 

@@ -7,13 +7,14 @@ yet to be written. Bytes wait until they make a whole character.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import logitkit as lk
 from logitkit.languages import Language
+from logitkit.languages.any_tokens import AnyToken
 from logitkit.languages.combined import InOrder, OneOf, Repeated
 from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.free_text import AnyText
@@ -33,14 +34,27 @@ Rest: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Text:
-    """All that is known of a text that was read so far; without rests, no text goes on so."""
+    """All that is known of a text that was read so far; without ways, no text goes on so.
 
-    rests: frozenset[Rest]
-    waiting: bytes = b""
+    Args:
+        ways: The bytes that wait for a whole character, with what is yet to be written then. After a token that may stand for
+            itself, no bytes of it wait.
+    """
+
+    ways: frozenset[tuple[bytes, frozenset[Rest]]]
+
+    @classmethod
+    def of(cls, ways: Iterable[tuple[bytes, frozenset[Rest]]]) -> Text:
+        """Return what is known, with equal bytes joined."""
+        found: dict[bytes, frozenset[Rest]] = {}
+        for waiting, rests in ways:
+            if rests:
+                found[waiting] = found.get(waiting, frozenset()) | rests
+        return cls(frozenset(found.items()))
 
     @property
     def is_complete(self) -> bool:
-        return () in self.rests and not self.waiting
+        return any(not waiting and () in rests for waiting, rests in self.ways)
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,8 @@ class Matcher:
                     todo.extend((item, separator))
                 case AnyText(until, exclude):
                     todo.extend((*until, *exclude))
+                case AnyToken(exclude):
+                    todo.extend(exclude)
                 case Dispatch(triggers, rests, _, _, exclude):
                     todo.extend((*triggers, *rests, *exclude))
         return frozenset(found)
@@ -154,22 +170,38 @@ class Matcher:
 
     def start(self) -> Text:
         """Return what is known of the empty text."""
-        return Text(self.closed([(self.language,)]))
+        return Text.of([(b"", self.closed([(self.language,)]))])
 
     def after(self, text: Text, token: int) -> Text:
         """Return what is known of a text when a token follows."""
+        found = []
+        for waiting, rests in text.ways:
+            found.append(self.after_text(waiting, rests, token))
+            if not waiting:
+                found.append((b"", self.after_whole(rests, token)))
+        return Text.of(found)
+
+    def after_whole(self, rests: frozenset[Rest], token: int) -> frozenset[Rest]:
+        """Return the rests after a token that stands for itself, whatever its text is."""
+        if token in self.vocabulary.eos_ids:
+            return frozenset()
+        begun = [rest for rest in rests if rest and isinstance(rest[0], AnyToken)]
+        return self.closed([rest[1:] for rest in begun if token not in map(self.id_of, rest[0].exclude)])
+
+    def after_text(self, waiting: bytes, rests: frozenset[Rest], token: int) -> tuple[bytes, frozenset[Rest]]:
+        """Return the bytes that wait, and the rests, after a token that is read by its text or named by the language."""
+        nothing = b"", frozenset[Rest]()
         if self.is_symbol(token):
-            return Text(self.read(text.rests, token)) if not text.waiting else Text(frozenset())
-        rests, waiting = text.rests, text.waiting
+            return (b"", self.read(rests, token)) if not waiting else nothing
         for byte in self.vocabulary.tokens[token] or b"":
             waiting += bytes([byte])
             try:
                 character = codecs.getincrementaldecoder("utf-8")().decode(waiting)
             except UnicodeDecodeError:
-                return Text(frozenset())
+                return nothing
             if character:
                 rests, waiting = self.read(rests, character), b""
-        return Text(rests, waiting)
+        return waiting, rests
 
     def read(self, rests: frozenset[Rest], symbol: Symbol) -> frozenset[Rest]:
         """Return the rests after a symbol."""
@@ -181,7 +213,7 @@ class Matcher:
         found = set()
         while rests:
             rest = rests.pop()
-            if not rest or isinstance(rest[0], str | Chars | SpecialToken | Free | Between | Without):
+            if not rest or isinstance(rest[0], str | Chars | SpecialToken | AnyToken | Free | Between | Without):
                 found.add(rest)
             for other in self.opened(rest[0], rest[1:]) if rest else ():
                 if other not in met:

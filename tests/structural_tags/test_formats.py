@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import logitkit as lk
+from logitkit.errors import GrammarError
 from tests.structural_tags.tokens import SPECIAL_IDS, accepts, made, spelled, tokens_of, vocabulary
 
 NUMBER = {"type": "json_schema", "json_schema": {"type": "integer"}}
@@ -53,6 +54,15 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         [""],
     ),
     ("regex", {"type": "regex", "pattern": "[A-Z]{2}-[0-9]+"}, ["AB-1"], ["A-1", "AB-", "xAB-1"]),
+    (
+        "grammar",
+        {
+            "type": "sequence",
+            "elements": [const("<"), {"type": "grammar", "grammar": 'root ::= "(" root* ")"'}, const(">")],
+        },
+        ["<()>", "<((())())>"],
+        ["<>", "<()()>", "<(()>", "()"],
+    ),
     ("any_text", ANY, ["", "any\ntext é <tool>"], []),
     ("any_text without", {"type": "any_text", "excludes": ["ab", "é"]}, ["", "a", "ba", "acb"], ["ab", "xaby", "é"]),
     ("sequence", {"type": "sequence", "elements": [const("a"), NUMBER, const("b")]}, ["a1b"], ["a1", "1b", "ab"]),
@@ -229,10 +239,33 @@ def test_texts_of_a_format(format_: dict[str, Any], good: list[str], bad: list[s
 
 TOOL = {"begin": {"type": "token", "token": "<tool>"}, "content": NUMBER, "end": {"type": "token", "token": "</tool>"}}
 THINK = {"type": "tag", "begin": {"token": "<think>"}, "content": {"type": "any_tokens"}, "end": {"token": "<tool>"}}
-Pieces = tuple[str, ...]
+Pieces = tuple[str | bytes, ...]
 TOKENS: list[tuple[str, dict[str, Any], list[Pieces], list[Pieces]]] = [
     ("token", {"type": "token", "token": "<tool>"}, [("<tool>",)], [("<", "tool>"), (), ("<tool>", "<tool>")]),
     ("token by id", {"type": "token", "token": 97}, [("a",)], [("b",), ("aa",)]),
+    (
+        "exclude_token",
+        {"type": "exclude_token"},
+        [("a",), ("<tool>",), (b"x\xc3",), (b"\xff",)],
+        [(), ("a", "b"), ("<eos>",)],
+    ),
+    (
+        "exclude_token in a tag",
+        {**THINK, "content": {"type": "exclude_token", "exclude_tokens": ["</tool>", 98]}},
+        [("<think>", "a", "<tool>"), ("<think>", "ab", "<tool>"), ("<think>", "<think>", "<tool>")],
+        [
+            ("<think>", "<tool>"),
+            ("<think>", "b", "<tool>"),
+            ("<think>", "<tool>", "<tool>"),
+            ("<think>", "a", "a", "<tool>"),
+        ],
+    ),
+    (
+        "at most two tokens",
+        {**THINK, "content": {"type": "repeat", "min": 0, "max": 2, "content": {"type": "exclude_token"}}},
+        [("<think>", "<tool>"), ("<think>", "ab", "</tool>", "<tool>")],
+        [("<think>", "a", "a", "a", "<tool>"), ("<think>", "a")],
+    ),
     (
         "any_tokens",
         {"type": "any_tokens", "exclude_tokens": ["<tool>", 98]},
@@ -340,6 +373,21 @@ def test_tokens_of_a_format(format_: dict[str, Any], good: list[Pieces], bad: li
     constraint = made(format_)
     assert [pieces for pieces in good if not accepts(constraint, tokens_of(*pieces))] == []
     assert [pieces for pieces in bad if accepts(constraint, tokens_of(*pieces))] == []
+
+
+def test_a_grammar_in_free_text() -> None:
+    content = {"type": "grammar", "grammar": 'root ::= "x" root "y" | [0-9]'}
+    tags = [SIMPLE, {"begin": "<ab>", "content": content, "end": ";"}]
+    constraint = made({"type": "triggered_tags", "triggers": ["<a"], "tags": tags})
+    for text in ("", "a <b", "<ab>xx1yy; <a>1</a><ab>2;"):
+        assert accepts(constraint, spelled(text)), text
+    for text in ("<a", "<ab>xx1y;", "<a>xx1yy</a>", "<ab>1"):
+        assert not accepts(constraint, spelled(text)), text
+
+
+def test_errors_of_a_grammar_have_its_path() -> None:
+    with pytest.raises(GrammarError, match=r"line 2, column 7: format.content.grammar: the rule 'b' is not defined"):
+        made({"type": "optional", "content": {"type": "grammar", "grammar": "root ::= a\na ::= b"}})
 
 
 def test_the_older_form() -> None:

@@ -36,8 +36,8 @@ FORMATS: list[tuple[Any, str]] = [
     ({"type": "any_txt"}, "format: the type 'any_txt' is not supported; did you mean 'any_text'? allowed are"),
     ({"type": 3}, "format: the type 3 is not supported; allowed are const_string"),
     (
-        {"type": "sequence", "elements": [ANY, {"type": "grammar", "grammar": "x"}]},
-        "format.elements[1]: the type 'grammar' is not supported; allowed are const_string",
+        {"type": "sequence", "elements": [ANY, {"type": "peg", "grammar": "x"}]},
+        "format.elements[1]: the type 'peg' is not supported; allowed are const_string",
     ),
     ({"type": "sequence", "elements": []}, "format.elements is []; allowed is a list with at least one item"),
     (
@@ -66,10 +66,9 @@ FORMATS: list[tuple[Any, str]] = [
         {**TAG, "content": {"type": "any_text", "max_tokens": 3, "max_chars": 4}},
         "format.content has the unknown field 'max_chars'",
     ),
-    (
-        {"type": "exclude_token"},
-        "format: the type 'exclude_token' is not supported; allowed are const_string",
-    ),
+    ({"type": "exclude_token", "tokens": []}, "format has the unknown field 'tokens'; did you mean"),
+    ({"type": "exclude_token", "exclude_tokens": "<tool>"}, "format.exclude_tokens is '<tool>'; allowed is a list"),
+    ({"type": "grammar", "grammar": 1}, "format.grammar is 1; allowed is a text"),
     ({"type": "regex", "pattern": 1}, "format.pattern is 1; allowed is a text"),
     (
         {"type": "json_schema", "json_schema": "{}"},
@@ -148,6 +147,13 @@ FORMATS: list[tuple[Any, str]] = [
 def test_a_format_is_refused_with_its_path(format_: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(message)):
         structural_tag_language(whole(format_))
+
+
+def test_a_token_and_other_text_do_not_begin_in_one_place() -> None:
+    with pytest.raises(
+        ConfigurationError, match="exclude_token in a structural tag, and other text begin in one place"
+    ):
+        made({"type": "sequence", "elements": [{"type": "star", "content": {"type": "exclude_token"}}, ANY]})
 
 
 DOCUMENTS: list[tuple[Any, str]] = [

@@ -111,6 +111,60 @@ def test_masks_along_random_texts(seed: int) -> None:
             assert theirs.take(taken[-1])
 
 
+EXACT = {"type": "exclude_token", "exclude_tokens": ["<think>"]}
+
+
+def token(name: str) -> dict[str, Any]:
+    return {"type": "token", "token": name}
+
+
+def thought(content: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tag", "begin": token("<think>"), "content": content, "end": token("</tool>")}
+
+
+NESTED = {"type": "grammar", "grammar": 'root ::= "(" root* ")" | [ab]{1,2} ";"?'}
+TOKENS_AND_GRAMMARS: list[dict[str, Any]] = [
+    EXACT,
+    {"type": "exclude_token"},
+    {
+        "type": "sequence",
+        "elements": [{"type": "const_string", "value": "ab"}, EXACT, {"type": "const_string", "value": "x;"}],
+    },
+    thought(EXACT),
+    thought({"type": "star", "content": EXACT}),
+    thought({"type": "plus", "content": {"type": "exclude_token", "exclude_tokens": [5]}}),
+    {"type": "optional", "content": {"type": "sequence", "elements": [token("<tool>"), EXACT, token("<tool>")]}},
+    {
+        "type": "or",
+        "elements": [
+            {"type": "sequence", "elements": [EXACT, {"type": "const_string", "value": "a"}]},
+            {"type": "sequence", "elements": [token("<think>"), {"type": "const_string", "value": "b"}]},
+        ],
+    },
+    NESTED,
+    {"type": "tag", "begin": "<a>", "content": NESTED, "end": "</a>"},
+    {"type": "star", "content": {"type": "sequence", "elements": [NESTED, {"type": "const_string", "value": ">x"}]}},
+]
+
+
+@pytest.mark.parametrize("format_", TOKENS_AND_GRAMMARS, ids=range(len(TOKENS_AND_GRAMMARS)))
+def test_masks_of_single_tokens_and_grammars(format_: dict[str, Any]) -> None:
+    chance, document = random.Random(0), whole(format_)
+    constraint = lk.from_structural_tag(document, shared_vocabulary())
+    for _ in range(30):
+        ours, theirs = Walk(constraint), PeerWalk(document)
+        for _ in range(STEPS):
+            allowed = ours.allowed()
+            assert allowed == theirs.allowed()
+            options = sorted(allowed - {EOS})
+            if not options:
+                break
+            short = [t for t in options if t >= len(TEXT) or TEXT[t] in (b"<", b"<a", b">", b"(", b")", b"a", b";")]
+            taken = chance.choice(short if short and chance.random() < 0.7 else options)
+            assert ours.take(taken)
+            assert theirs.take(taken)
+
+
 def of(*pieces: str) -> list[int]:
     found = []
     for piece in pieces:
@@ -179,6 +233,8 @@ READ: list[tuple[dict[str, Any], bool, bool]] = [
     ),
     ({"type": "json_schema", "json_schema": {"type": "integer"}, "max_whitespace_cnt": 0}, True, False),
     ({"type": "json_schema", "json_schema": PERSON, "any_order": True}, False, True),
+    ({"type": "or", "elements": [EXACT, {"type": "const_string", "value": "a"}]}, False, True),
+    ({"type": "sequence", "elements": [NESTED, {"type": "any_text"}]}, False, True),
     ({"type": "const_string", "value": "a", "values": 3}, False, True),
     ({"type": "any_text", "excludes": [""]}, False, True),
 ]

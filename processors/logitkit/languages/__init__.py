@@ -1,8 +1,10 @@
 """Languages: what may be written, defined without a vocabulary, so that one definition serves several models.
 
 texts, free_text   fixed texts, patterns and special tokens; free text up to a marker
+any_tokens         one token, whatever its text is
 schemas            JSON values by schema
 grammars           context-free grammars
+json_strings       JSON strings whose value is a text of a grammar
 xml_arguments      the members of an object between tags
 combined           one after another, one of several, repetition, tags
 dispatching        free text in which triggers start tags
@@ -14,6 +16,7 @@ described          the base class of constraints that are described otherwise, a
 constraint         the constraint that a language becomes for one vocabulary
 """
 
+from logitkit.languages.any_tokens import any_token as any_token
 from logitkit.languages.combined import either as either
 from logitkit.languages.combined import optional as optional
 from logitkit.languages.combined import repeat as repeat
@@ -35,6 +38,7 @@ __all__ = [
     "Language",
     "LanguageConstraint",
     "any_text",
+    "any_token",
     "choice",
     "dispatch",
     "either",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from logitkit.budget import one_budget, spent
+from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
@@ -95,10 +96,16 @@ class LanguageConstraint(Constraint):
         """Compile and return the automaton over bytes.
 
         Raises:
-            ConfigurationError: The language has a grammar in it, and nests without limit.
+            ConfigurationError: The language has a grammar in it and nests without limit, or has whole tokens in it.
         """
         if not self._has_grammar:
-            return self._nested_dfa(share=False)[0]
+            found = self._nested_dfa(share=False)[0]
+            if WHOLE in found.letters:
+                raise ConfigurationError(
+                    "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
+                    "in sequence(any_token(), ...)"
+                )
+            return found
         dfa = self._grammar_dfa()[0]
         if dfa.pushed:
             raise ConfigurationError(

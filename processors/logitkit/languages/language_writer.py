@@ -19,7 +19,7 @@ from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
-from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
@@ -132,6 +132,19 @@ class LanguageWriter:
         """Return the tree of a special token."""
         return Characters(CharSet.single(self._number[self.token(special)]))
 
+    def any_token(self, exclude: Iterable[str | int]) -> Node:
+        """Return the tree of one token, whatever its text is, but for some."""
+        if WHOLE not in self._letters:
+            self._letters.append(WHOLE)
+        excluded = {*map(self.token, exclude), *self.vocabulary.eos_ids}
+        without_text = self.vocabulary.trie.node_of_id == 0
+        without_text[[*self.own_ids, *self.vocabulary.eos_ids]] = False
+        if not without_text.any():
+            excluded.add(OTHERS)
+        numbers = [number for token, number in self._number.items() if token not in excluded]
+        numbers.append(LETTERS + self._letters.index(WHOLE))
+        return Alternate(tuple([Characters(CharSet.single(number)) for number in numbers]))
+
     @property
     def own_ids(self) -> tuple[int, ...]:
         """The ids of all special tokens that the language names."""
@@ -139,7 +152,7 @@ class LanguageWriter:
 
     def token_limit(self, most: int) -> CharSet:
         """Return a symbol for a limit of tokens: in each state of the text it leads to that state."""
-        letter = OTHERS - 1 - len(self._limits)
+        letter = WHOLE - 1 - len(self._limits)
         self._limits.append((letter, most))
         self._letters.append(letter)
         return CharSet.single(LETTERS + len(self._letters) - 1)
@@ -251,12 +264,12 @@ class LanguageWriter:
         """Return the whole language as the rules of a grammar, given its tree. Schemas are written without leaves and words.
 
         Raises:
-            ConfigurationError: Text with a limit of tokens stands beside a grammar.
+            ConfigurationError: Text with a limit of tokens, or a token whatever its text is, stands beside a grammar.
         """
-        if self._limits:
+        if self._limits or WHOLE in self._letters:
+            name = "any_text(max_tokens=...)" if self._limits else "any_token()"
             raise ConfigurationError(
-                "any_text(max_tokens=...) stands in one language with a grammar, where tokens cannot be counted; leave out "
-                "max_tokens"
+                f"{name} stands in one language with a grammar, in which tokens cannot be counted; leave out one of them"
             )
         assert not self._words
         bodies = [

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from logitkit.errors import ConfigurationError, PatternSyntaxError, UnsupportedSchema
+from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError, UnsupportedSchema
 from logitkit.json_schema.layout import WIDEST_INDENT, Whitespace
+from logitkit.languages.any_tokens import any_token
 from logitkit.languages.combined import either, optional, repeat, sequence
 from logitkit.languages.free_text import any_text
+from logitkit.languages.grammars import grammar
 from logitkit.languages.language import Language
 from logitkit.languages.schemas import json_schema
 from logitkit.languages.texts import SpecialToken, literal, regex, special
@@ -143,6 +145,15 @@ def _regex(part: JsonPart, _around: Surroundings) -> Language:
         raise PatternSyntaxError(f"{part.path}.pattern: {error.reason}", error.pattern, error.position) from None
 
 
+def _grammar(part: JsonPart, _around: Surroundings) -> Language:
+    part.check_fields(("type", "grammar"))
+    text = part.text("grammar")
+    try:
+        return grammar(text)
+    except GrammarError as error:
+        raise GrammarError(f"{part.path}.grammar: {error.reason}", error.grammar, error.position) from None
+
+
 def _any_text(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("excludes", "max_tokens", "max_chars"))
     excluded = (*part.texts("excludes"), *around.ends)
@@ -191,6 +202,14 @@ def _token(part: JsonPart, _around: Surroundings) -> Language:
     return special(part.inside("token").token())
 
 
+def _exclude_token(part: JsonPart, around: Surroundings) -> Language:
+    part.check_fields(("type",), ("exclude_tokens",))
+    excluded = excluded_tokens(part)
+    if around.end_token is not None:
+        excluded.append(special(around.end_token))
+    return any_token(exclude=excluded)
+
+
 def _any_tokens(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("exclude_tokens", "max_tokens"))
     _refuse_token_limit(part)
@@ -233,6 +252,7 @@ def plain_formats() -> dict[str, FormatReader]:
         "json_schema": _json_schema,
         "qwen_xml_parameter": _qwen_xml_parameter,
         "regex": _regex,
+        "grammar": _grammar,
         "any_text": _any_text,
         "sequence": _sequence,
         "or": _or,
@@ -241,5 +261,6 @@ def plain_formats() -> dict[str, FormatReader]:
         "star": lambda part, around: repeat(_content(part, around)),
         "repeat": _repeat,
         "token": _token,
+        "exclude_token": _exclude_token,
         "any_tokens": _any_tokens,
     }

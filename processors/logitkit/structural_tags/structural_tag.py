@@ -61,6 +61,7 @@ def structural_tag_language(document: object, *, whitespace: Whitespace = "bound
     Raises:
         ConfigurationError: The document is not a structural tag, or holds something that is not supported; the message has its
             path.
+        GrammarError: A grammar is not valid.
         PatternSyntaxError: A pattern is not valid.
 
     Example:
@@ -106,6 +107,7 @@ class StructuralTag(DescribedByLanguage):
     Raises:
         ConfigurationError: The document is not a structural tag, or holds something that is not supported; the message has its
             path. Or no text belongs to it, or the tokens cannot spell any.
+        GrammarError: A grammar is not valid.
         PatternSyntaxError: A pattern is not valid.
         PatternTooLarge: The automaton would exceed a limit.
         UnsupportedSchema: A schema in it cannot be enforced exactly.
@@ -180,6 +182,7 @@ def from_structural_tag(
     Raises:
         ConfigurationError: The document is not a structural tag, or holds something that is not supported; the message has its
             path. Or no text belongs to it, or the tokens cannot spell any.
+        GrammarError: A grammar is not valid.
         PatternSyntaxError: A pattern is not valid.
         PatternTooLarge: The automaton would exceed a limit.
         UnsupportedSchema: A schema in it cannot be enforced exactly.
@@ -191,11 +194,11 @@ def from_structural_tag(
         >>> document = {"type": "structural_tag", "format": {"type": "regex", "pattern": "[yn]+"}}
         >>> lk.to_config(lk.from_structural_tag(document, vocabulary))
         {'structural_tag': {'type': 'structural_tag', 'format': {'type': 'regex', 'pattern': '[yn]+'}}}
-        >>> document["format"] = {"type": "optional", "content": {"type": "grammar", "grammar": "root ::= x"}}
+        >>> document["format"] = {"type": "optional", "content": {"type": "peg", "grammar": "root <- x"}}
         >>> lk.from_structural_tag(document, vocabulary)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        logitkit.errors.ConfigurationError: format.content: the type 'grammar' is not supported; allowed are const_string, ...
+        logitkit.errors.ConfigurationError: format.content: the type 'peg' is not supported; allowed are const_string, ...
     """
     return StructuralTag(
         document, vocabulary, whitespace=whitespace, closing=closing, max_depth=max_depth, limits=limits

@@ -12,12 +12,15 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 
-__all__ = ["OTHERS", "Letters", "free_states", "letter_of", "tokens_of", "with_letters", "without_ends"]
+__all__ = ["OTHERS", "WHOLE", "Letters", "free_states", "letter_of", "tokens_of", "with_letters", "without_ends"]
 
 Letters: TypeAlias = Mapping[int, NDArray[np.int64]]
 
 # As a letter: all ids without text that are not letters. An automaton has either this letter or free states.
 OTHERS = -1
+
+# As a letter: all ids with text that are not letters, each as a whole, whatever its text is.
+WHOLE = -2
 
 
 def free_states(dfa: ByteDfa | NestedDfa) -> NDArray[np.bool_]:

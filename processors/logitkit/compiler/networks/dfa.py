@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.networks.joint import Joint
@@ -10,6 +12,7 @@ from logitkit.compiler.networks.network import Network
 from logitkit.compiler.networks.parts import has_calls, parts_of
 from logitkit.compiler.networks.text_regions import with_text_regions
 from logitkit.compiler.networks.token_limits import with_layers, with_second_copies
+from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
 __all__ = ["network_dfa"]
@@ -25,7 +28,8 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
-        ConfigurationError: A bracket begins both a call and other text, or a definition continues after its closing bracket.
+        ConfigurationError: A bracket begins both a call and other text, a definition continues after its closing bracket, or
+            a token whatever its text is and other text begin in one place.
     """
     if not network.words and not network.letters and not has_calls(network.main):
         return NestedDfa.of(byte_dfa_of(network.main, limits))
@@ -33,6 +37,11 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     found = live(Joint(network, parts, limits, share).dfa())
     if not network.letters:
         return found
+    if WHOLE in found.letters and found.step[found.letters[WHOLE] != DEAD].any():
+        raise ConfigurationError(
+            "any_token(), which is exclude_token in a structural tag, and other text begin in one place, so it is not known "
+            "which of them a token belongs to; put a special token between them"
+        )
     if not network.token_limits:
         return with_text_regions(found)
     return with_layers(with_text_regions(with_second_copies(found, dict(network.token_limits), limits)))

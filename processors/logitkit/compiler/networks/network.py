@@ -100,7 +100,8 @@ class Network:
         words: Texts of which none begins another one. The character `WORDS + i` stands for the whole of text `i`, so that long
             names are one step of what is worked out over characters.
         letters: The ids of special tokens. The character `LETTERS + i` stands for token `i` of them; only `main` has such ones.
-            The id `OTHERS` stands for all ids without text that are not listed. Ids below it stand for limits of tokens.
+            The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not. Ids
+            below these stand for limits of tokens.
         token_limits: The limits, as an id and the greatest number of tokens.
     """
 

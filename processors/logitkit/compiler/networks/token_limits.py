@@ -27,7 +27,7 @@ def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> 
     """Write the texts with limits a second time, as they are after their first token.
 
     Args:
-        dfa: The automaton. A letter below -1 stands for a limit: it leads from each state of the text to itself.
+        dfa: The automaton. A letter below `WHOLE` stands for a limit: it leads from each state of the text to itself.
         most: The greatest number of tokens, by letter.
         limits: Bounds on the number of states.
 

@@ -12,6 +12,7 @@ from logitkit.compiler.tokens.dead_ends import may_have_dead_ends, without_dead_
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import token_classes
 from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.whole_tokens import with_wholes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -39,6 +40,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
     letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state
     if may_have_dead_ends(dfa, vocabulary):

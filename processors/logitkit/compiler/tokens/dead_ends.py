@@ -7,8 +7,10 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.tokens.token_table import STAY
+from logitkit.compiler.tokens.whole_tokens import whole_tokens
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -30,6 +32,8 @@ def may_have_dead_ends(dfa: ByteDfa | NestedDfa, vocabulary: Vocabulary) -> bool
     spelled: NDArray[np.bool_] = ~dfa.step.any(axis=0)  # type: ignore[assignment]
     spelled[dfa.byte_class[vocabulary.trie.single_bytes(dfa.letters)]] = True
     ends = (dfa.letters[end] for end in vocabulary.eos_ids if end in dfa.letters)
+    if WHOLE in dfa.letters and not whole_tokens(dfa.letters, vocabulary).any():
+        return True
     return not spelled.all() or any((~dfa.accepting[target[target != DEAD]]).any() for target in ends)
 
 

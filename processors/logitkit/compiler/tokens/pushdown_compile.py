@@ -22,6 +22,7 @@ from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_behaviours import SuffixBehaviours
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton, complete_with
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.whole_tokens import with_wholes
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -87,6 +88,7 @@ def pushdown_automaton(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
     letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)

@@ -1,0 +1,59 @@
+"""What tokens do as wholes: where a language has one token whatever its text is, all of them lead to the same state."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
+from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.letters import WHOLE, Letters
+from logitkit.limits import Limits
+from logitkit.vocabulary.vocabulary import Vocabulary
+
+__all__ = ["whole_tokens", "with_wholes"]
+
+# So many entries of a table take as long as one other step.
+ENTRIES_A_STEP = 3
+
+
+def whole_tokens(letters: Letters, vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are not letters, nor EOS."""
+    found: NDArray[np.bool_] = vocabulary.trie.node_of_id > 0
+    found[[token for token in (*letters, *vocabulary.eos_ids) if token >= 0]] = False
+    return found
+
+
+def with_wholes(
+    class_of: Ints, behaviours: Behaviours, letters: Letters, vocabulary: Vocabulary, limits: Limits
+) -> tuple[Behaviours, Letters]:
+    """Return what classes of tokens do with what they do as wholes, and the letters that are left.
+
+    Args:
+        class_of: [V] class of each token.
+        behaviours: What each class does by its text: nothing, in the states from which `WHOLE` leads somewhere.
+        letters: Where each letter leads.
+        vocabulary: The tokens.
+        limits: Bounds on the work.
+
+    Raises:
+        PatternTooLarge: There are too many classes and states.
+    """
+    if WHOLE not in letters:
+        return behaviours, letters
+    leads = letters[WHOLE]
+    source = np.flatnonzero(leads != DEAD)
+    classes = np.unique(class_of[whole_tokens(letters, vocabulary)])
+    limits.spend(len(classes) * len(source) // ENTRIES_A_STEP)
+    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    # Where the default of a class is not dead, death is listed.
+    kept = ~((leads != DEAD)[behaviours.source] & np.isin(owner, classes))
+    owner = np.concatenate([owner[kept], np.repeat(classes, len(source))])
+    sources = np.concatenate([behaviours.source[kept], np.tile(source, len(classes))])
+    targets = np.concatenate([behaviours.target[kept], np.tile(leads[source], len(classes))])
+    listed = targets != behaviours.default[owner]
+    owner, sources, targets = owner[listed], sources[listed], targets[listed]
+    order = np.lexsort((sources, owner))
+    begin = starts(np.bincount(owner, minlength=len(behaviours)))
+    found = Behaviours(behaviours.default, begin, sources[order].astype(np.int32), targets[order].astype(np.int32))
+    return found, {token: target for token, target in letters.items() if token != WHOLE}

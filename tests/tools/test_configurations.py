@@ -37,6 +37,7 @@ OWN = {
         {"tools": [PING], "reasoning": True, "closing": 200},
         {"tools": [PING], "reasoning": 40, "answer": {"type": "integer"}, "max_depth": 4},
         {"tools": [PING], "format": OWN},
+        {"tools": [PING], "choice": "required", "preamble": True},
     ],
 )
 def test_configurations_are_read_and_written(given: Any) -> None:

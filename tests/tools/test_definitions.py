@@ -148,7 +148,7 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([several], "variadic"),
         ([function_type], "no JSON Schema|cannot be read"),
         ([lambda x: x], "the name of tools"),
-        ([{"type": "code", "function": {"name": "f"}}], "allowed is 'function'"),
+        ([{"type": "code", "function": {"name": "f"}}], "allowed are 'function' and 'custom'"),
         ([{"type": "function"}], "has no 'name'"),
         ([{"name": ""}], "name of tools.0. is ''"),
         ([{"name": "a b"}], "letters, digits"),

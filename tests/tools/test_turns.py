@@ -291,6 +291,34 @@ def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
     assert tools.parse(ids_of(form.text_begin + '{"ok": true}', form), vocabulary(form)).text == '{"ok": true}'
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if FORMATS[name].trigger is not None])
+@pytest.mark.parametrize("reasoning", [None, 40])
+def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> None:
+    form, ping = FORMATS[name], tools_of(name).write([ToolCall("ping", {})])
+    first = form.reasoning_begin + "Hm." + str(form.reasoning_end) if reasoning else ""
+    given = [*tools_of(name).tools]
+    required = Tools(given, form, choice="required", preamble=True, reasoning=reasoning)
+    answer = Tools(given, form, answer=True, preamble=True, reasoning=reasoning)
+    texts = {
+        "": (1, 1),
+        "Let me see: [.\n": (1, 1),
+        " \n!": (1, 1),
+        "{": (1, 0),
+        "\n [1]": (1, 0),
+        '"a"': (1, 1),
+        form.call_begin[:1]: (1, form.call_begin[0] not in "[{"),
+    }
+    for text, verdicts in texts.items():
+        found = tuple(accepts(tools, form, first + text + ping) for tools in (required, answer))
+        assert found == verdicts, text
+        turn = required.parse([*ids_of(first + text + ping, form), EOS], vocabulary(form))
+        assert same(turn.calls, [ToolCall("ping", {})])
+        assert turn.text.strip("\n") == text.strip("\n")
+    assert [accepts(answer, form, first + text) for text in ("", "hello", '{"a":[1]}', "[[]]", "5")] == [0, 0, 1, 1, 1]
+    assert not accepts(required, form, first + "hello")
+    assert not accepts(answer, form, first + "5" + ping + "5")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -304,6 +332,8 @@ def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
         ({"reasoning": 0}, "reasoning is 0"),
         ({"reasoning": True, "format": "llama3_json"}, "no markers of reasoning"),
         ({"choice": "required", "answer": {}}, "always called"),
+        ({"preamble": None}, "preamble is None; allowed are True and False"),
+        ({"preamble": True, "format": "json"}, "in the format 'json' calls stand only at the beginning"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:

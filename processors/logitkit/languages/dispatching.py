@@ -57,7 +57,7 @@ class Dispatch(Language):
         """The texts that start tags, or do not occur in the free text."""
         return AnyText(self.triggers, self.exclude).texts
 
-    def tree(self, writer: LanguageWriter) -> Node:
+    def tree(self, writer: LanguageWriter) -> Graph:
         """Return the syntax tree: a graph with the states of the search, once for each number of tags that matters."""
         search = Search.of(
             [ways_to_write(m, writer) for m in (*self.triggers, *self.exclude)], writer.tokens, writer.limits

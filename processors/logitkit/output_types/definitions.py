@@ -104,7 +104,9 @@ class ToolsOutput(OutputType):
     def config(self, *, closing: bool | int = False) -> dict[str, Any]:
         """Return the configuration of the tools."""
         given = self.tools
-        options = {name: getattr(given, name) for name in ("tools", "format", "choice", "parallel", "answer")}
+        options = {
+            name: getattr(given, name) for name in ("tools", "format", "choice", "parallel", "answer", "preamble")
+        }
         # `Tools` reads a schema of an answer as this language, which has no JSON form; the configuration reads it again.
         if isinstance(given.answer, JsonValue) and given.answer == JsonValue(given.answer.schema, "spaced"):
             options["answer"] = given.answer.schema

@@ -2,7 +2,7 @@
 
 tools             the class that users create (tool_set)
 tools_constraint  the constraint, also in configurations
-definitions       tools as data (functions, docstrings)
+definitions       tools as data (functions, docstrings, custom_tools)
 formats           how models write calls
 turn_language     the language of a turn
 turn              what is read: calls, text, events

@@ -12,6 +12,8 @@ from typing import Any
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.python_types import schema_of
+from logitkit.languages.grammars import GrammarText
+from logitkit.tools.custom_tools import custom_input
 from logitkit.tools.docstrings import described
 from logitkit.tools.functions import parameters_of, without_titles
 
@@ -28,7 +30,8 @@ _OPEN = {
 }
 _ALLOWED = (
     "a function with annotations, a pydantic model, a dataclass, and a dict such as "
-    '{"type": "function", "function": {"name": ..., "parameters": ...}}'
+    '{"type": "function", "function": {"name": ..., "parameters": ...}} or '
+    '{"type": "custom", "custom": {"name": ..., "format": ...}}'
 )
 
 
@@ -41,12 +44,14 @@ class ToolDefinition:
         description: What it does; may be empty.
         parameters: The schema of its arguments, an object, as a chat template shows it.
         given: The dict that the user gave, if that is what it was given as.
+        grammar: The grammar of the one argument of a custom tool; None: `parameters` says all.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any] = field(compare=False)
     given: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    grammar: GrammarText | None = None
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,11 +63,20 @@ class ToolDefinition:
         closed = {} if _OPEN & self.parameters.keys() else {"additionalProperties": False}
         return {**self.parameters, "type": "object", **closed}
 
+    @property
+    def is_custom(self) -> bool:
+        """Whether it is a custom tool of OpenAI: one argument, a text."""
+        return self.given is not None and self.given.get("type") == "custom"
+
     def openai(self) -> dict[str, Any]:
         """Return the tool as OpenAI's dict."""
+        return dict(self.given) if self.given is not None and self.is_custom else self.function()
+
+    def function(self) -> dict[str, Any]:
+        """Return the tool as OpenAI's dict of a function, which is what chat templates know, even if it is a custom tool."""
         if self.given is not None and "function" in self.given:
             return dict(self.given)
-        if self.given is not None:
+        if self.given is not None and not self.is_custom:
             return {"type": "function", "function": {k: v for k, v in self.given.items() if k != "type"}}
         described_as = {"description": self.description} if self.description else {}
         return {
@@ -114,15 +128,21 @@ def _definition(tool: object, place: str) -> ToolDefinition:
 
 def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     tool: Any = given
-    if "function" in given:
+    is_custom = given.get("type") == "custom"
+    if is_custom and "custom" in given:
+        tool, place = given["custom"], f"{place}['custom']"
+    elif "function" in given:
         if given.get("type", "function") != "function":
-            raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed is 'function'")
+            raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed are 'function' and 'custom'")
         tool, place = given["function"], f"{place}['function']"
     if not isinstance(tool, Mapping) or "name" not in tool:
         raise ConfigurationError(f"{place} has no 'name'; allowed are {_ALLOWED}")
     name, about = _checked(tool["name"], place), tool.get("description")
     if not isinstance(about, str | None):
         raise ConfigurationError(f"the description of the tool {name!r} is {about!r}; allowed is text")
+    if is_custom:
+        schema, more, rules = custom_input(tool, place)
+        return ToolDefinition(name, "\n".join(filter(None, (about, more))), schema, given, rules)
     parameters = tool.get("parameters")
     if parameters is None:
         parameters = {"type": "object", "properties": {}}

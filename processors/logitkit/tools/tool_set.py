@@ -32,13 +32,20 @@ class ToolSet:
     parallel: bool = field(default=True, kw_only=True)
     reasoning: bool | int | None = field(default=None, kw_only=True)
     answer: Any = field(default=None, kw_only=True)
+    preamble: bool = field(default=False, kw_only=True)
     chat_template: str | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", definitions_of(self.tools))
         object.__setattr__(self, "format", format_of(self.format, self.chat_template))
-        if not isinstance(self.parallel, bool):
-            raise ConfigurationError(f"parallel is {self.parallel!r}; allowed are True and False")
+        for name, given in (("parallel", self.parallel), ("preamble", self.preamble)):
+            if not isinstance(given, bool):
+                raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
+        if self.preamble and self.form.trigger is None:
+            raise ConfigurationError(
+                f"preamble is True, but in the format {self.form.name!r} calls stand only at the beginning of a turn; leave it "
+                "out, or use a format with a trigger"
+            )
         budget = None if self.reasoning is None or isinstance(self.reasoning, bool) else as_integer(self.reasoning)
         if not isinstance(self.reasoning, bool | None) and (budget is None or budget < 1):
             raise ConfigurationError(
@@ -80,7 +87,7 @@ class ToolSet:
         return self.format
 
     def schemas(self) -> list[dict[str, Any]]:
-        """Return the tools as OpenAI's dicts, as a chat template takes them.
+        """Return the tools as OpenAI's dicts of functions, as a chat template takes them.
 
         Example:
             >>> import logitkit as lk
@@ -89,7 +96,7 @@ class ToolSet:
             >>> lk.Tools([add]).schemas()[0]["function"]["description"]
             'Add two numbers.'
         """
-        return [tool.openai() for tool in self.tools]
+        return [tool.function() for tool in self.tools]
 
     def language(self) -> Language:
         """Return the language of the whole turn."""
@@ -106,6 +113,7 @@ class ToolSet:
             parallel=self.parallel,
             reasoning=self._reasoning() if self.reasoning else None,
             answer=self.answer,
+            preamble=self.preamble,
         )
 
     def _reasoning(self) -> Language:

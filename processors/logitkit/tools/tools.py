@@ -26,12 +26,15 @@ class Tools(ToolSet):
         tools: The tools: functions with annotations and docstrings, pydantic models, dataclasses, or OpenAI's dicts. A tool whose
             schema does not say whether there may be other members has none.
         format: How the model writes calls: the name of a format, `"auto"` with `chat_template`, or a `ToolFormat`.
-        choice: `"auto"`: calls are optional. `"required"`: the turn is one or more calls, without text before them. `"none"`:
+        choice: `"auto"`: calls are optional. `"required"`: the turn is one or more calls. `"none"`:
             none. The name of a tool, or several names: as `"required"`, and of these tools only.
         parallel: Whether several calls are allowed, in formats that have a place for them.
         reasoning: Whether the turn begins with reasoning, which is free text up to the format's own end marker. An integer is the
             most tokens of it; then the marker is forced.
         answer: What a turn without a call is, in place of free text: a schema as in `JsonSchema`, or a language.
+        preamble: Whether free text may precede the calls with `choice="required"` and with an `answer`, where a call comes at
+            once otherwise. Such a turn ends with a call. With an answer, its text begins with neither a brace nor a bracket. Only
+            in formats with a trigger.
         chat_template: The text of the model's chat template, for `format="auto"`.
 
     Raises:
@@ -77,6 +80,7 @@ class Tools(ToolSet):
             parallel=self.parallel,
             reasoning=self.reasoning or False,
             answer=self.answer,
+            preamble=self.preamble,
             closing=closing,
             max_depth=max_depth,
             limits=limits,

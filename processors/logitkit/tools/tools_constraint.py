@@ -26,7 +26,10 @@ CLOSING = "the maximum number of new tokens; True: up to Context.max_length; Fal
 class ToolForm(Form):
     """A tool as OpenAI's dict, or a bare function description."""
 
-    allowed = 'a tool: {"type": "function", "function": {"name": ..., "parameters": ...}}'
+    allowed = (
+        'a tool: {"type": "function", "function": {"name": ..., "parameters": ...}}, or '
+        '{"type": "custom", "custom": {"name": ..., "format": ...}}'
+    )
     types = (Mapping,)
     described: ClassVar[dict[str, Any]] = {"type": "object"}
 
@@ -105,6 +108,7 @@ class ToolsConstraint(DescribedByLanguage):
         parallel: Whether several calls are allowed.
         reasoning: Whether the turn begins with reasoning, or the most tokens of it.
         answer: What a turn without a call is, in place of free text.
+        preamble: Whether text may precede calls where a call or an answer must come, as in `Tools`.
         closing: Whether the turn must be complete before generation is cut off, as in `JsonSchema`.
         max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.
@@ -133,6 +137,7 @@ class ToolsConstraint(DescribedByLanguage):
             "parallel": Boolean(),
             "reasoning": Either((Integer(1, note="the maximum number of tokens"), Boolean())),
             "answer": Either((Null(), AnswerForm())),
+            "preamble": Boolean(),
             "closing": Either((Integer(1, note=CLOSING), Boolean())),
             "max_depth": Integer(1, 1024),
         },
@@ -147,6 +152,7 @@ class ToolsConstraint(DescribedByLanguage):
     parallel: bool = field(default=True, kw_only=True)
     reasoning: bool | int = field(default=False, kw_only=True)
     answer: Any = field(default=None, kw_only=True, compare=False)
+    preamble: bool = field(default=False, kw_only=True)
     closing: bool | int = field(default=False, kw_only=True)
     max_depth: int = field(default=32, kw_only=True)
     limits: Limits = field(default=LANGUAGE_LIMITS, kw_only=True)
@@ -162,6 +168,7 @@ class ToolsConstraint(DescribedByLanguage):
             parallel=self.parallel,
             reasoning=self.reasoning,
             answer=self.answer,
+            preamble=self.preamble,
         )
         object.__setattr__(self, "tools", chosen.tools)
         object.__setattr__(self, "choice", chosen.choice)

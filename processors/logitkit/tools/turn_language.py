@@ -7,14 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from logitkit.languages import any_text, dispatch, either, json_schema, literal, regex, sequence, special, xml_arguments
+from logitkit.languages.dispatching import Dispatch
+from logitkit.languages.json_strings import JsonStringOf
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.texts import SpecialToken
-from logitkit.patterns.syntax import Graph, Node
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Characters, Graph, Node
+from logitkit.tools.custom_tools import INPUT
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
 
 __all__ = ["CallLoop", "arguments_language", "turn_language"]
+
+WHITE_SPACE, BRACKETS = CharSet.from_string(" \t\r\n"), CharSet.from_string("{[")
 
 
 @dataclass(frozen=True)
@@ -36,8 +42,37 @@ class CallLoop(Language):
         return Graph((((self.call.tree(writer), 1),), (*again, (self.end.tree(writer), 2)), ()), (False, False, True))
 
 
+@dataclass(frozen=True)
+class Preamble(Language):
+    """Text up to calls, which begins with neither a brace nor a bracket, after white space if any: so does an answer."""
+
+    turn: Dispatch
+
+    @property
+    def parts(self) -> tuple[Language, ...]:
+        """The language that it is built from."""
+        return (self.turn,)
+
+    def tree(self, writer: LanguageWriter) -> Node:
+        """Return the syntax tree: that of the text, with a state before it."""
+        graph = self.turn.tree(writer)
+        others, *rest = graph.moves[0]
+        assert isinstance(others[0], Characters)
+        first = (
+            (Characters(others[0].charset & WHITE_SPACE), 0),
+            (Characters(others[0].charset - WHITE_SPACE - BRACKETS), 1),
+            *((label, target + 1) for label, target in rest),
+        )
+        later = [tuple([(label, target + 1) for label, target in row]) for row in graph.moves]
+        return Graph((first, *later), (False, *graph.accepting))
+
+
 def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
     """Return the language of the arguments of a tool."""
+    if tool.grammar is not None and form.arguments == "json":
+        return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")
+    if tool.grammar is not None:
+        return sequence(form.parameter_begin.replace("{name}", INPUT), tool.grammar, form.parameter_end)
     if form.arguments == "json":
         return json_schema(tool.schema, whitespace=form.whitespace)
     return xml_arguments(
@@ -54,6 +89,7 @@ def turn_language(
     parallel: bool,
     reasoning: Language | None,
     answer: Language | None,
+    preamble: bool,
 ) -> Language:
     """Return the language of a turn.
 
@@ -65,9 +101,13 @@ def turn_language(
         parallel: Whether several calls are allowed.
         reasoning: The free text of reasoning up to its end marker, which it includes; None: there is none.
         answer: What a turn without a call is, in place of free text.
+        preamble: Whether text may precede calls where there is no free text otherwise.
     """
-    found = _triggered if form.trigger is not None else _anchored
-    turn = found(tools, form, text, calls, parallel, answer)
+    turn = (
+        _triggered(tools, form, text, calls, parallel, answer, preamble)
+        if form.trigger is not None
+        else _anchored(tools, form, text, calls, parallel, answer)
+    )
     if reasoning is None:
         return turn
     opened = [marker(form, form.reasoning_begin)] if form.reasoning_opened else []
@@ -78,7 +118,13 @@ def turn_language(
 
 
 def _triggered(
-    tools: Sequence[ToolDefinition], form: ToolFormat, text: bool, calls: bool, parallel: bool, answer: Language | None
+    tools: Sequence[ToolDefinition],
+    form: ToolFormat,
+    text: bool,
+    calls: bool,
+    parallel: bool,
+    answer: Language | None,
+    preamble: bool,
 ) -> Language:
     assert form.trigger is not None
     trigger: str | SpecialToken = special(form.trigger) if form.trigger in form.tokens else form.trigger
@@ -90,10 +136,13 @@ def _triggered(
     again = marker(form, (form.separator or "") + ("" if form.calls_begin else form.trigger))
     loop = CallLoop(call, again if parallel and form.separator is not None else None, marker(form, form.calls_end))
     block = sequence(start, loop)
-    # Where a call is required, it comes at once: a model that goes on with text would never call.
-    if not text:
-        return block
-    return dispatch({trigger: block}, stop_after_first=True) if answer is None else either(answer, block)
+    if text and answer is None:
+        return dispatch({trigger: block}, stop_after_first=True)
+    if not preamble:
+        # Where a call is required, it comes at once: a model that goes on with text might never call.
+        return block if answer is None else either(answer, block)
+    called = dispatch({trigger: block}, 1, stop_after_first=True)
+    return called if answer is None else either(answer, Preamble(called))
 
 
 def _anchored(

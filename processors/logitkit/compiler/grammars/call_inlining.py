@@ -20,7 +20,8 @@ from typing import TypeAlias
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import CALLS
 from logitkit.compiler.characters.subset import SymbolDfa
-from logitkit.compiler.grammars.rule_automata import Nfa, RuleAutomata
+from logitkit.compiler.grammars.nfa import Nfa
+from logitkit.compiler.grammars.rule_automata import RuleAutomata
 from logitkit.limits import Limits
 
 __all__ = ["inlined"]

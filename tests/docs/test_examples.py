@@ -17,10 +17,10 @@ DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 PRINTED = {
     "docs/transformers.md": [
         rf"The meeting is on {DATE}\n",
-        rf"The meeting is on {DATE}\nThe lamp was sold on {DATE}\n",
-        "The meeting is on 2031-[0-9]{2}-[0-9]{2}\n",
         rf"{DATE}\n{DATE}\n",
         r"\[False\]\n",
+        rf"The meeting is on {DATE}\nThe lamp was sold on {DATE}\n",
+        "The meeting is on 2031-[0-9]{2}-[0-9]{2}\n",
     ],
     "docs/patterns.md": [""],
 }

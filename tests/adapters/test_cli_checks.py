@@ -113,6 +113,39 @@ def test_a_schema_from_a_file_and_from_standard_input(
     assert any("resembles 'properties'" in warning for warning in report["warnings"])
 
 
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("[0-9]{3}", "may stand anywhere in the text; for the whole text, write '^(?:[0-9]{3})$'"),
+        ("a|b", "may stand anywhere"),
+        ("^a|b$", "has anchors in only some of its alternatives"),
+        ("^a|^b$", "has anchors in only some"),
+        ("^(a|b)$", None),
+        ("^a$|^b$", None),
+        ("(?:^a|^b)$", None),
+        ("^a", None),
+        ("a$", None),
+    ],
+)
+def test_patterns_of_schemas_are_searched(
+    pattern: str, said: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}, "required": ["a"]}
+    tools = [{"type": "function", "function": {"name": "save", "parameters": schema}}]
+    for kind, content in (("schema", schema), ("tools", tools)):
+        file = tmp_path / kind
+        file.write_text(json.dumps(content), "utf-8")
+        warnings = printed(capsys, f"check-{kind}", str(file))["warnings"]
+        assert len(warnings) == (said is not None)
+        if said is not None:
+            assert f"'pattern' at #/properties/a: {pattern!r} " in warnings[0]
+            assert said in warnings[0]
+            assert warnings[0].startswith("save: ") == (kind == "tools")
+    # The advice is right: a text around the pattern is accepted.
+    texts = ("xax", "xbx", "ax", "xb", "x123x")
+    assert said is None or any(re.search(pattern, text) and not re.fullmatch(pattern, text) for text in texts)
+
+
 def test_tools_in_a_format(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, "check-tools", files["tools"], "--text", CALL)["legal"] is True
     wrong = CALL.replace("7", "700")

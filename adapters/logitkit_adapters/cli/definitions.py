@@ -85,7 +85,9 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         LogitkitError: The definition is wrong.
     """
     import logitkit as lk
+    from logitkit.json_schema.document import load
     from logitkit.json_schema.misspelt import misspelt
+    from logitkit.json_schema.searched_patterns import searched_patterns
     from logitkit.patterns.advice import pattern_advice
 
     syntax, start = arguments.syntax, arguments.start
@@ -95,7 +97,7 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         return lambda vocabulary: lk.Regex(given, vocabulary), pattern_advice(given)
     text = _read(given)
     if kind == "schema":
-        return lambda vocabulary: lk.JsonSchema(text, vocabulary), ()
+        return lambda vocabulary: lk.JsonSchema(text, vocabulary), searched_patterns(load(text))
     if kind == "grammar":
         if syntax is None:
             syntax = "lark" if given.lower().endswith(".lark") else "gbnf"
@@ -106,8 +108,10 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         if isinstance(error, lk.errors.LogitkitError):
             raise
         raise UsageError(f"{given} is not JSON: {error}") from error
-    advice = [f"{tool.name}: {said}" for tool in tools.tools if (said := misspelt(tool.schema)) is not None]
-    return tools.constraint, tuple(advice)
+    said = ((tool, [misspelt(tool.schema), *searched_patterns(load(tool.schema))]) for tool in tools.tools)
+    return tools.constraint, tuple(
+        f"{tool.name}: {one}" for tool, several in said for one in several if one is not None
+    )
 
 
 def _read(path: str) -> str:

@@ -47,12 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.console import Console
 
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
-    compiled, _ = compiler_of(kind, getattr(arguments, kind), arguments)
+    compiled, advice = compiler_of(kind, getattr(arguments, kind), arguments)
     vocabulary = vocabulary_of(arguments.tokenizer)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         constraint = compiled(vocabulary)
-    heard = [str(warning.message) for warning in caught]
+    heard = [*advice, *(str(warning.message) for warning in caught)]
     explanation = lk.explain(constraint, vocabulary, [], arguments.text)
     if arguments.html is not None:
         write_page(arguments.html, explanation.to_html())

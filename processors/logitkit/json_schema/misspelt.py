@@ -10,7 +10,7 @@ from typing import Any
 
 from logitkit.json_schema.document import Json
 from logitkit.json_schema.keywords import ASSERTIONS, OF_LIST, OF_NAMES, OF_ONE
-from logitkit.json_schema.pointer import below
+from logitkit.json_schema.subschemas import subschemas
 
 _NUMBER = (int, float, Decimal)
 _SCHEMA = (dict, bool)
@@ -79,27 +79,13 @@ def misspelt(schema: Json) -> str | None:
 
 
 def _found(schema: Json) -> Iterator[tuple[str, str, str]]:
-    """Yield the pointer of each schema with such a key, the key, and the keyword. Equal schemas count once."""
-    todo: list[tuple[Any, str]] = [(schema, "#")]
-    seen: set[int] = set()
-    while todo:
-        value, pointer = todo.pop()
-        if not isinstance(value, dict) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        inner: list[tuple[Any, str]] = []
+    """Yield the pointer of each schema with such a key, the key, and the keyword."""
+    for pointer, value in subschemas(schema):
         for key, inside in value.items():
-            if key in OF_NAMES and isinstance(inside, dict):
-                inner += [(v, below(pointer, key, name)) for name, v in inside.items()]
-            elif key in OF_LIST and isinstance(inside, list):
-                inner += [(v, below(pointer, key, i)) for i, v in enumerate(inside)]
-            elif key in OF_ONE:
-                inner.append((inside, below(pointer, key)))
-            elif key not in _MEANT and key not in _OTHERS:
+            if key not in _MEANT and key not in _OTHERS:
                 meant = _meant(key)
                 if meant is not None and meant not in value and _may_be(inside, meant):
                     yield pointer, key, meant
-        todo += reversed(inner)
 
 
 @lru_cache(maxsize=1024)

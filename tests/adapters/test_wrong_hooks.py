@@ -17,6 +17,7 @@ from logitkit_adapters import mlx_lm as for_mlx_lm
 from logitkit_adapters import transformers as for_transformers
 from tests.adapters import demo, demo_mlx_lm
 from tests.adapters.demo_llama_cpp import llama
+from tests.sessions.misuse import WithoutAdvance
 
 PROMPT = "The price of the lamp is "
 CHOICE = lk.Choice(["a", "b"], demo.vocabulary())
@@ -111,6 +112,23 @@ def test_a_processor_of_a_class_of_its_own(engine: Engine) -> None:
         ConfigurationError if engine.name == "llama.cpp" else (AttributeError, TypeError), match="Foreign"
     ):
         engine.run([Foreign()])
+
+
+@pytest.mark.parametrize("around", [lambda p: [p], lambda p: p], ids=["in a list", "alone"])
+def test_a_class_or_an_object_without_a_method(engine: Engine, around: Callable[[Any], Any]) -> None:
+    said = {
+        lk.TopK: "the class TopK; create an instance, TopK",
+        dict: "the class dict",
+        WithoutAdvance(): "without advance",
+    }
+    for given, words in said.items():
+        if engine.name == "llama.cpp":
+            with pytest.raises(ConfigurationError, match=f"an item of the hooks for llama.cpp is .*{words}"):
+                engine.run(around(given))
+        else:
+            # transformers and mlx-lm raise by themselves, when they call it or look at its parameters.
+            with pytest.raises((AttributeError, TypeError, ValueError)):
+                engine.run(around(given))
 
 
 @pytest.mark.parametrize("other", [ENGINES[0], ENGINES[1], ENGINES[3]], ids=lambda other: other.name)

@@ -158,6 +158,8 @@ def test_what_is_refused(session: Any) -> None:
         session.generate(PROMPT, num_beams=2)
     with pytest.raises(TypeError, match=r"top_p=0.9: put logitkit.TopP\(0.9\) into the processor"):
         session.generate(PROMPT, top_p=0.9)
+    with pytest.raises(TypeError, match=r"top_p=0.9: put logitkit.TopP\(0.9\) into the processor"):
+        type(session)(session._model, top_p=0.9)
     mode = session._config.model_config
     mode.logprobs_mode = "raw_logprobs"
     try:

@@ -216,6 +216,14 @@ def test_what_is_refused(session: Session) -> None:
         TypeError, match=r"temperature=0.7: put logitkit.Temperature\(0.7\) into the processor and give seed="
     ):
         session.generate(PROMPT, temperature=0.7)
+    with pytest.raises(
+        TypeError, match=r"temperature=0.7: put logitkit.Temperature\(0.7\) into the processor and give seed="
+    ):
+        Session(*given_of(session), temperature=0.7)
+    with pytest.raises(
+        ConfigurationError, match=r"the class int; .*output_type_of\(int\).constraint\(vocabulary\) makes one"
+    ):
+        Session(*given_of(session), int)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="num_return_sequences=2: give num_samples= instead"):
         session.generate(PROMPT, num_return_sequences=2)
     with pytest.raises(

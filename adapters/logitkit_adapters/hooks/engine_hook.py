@@ -15,7 +15,7 @@ from torch import Tensor
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.not_a_hook import NotAHook, bare_processor, leave_only_ends
-from logitkit.protocol.processor import Processor, is_processor
+from logitkit.protocol.processor import Processor, check_is_processor, is_processor, looks_like_processor
 from logitkit.tracking import Padding, Tracker
 from logitkit_adapters.loaded_class import is_instance
 
@@ -80,14 +80,15 @@ class EngineHook(NotAHook):
 
 
 def check_hooks(hooks: Iterable[Any], engine: str) -> None:
-    """Refuse processors and hooks of other engines in a list.
+    """Refuse processors, classes and hooks of other engines in a list.
 
     Args:
         hooks: The hooks that an engine was given.
         engine: The engine that will call them.
 
     Raises:
-        ConfigurationError: One of them is a processor, or a hook for another engine.
+        ConfigurationError: One of them is a processor, a class, an object that lacks a method of a processor, or a hook for
+            another engine.
     """
     for hook in hooks:
         if isinstance(hook, EngineHook):
@@ -95,6 +96,8 @@ def check_hooks(hooks: Iterable[Any], engine: str) -> None:
                 raise hook.foreign_in(engine)
         elif is_processor(hook):
             raise bare_processor(hook)
+        elif isinstance(hook, type) or (looks_like_processor(hook) and not callable(hook)):
+            check_is_processor(hook, f"an item of the hooks for {engine}")
 
 
 def _engine_of(scores: Any) -> str | None:

@@ -18,9 +18,11 @@ from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 
-__all__ = ["MOST", "BaseSession"]
+__all__ = ["CREATION", "MOST", "BaseSession"]
 
 MOST = 2**31 - 1
+# The options of a session itself, and of a call.
+CREATION = ("processor", "max_length", "max_cached_tokens", "rolling", "make_cache")
 FOR_SEVERAL = ("num_samples", "num_beams", "length_penalty")
 OPTIONS = ("attention_mask", "max_new_tokens", "processor", "seed", "log_probs", *FOR_SEVERAL)
 

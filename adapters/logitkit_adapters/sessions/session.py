@@ -13,13 +13,14 @@ from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.sessions.reuse import Reuse
 from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
-from logitkit_adapters.sessions.base_session import MOST, BaseSession
+from logitkit_adapters.sessions.base_session import CREATION, MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
 from logitkit_adapters.sessions.end_of_row import end_after
 from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generator import continuous
 from logitkit_adapters.sessions.row_writer import RowOptions, RowWriter
+from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_pieces import TextPieces
 
@@ -57,6 +58,7 @@ class Session(BaseSession[Processor[Any]]):
             layers they still contain information about the head, so a model with more than one layer may give another output.
             The result is then flagged `approximate`.
         make_cache: Returns the empty cache of one sequence in transformers or mlx-lm, to replace the default.
+        **others: None are allowed; the error names the processor or argument to use instead.
 
     Raises:
         ConfigurationError: The model does not belong to a supported engine, an argument is not allowed, or with `rolling` the
@@ -86,7 +88,9 @@ class Session(BaseSession[Processor[Any]]):
         max_cached_tokens: int | None = None,
         rolling: bool = False,
         make_cache: Callable[[], Any] | None = None,
+        **others: Any,
     ) -> None:
+        refuse_sampling_options(others, CREATION)
         self._model, self._given_tokenizer = model, tokenizer
         # The last processor whose tokens were compared with those of the model.
         self._compared: Processor[Any] | None = None

@@ -12,9 +12,10 @@ import logitkit as lk
 from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
-from logitkit_adapters.sessions.base_session import BaseSession
+from logitkit_adapters.sessions.base_session import CREATION, BaseSession
 from logitkit_adapters.sessions.end_of_row import end_after
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
+from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.shared_model import shared_by
 from logitkit_adapters.vllm.configurations import configurations_of
@@ -38,6 +39,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         max_cached_tokens: None, because the engine limits its cache.
         rolling: False, because vLLM cannot shift positions.
         make_cache: None, because vLLM creates its cache itself.
+        **others: None are allowed; the error names the processor or argument to use instead.
 
     Raises:
         ConfigurationError: An argument is not allowed, or the processor has no configuration.
@@ -62,7 +64,9 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         max_cached_tokens: int | None = None,
         rolling: bool = False,
         make_cache: Callable[[], Any] | None = None,
+        **others: Any,
     ) -> None:
+        refuse_sampling_options(others, CREATION)
         _check_own_cache(max_cached_tokens, rolling, make_cache)
         self._model = llm
         self._config = llm.llm_engine.vllm_config

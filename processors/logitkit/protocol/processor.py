@@ -125,6 +125,10 @@ def check_is_processor(value: object, name: str = "processor", note: str = "") -
         given = f"the class {value.__name__}"
         if looks_like_processor(value):
             advice = f"create an instance, {value.__name__}(...)"
+        else:
+            advice += (
+                f"; of a type, logitkit.output_types.output_type_of({value.__name__}).constraint(vocabulary) makes one"
+            )
     elif isinstance(value, list | tuple):
         given = f"a {type(value).__name__} of {len(value)}"
         advice = "give one processor; logitkit.chain(first, second) makes one of several"

@@ -18,7 +18,7 @@
     overflow: document.scrollingElement.scrollWidth - innerWidth,
     clipped: clipped.slice(0, 5).map(element => `${element.tagName}.${element.className}: ${element.textContent.slice(0, 60)}`),
     raw: text.textContent.match(/\*\*[A-Za-z]|\]\([\w./#]|```|^:::|\|---|^#+ /gm) ?? [],
-    pictures: [...article.querySelectorAll("img")].map(picture => ({src: picture.src, alt: picture.alt, width: picture.naturalWidth})),
+    pictures: [...article.querySelectorAll("img")].map(picture => ({src: picture.src, alt: picture.alt, width: picture.naturalWidth, shown: picture.clientWidth})),
     code: {
       blocks: code.length,
       copied: code.filter(block => block.querySelector(".md-code__button, .md-clipboard")).length,

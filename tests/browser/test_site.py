@@ -91,6 +91,9 @@ def test_pictures_are_there_and_described(visits: dict[str, Visit]) -> None:
     shown = [picture for visit in visits.values() for picture in visit.desktop["pictures"]]
     assert len(shown) > 5
     assert [picture for picture in shown if not picture["width"] or not picture["alt"]] == []
+    # Of 1,000 units, ordinary letters have 14 and the smallest 12.
+    on_a_telephone = [picture for visit in visits.values() for picture in visit.telephone["pictures"]]
+    assert [picture for picture in on_a_telephone if picture["shown"] < 700] == []
 
 
 def test_code_is_coloured_and_can_be_copied(visits: dict[str, Visit]) -> None:

@@ -73,8 +73,9 @@ class _Merger:
     def merged_row(self, state: int, inside: dict[int, int] | None = None) -> dict[int, int]:
         """Return a state's moves in terms of the new states, or of `inside` for members of the component at hand."""
         row: dict[int, int] = {}
+        state_of = self.state_of
         for target, mask in self.dfa.moves[state].items():
-            new = inside[target] if inside and target in inside else self.state_of[target]
+            new = inside[target] if inside and target in inside else state_of[target]
             if new != DEAD:
                 row[new] = row.get(new, 0) | mask
         return row
@@ -315,7 +316,9 @@ def _renumber(merger: _Merger) -> SymbolDfa:
     order = [merger.state_of[0]]
     number = {order[0]: 0}
     for old in order:
-        for target, _ in sorted(merger.moves[old].items(), key=lambda move: move[1] & -move[1]):
+        row = merger.moves[old]
+        # In the order of the first symbol of each move.
+        for target in sorted(row, key=lambda target: row[target] & -row[target]) if len(row) > 1 else row:
             if target not in number:
                 number[target] = len(order)
                 order.append(target)

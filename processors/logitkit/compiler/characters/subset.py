@@ -68,7 +68,7 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     absorbing = _absorbing(positions, masks)
 
     def state(future: tuple[int, ...], accepts: bool) -> int:
-        if not absorbing.keys().isdisjoint(future):
+        if absorbing and not absorbing.keys().isdisjoint(future):
             future = _without_absorbed(future, absorbing)
         found = number.setdefault((future, accepts), len(futures))
         if found == len(futures):
@@ -101,7 +101,14 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
             if len(future) == 1:
                 if masks[future[0]]:
                     row[after(future[0])] = masks[future[0]]
-            elif future:
+            elif _disjoint(future, masks):
+                # As where each position reads a name of its own.
+                for position in future:
+                    if masks[position]:
+                        target = after(position)
+                        row[target] = row.get(target, 0) | masks[position]
+                work += len(future)
+            else:
                 by_mask: dict[int, list[int]] = defaultdict(list)
                 for position in future:
                     by_mask[masks[position]].append(position)
@@ -159,6 +166,16 @@ def _without_absorbed(future: tuple[int, ...], absorbing: dict[int, frozenset[in
         if p in absorbing and p in future:
             future = tuple(q for q in future if q not in absorbing[p])
     return future
+
+
+def _disjoint(future: tuple[int, ...], masks: list[int]) -> bool:
+    """Whether no two of some positions read the same symbol."""
+    union = 0
+    for position in future:
+        if union & masks[position]:
+            return False
+        union |= masks[position]
+    return True
 
 
 def shared_symbols(masks: tuple[int, ...]) -> int:

@@ -50,22 +50,27 @@ class Words:
     def _cut(self, state: int, ways: Ways, depth: int) -> None:
         """Add what a state does that has read the first bytes of some words."""
         groups: dict[int, list[tuple[int, int]]] = {}
+        texts = self.texts
         for way in ways:
-            groups.setdefault(self.texts[way[0]][depth], []).append(way)
+            groups.setdefault(texts[way[0]][depth], []).append(way)
         for byte, group in groups.items():
             self._moves.append((state, byte, self._behind(group, depth + 1)))
 
     def _behind(self, ways: list[tuple[int, int]], depth: int) -> int:
         """Return the state after so many bytes of some words."""
         if len(ways) == 1:
-            word, target = ways[0]
-            if depth == len(self.texts[word]):
-                return target
-            if (word, target) not in self._alone:
+            (way,) = ways
+            first = self._alone.get(way)
+            if first is None:
+                word, target = way
+                if depth == len(self.texts[word]):
+                    return target
                 # One state for each byte but the last; those of the first bytes may be left without use.
-                self._alone[word, target] = self._new(len(self.texts[word]) - 1)
-                self._chains.append((word, target, self._alone[word, target]))
-            return self._alone[word, target] + depth - 1
+                first = self._alone[way] = self._new(len(self.texts[word]) - 1)
+                self._chains.append((word, target, first))
+            elif depth == len(self.texts[way[0]]):
+                return way[1]
+            return first + depth - 1
         key = frozenset(ways), depth
         if key not in self._several:
             self._several[key] = self._new(1)

@@ -155,11 +155,12 @@ class Outcomes:
 
     def _called(self, frame: int, inside: int) -> Outcome:
         does = self.outcome(inside)
-        height = does.height + (frame not in self.strings)
-        if not does.rest:
-            alive = does.state != DEAD and len(does.pushed) < MOST_PUSHED
-            return does._replace(pushed=(frame, *does.pushed), height=height) if alive else Outcome(DEAD, (), 0, 0)
-        after = self.outcome(self.rests[does.rest].get(frame, DEAD))
+        state, pushed, rest, height = does[:4]
+        height += frame not in self.strings
+        if not rest:
+            alive = state != DEAD and len(pushed) < MOST_PUSHED
+            return Outcome(state, (frame, *pushed), 0, height, *does[4:]) if alive else Outcome(DEAD, (), 0, 0)
+        after = self.outcome(self.rests[rest].get(frame, DEAD))
         if not after.rest and after.state == DEAD:
             return after
-        return after._replace(height=max(height, after.height))
+        return Outcome(after.state, after.pushed, after.rest, max(height, after.height), *after[4:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -10,7 +11,18 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
-from logitkit.languages import LanguageConstraint, any_text, either, json_schema, regex, repeat, sequence, special
+from logitkit.languages import (
+    Language,
+    LanguageConstraint,
+    any_text,
+    either,
+    json_schema,
+    optional,
+    regex,
+    repeat,
+    sequence,
+    special,
+)
 from tests import vocabularies
 from tests.processors.both_paths import tensors_only
 
@@ -68,6 +80,43 @@ def test_masks_are_those_of_all_sequences(most: int, marker: str, closing: int) 
                 assert legal(constraint, tokens) == expected, tokens
 
 
+def written(tokens: tuple[int, ...]) -> str:
+    """Return the text of tokens, without special tokens, which change nothing in free text."""
+    return "".join((TOKENS[token] or b"").decode() for token in tokens)
+
+
+END = special("<end>")
+WITHOUT_MARKER: list[tuple[Language, Callable[[tuple[int, ...]], bool]]] = [
+    (any_text(max_tokens=2), lambda tokens: len(tokens) <= 2),
+    (
+        any_text(exclude=["bb", "abc"], max_tokens=3),
+        lambda tokens: len(tokens) <= 3 and not re.search("bb|abc", written(tokens)),
+    ),
+    (
+        sequence(END, any_text(exclude=END, max_tokens=2), END),
+        lambda tokens: (
+            2 <= len(tokens) <= 4 and [place for place, t in enumerate(tokens) if t == NAMED] == [0, len(tokens) - 1]
+        ),
+    ),
+    (
+        either(sequence(END, any_text(max_tokens=1, exclude=END)), END),
+        lambda tokens: 1 <= len(tokens) <= 2 and tokens[0] == NAMED and tokens[1:] != (NAMED,),
+    ),
+]
+
+
+@pytest.mark.parametrize("closing", [False, 20])
+@pytest.mark.parametrize("number", range(len(WITHOUT_MARKER)))
+def test_masks_without_a_marker_are_those_of_all_sequences(number: int, closing: int) -> None:
+    language, judge = WITHOUT_MARKER[number]
+    constraint = language.constraint(VOCABULARY, closing=closing)
+    accepted = {t for n in range(5) for t in product(range(EOS), repeat=n) if judge(t)}
+    begun = {t[:n] for t in accepted for n in range(len(t) + 1)}
+    for tokens in begun:
+        expected = {t for t in range(EOS) if (*tokens, t) in begun} | ({EOS} if tokens in accepted else set())
+        assert legal(constraint, tokens) == expected, tokens
+
+
 def test_the_count_starts_again_with_each_text() -> None:
     constraint = repeat(any_text(until="b", max_tokens=2)).constraint(VOCABULARY)
     # `bab` ends one text, and begins and ends another one; `bc` ends one and begins one that has no whole token yet.
@@ -86,13 +135,27 @@ def test_a_marker_that_no_tokens_spell_in_time() -> None:
 def test_other_text_in_the_same_place_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="other text begin in one place"):
         either(sequence(any_text(until="b", max_tokens=2), "c"), regex("a*")).constraint(VOCABULARY)
+    with pytest.raises(ConfigurationError, match="other text begin in one place"):
+        sequence(any_text(max_tokens=2), "c").constraint(VOCABULARY)
+    for following in ("é", END, optional("a"), any_text()):
+        with pytest.raises(ConfigurationError, match="other text begin in one place"):
+            sequence(any_text(max_tokens=2), following).constraint(VOCABULARY)
+
+
+def test_limits_are_not_lost_in_other_constraints() -> None:
+    limited = any_text(until="b", max_tokens=2).constraint(VOCABULARY)
+    for combined in (
+        lambda: lk.then(limited, None, "c"),
+        lambda: lk.then(None, limited, "c"),
+        lambda: lk.ForcedPrefix("a", VOCABULARY, then=limited),
+    ):
+        with pytest.raises(ConfigurationError, match="has text with max_tokens"):
+            combined()
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ConfigurationError, match="integers from 1"):
         any_text(until="b", max_tokens=0)
-    with pytest.raises(ConfigurationError, match="without 'until'"):
-        any_text(max_tokens=5)
 
 
 def test_budgets_of_thousands_of_tokens() -> None:

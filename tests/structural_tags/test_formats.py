@@ -279,6 +279,31 @@ TOKENS: list[tuple[str, dict[str, Any], list[Pieces], list[Pieces]]] = [
         [("<think>", "<tool>", "<tool>"), ("<think>",)],
     ),
     (
+        "few tokens without a tag",
+        {"type": "any_text", "max_tokens": 2, "excludes": ["ab"]},
+        [(), ("a", "<tool>"), ("a>", "a>")],
+        [("a", "a", "a"), ("ab",)],
+    ),
+    ("no tokens without a tag", {"type": "any_tokens", "max_tokens": 0}, [()], [("a",)]),
+    (
+        "few tokens before a token",
+        {
+            "type": "sequence",
+            "elements": [
+                {"type": "any_tokens", "max_tokens": 2, "exclude_tokens": ["<tool>"]},
+                {"type": "token", "token": "<tool>"},
+            ],
+        },
+        [("<tool>",), ("ab", "</tool>", "<tool>")],
+        [("a", "a", "a", "<tool>"), ("<tool>", "<tool>"), ("a", "a")],
+    ),
+    (
+        "few tokens in a tag that may end anywhere",
+        {"type": "tag", "begin": "(", "content": {"type": "any_text", "max_tokens": 1}, "end": ""},
+        [("(",), ("(", "ab")],
+        [("(", "a", "b"), ("a",)],
+    ),
+    (
         "few tokens",
         {**THINK, "content": {"type": "any_tokens", "max_tokens": 2, "exclude_tokens": [98]}},
         [("<think>", "<tool>"), ("<think>", "ab", "</tool>", "<tool>")],

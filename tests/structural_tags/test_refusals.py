@@ -54,8 +54,8 @@ FORMATS: list[tuple[Any, str]] = [
     ({"type": "any_text", "excludes": [""]}, "format.excludes[0] is ''; allowed is a text that is not empty"),
     ({"type": "any_text", "excludes": "ab"}, "format.excludes is 'ab'; allowed is a list"),
     (
-        {"type": "any_text", "max_tokens": 3},
-        "format.max_tokens is 3; allowed is null, unless this is the content of a tag",
+        {"type": "any_text", "max_tokens": 3, "max_chars": 4},
+        "format.max_tokens is 3; allowed is null beside 'max_chars'",
     ),
     ({"type": "any_text", "max_chars": 10**6}, "format.max_chars is 1000000; allowed is an integer up to 100000"),
     (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.bytes.concatenation import anything, until_marker
 from logitkit.compiler.bytes.nested_concatenation import behind, only_the_empty_text
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.before_marker import before_text, before_token
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
@@ -113,7 +113,9 @@ class Then(Constraint):
             ConfigurationError: The marker is a token id.
         """
         until = self._until(only_the_empty_text())
-        return behind(until, NestedDfa.of(anything()) if self.second is None else self.second.nested_dfa(), self.limits)
+        second = NestedDfa.of(anything()) if self.second is None else self.second.nested_dfa()
+        check_counts_nothing(second)
+        return behind(until, second, self.limits)
 
     def _until(self, second: ByteDfa) -> ByteDfa:
         """Return the automaton over bytes of the first part, the marker, and the text of another automaton."""

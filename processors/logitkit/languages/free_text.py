@@ -11,6 +11,7 @@ from logitkit.languages.language_writer import LanguageWriter, Symbols
 from logitkit.languages.searching import Search
 from logitkit.languages.texts import SpecialToken, markers_of
 from logitkit.parameters.integers import as_integer
+from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Machine, Node
 
 __all__ = ["AnyText", "any_text", "ways_to_write"]
@@ -40,16 +41,19 @@ class AnyText(Language):
         search = Search.of(ways, writer.tokens, writer.limits)
         states = len(search.moves)
         end = len(self.until)
-        counts = () if self.max_tokens is None else (writer.token_limit(self.max_tokens),)
+        more: list[tuple[CharSet, int | None]] = []
+        if self.max_tokens is not None:
+            count, ends = writer.token_limit(self.max_tokens)
+            more = [(count, None), *([] if end else [(ends, states)])]
         rows = [
             (
                 *row,
                 *((charset, states) for charset, which in found if max(which) < end),
-                *((charset, state) for charset in counts),
+                *((charset, state if target is None else target) for charset, target in more),
             )
             for state, (row, found) in enumerate(zip(search.moves, search.found, strict=True))
         ]
-        return Machine((*rows, ()), (*(not end,) * states, True))
+        return Machine((*rows, ()), (*(not end and not more,) * states, True))
 
 
 def any_text(
@@ -63,12 +67,12 @@ def any_text(
         until: The text goes on up to one of these, and ends with it where it occurs first: a text, or `special(...)`. None: there
             is no marker, and the text may end anywhere.
         exclude: What never occurs in it.
-        max_tokens: The maximum number of tokens before the one that completes the marker `until`; the marker is forced in time.
-            None: there is no limit.
+        max_tokens: The maximum number of tokens, with `until` those before the one that completes the marker, which is forced in
+            time. None: there is no limit.
 
     Raises:
         ConfigurationError: A marker is neither a text nor a special token, or is empty; or `max_tokens` is not a positive
-            integer, or is given without `until`.
+            integer.
 
     Example:
         >>> any_text(until="</think>")
@@ -77,10 +81,7 @@ def any_text(
     most = None if max_tokens is None else as_integer(max_tokens)
     if max_tokens is not None and (most is None or most < 1):
         raise ConfigurationError(f"max_tokens is {max_tokens!r}; allowed are None and integers from 1")
-    markers = markers_of("until", until)
-    if most is not None and not markers:
-        raise ConfigurationError("max_tokens is given without 'until'; name the marker that must follow the text")
-    return AnyText(markers, markers_of("exclude", exclude), most)
+    return AnyText(markers_of("until", until), markers_of("exclude", exclude), most)
 
 
 def ways_to_write(marker: str | SpecialToken, writer: LanguageWriter) -> list[Symbols]:

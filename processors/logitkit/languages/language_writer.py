@@ -91,7 +91,7 @@ class LanguageWriter:
         ids |= {self._named[name] for text in texts for name in self._names.findall(text)}
         self._letters = [OTHERS, *sorted(ids)]
         self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
-        self._limits: list[tuple[int, int]] = []
+        self._limits: list[tuple[int, int, int]] = []
         self._definitions: list[Definition | PlacedDefinition | Strings | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
@@ -150,12 +150,15 @@ class LanguageWriter:
         """The ids of all special tokens that the language names."""
         return tuple(token for token in self._number if token != OTHERS)
 
-    def token_limit(self, most: int) -> CharSet:
-        """Return a symbol for a limit of tokens: in each state of the text it leads to that state."""
-        letter = WHOLE - 1 - len(self._limits)
-        self._limits.append((letter, most))
-        self._letters.append(letter)
-        return CharSet.single(LETTERS + len(self._letters) - 1)
+    def token_limit(self, most: int) -> tuple[CharSet, CharSet]:
+        """Return the two symbols for a limit of tokens.
+
+        In each state of the text, the first leads to that state, and the second to the end of a text that needs no marker.
+        """
+        count, end = (WHOLE - 1 - 2 * len(self._limits) - n for n in range(2))
+        self._limits.append((count, end, most))
+        self._letters += [count, end]
+        return CharSet.single(LETTERS + len(self._letters) - 2), CharSet.single(LETTERS + len(self._letters) - 1)
 
     @property
     def tokens(self) -> Iterator[int]:

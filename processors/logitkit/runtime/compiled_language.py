@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa, check_counts_nothing
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.limits import Limits, check_limits
@@ -43,7 +43,7 @@ class CompiledLanguage(BankUser):
         """Compile and return the automaton over bytes, from which combinations with other text are compiled.
 
         Raises:
-            ConfigurationError: The constraint is defined over token ids, or nests without limit.
+            ConfigurationError: The constraint is defined over token ids, nests without limit, or counts tokens.
         """
         self._check_over_text()
         dfa = self.nested_dfa()
@@ -51,6 +51,7 @@ class CompiledLanguage(BankUser):
             raise ConfigurationError(
                 f"the texts of this {type(self).__name__} nest without limit, so nothing can follow them; put it last"
             )
+        check_counts_nothing(dfa)
         return ByteDfa(dfa.step, dfa.byte_class, dfa.accepting, dfa.start, free=dfa.free, letters=dfa.letters)
 
     def own_ids(self) -> tuple[int, ...]:

@@ -157,18 +157,20 @@ def _grammar(part: JsonPart, _around: Surroundings) -> Language:
 def _any_text(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("excludes", "max_tokens", "max_chars"))
     excluded = (*part.texts("excludes"), *around.ends)
-    _refuse_token_limit(part)
     if not part.has("max_chars"):
-        return any_text(exclude=excluded)
+        return _few_tokens(part, excluded)
+    if part.has("max_tokens"):
+        raise part.inside("max_tokens").refuse("null beside 'max_chars'")
     most = part.integer("max_chars", 0)
     if most > MOST_CHARACTERS:
         raise part.inside("max_chars").refuse(f"an integer up to {MOST_CHARACTERS}")
     return regex(rf"[\s\S]{{0,{most}}}", exclude=excluded)
 
 
-def _refuse_token_limit(part: JsonPart) -> None:
-    if part.has("max_tokens"):
-        raise part.inside("max_tokens").refuse("null, unless this is the content of a tag whose end is not empty")
+def _few_tokens(part: JsonPart, exclude: Sequence[str | SpecialToken]) -> Language:
+    """Return free text with the maximum number of tokens in the optional field `max_tokens`."""
+    most = part.integer("max_tokens", 0) if part.has("max_tokens") else None
+    return literal("") if most == 0 else any_text(exclude=exclude, max_tokens=most)
 
 
 def limited_text(part: JsonPart, ends: Sequence[str | SpecialToken]) -> Language | None:
@@ -212,11 +214,10 @@ def _exclude_token(part: JsonPart, around: Surroundings) -> Language:
 
 def _any_tokens(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type",), ("exclude_tokens", "max_tokens"))
-    _refuse_token_limit(part)
     excluded = excluded_tokens(part)
     if around.end_token is not None:
         excluded.append(special(around.end_token))
-    return any_text(exclude=excluded)
+    return _few_tokens(part, excluded)
 
 
 def _sequence(part: JsonPart, around: Surroundings) -> Language:

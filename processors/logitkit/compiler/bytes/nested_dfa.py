@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
+from logitkit.errors import ConfigurationError
 
 NEVER = 2**30
 
@@ -128,3 +129,16 @@ class NestedDfa:
             if state == DEAD or len(stack) > max_depth:
                 return False
         return bool(self.accepting[state]) and not stack
+
+
+def check_counts_nothing(dfa: NestedDfa) -> None:
+    """Refuse an automaton that counts tokens, for what is compiled from its bytes together with other text.
+
+    Raises:
+        ConfigurationError: It counts tokens.
+    """
+    if dfa.token_limits:
+        raise ConfigurationError(
+            "this constraint has text with max_tokens, so it cannot be combined with other text by its bytes; put the other text "
+            "into its language, as in sequence(any_text(until='</think>', max_tokens=100), ...)"
+        )

@@ -37,11 +37,11 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     found = live(Joint(network, parts, limits, share).dfa())
     if not network.letters:
         return found
+    if network.token_limits:
+        found = with_second_copies(found, network.token_limits, limits)
     if WHOLE in found.letters and found.step[found.letters[WHOLE] != DEAD].any():
         raise ConfigurationError(
             "any_token(), which is exclude_token in a structural tag, and other text begin in one place, so it is not known "
             "which of them a token belongs to; put a special token between them"
         )
-    if not network.token_limits:
-        return with_text_regions(found)
-    return with_layers(with_text_regions(with_second_copies(found, dict(network.token_limits), limits)))
+    return with_layers(with_text_regions(found))

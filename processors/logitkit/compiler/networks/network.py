@@ -102,11 +102,11 @@ class Network:
         letters: The ids of special tokens. The character `LETTERS + i` stands for token `i` of them; only `main` has such ones.
             The id `OTHERS` stands for all ids without text that are not listed, `WHOLE` for all ids with text that are not. Ids
             below these stand for limits of tokens.
-        token_limits: The limits, as an id and the greatest number of tokens.
+        token_limits: The limits: the ids for the text and for its end, and the greatest number of tokens.
     """
 
     main: Node
     definitions: tuple[Definition | PlacedDefinition | Strings, ...] = ()
     words: tuple[bytes, ...] = ()
     letters: tuple[int, ...] = ()
-    token_limits: tuple[tuple[int, int], ...] = ()
+    token_limits: tuple[tuple[int, int, int], ...] = ()

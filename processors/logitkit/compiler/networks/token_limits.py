@@ -10,11 +10,13 @@ Invariants: a state counts or does not, so text with a limit and other text neve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
 from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
@@ -22,13 +24,19 @@ from logitkit.limits import Limits
 
 __all__ = ["with_layers", "with_second_copies"]
 
+OVERLAP = (
+    "text with max_tokens and other text begin in one place, so it is not known which of them a token belongs to; put a marker "
+    "before the text, or after it as 'until', or leave out max_tokens"
+)
 
-def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> NestedDfa:
+
+def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], limits: Limits) -> NestedDfa:
     """Write the texts with limits a second time, as they are after their first token.
 
     Args:
-        dfa: The automaton. A letter below `WHOLE` stands for a limit: it leads from each state of the text to itself.
-        most: The greatest number of tokens, by letter.
+        dfa: The automaton. Letters below `WHOLE` stand for limits: one leads from each state of the text to itself, one to the
+            end of a text that needs no marker.
+        given: These two letters and the greatest number of tokens, for each limit.
         limits: Bounds on the number of states.
 
     Raises:
@@ -36,23 +44,22 @@ def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> 
         PatternTooLarge: There are too many states.
     """
     found: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
-    for letter, tokens in most.items():
+    for _, end, _ in given:
+        dfa = _ending_anywhere(dfa, end)
+    counts = {letter for letter, _, _ in given}
+    others = [leads for token, leads in dfa.letters.items() if token not in counts]
+    for letter, _, tokens in given:
         leads = dfa.letters[letter]
         fresh = np.flatnonzero(leads)
         # Where the text may begin, the whole text may end as well, but nothing else may be different.
         same = (dfa.step[fresh] == dfa.step[leads[fresh]]).all() and (leads[leads[fresh]] == leads[fresh]).all()
-        others = [other for token, other in dfa.letters.items() if token not in most]
         if not same or any((other[fresh] != other[leads[fresh]]).any() for other in others):
-            raise ConfigurationError(
-                "text with max_tokens and other text begin in one place, so it is not known which of them a token belongs to; "
-                "put a marker before the text, or leave out max_tokens"
-            )
+            raise ConfigurationError(OVERLAP)
         text = np.zeros(dfa.states, bool)
         text[leads[fresh]] = True
         inside = np.flatnonzero(with_characters(dfa, text) & ~text)
         found.append((tokens, np.append(fresh, inside), np.append(leads[fresh], inside)))
-    letters = {token: leads for token, leads in dfa.letters.items() if token not in most}
-    dfa = replace(dfa, letters=letters)
+    dfa = replace(dfa, letters={token: leads for token, leads in dfa.letters.items() if token not in counts})
     token_limits = []
     for tokens, fresh, leads in found:
         region = np.unique(leads)
@@ -65,6 +72,25 @@ def with_second_copies(dfa: NestedDfa, most: dict[int, int], limits: Limits) -> 
         dfa = _with_copy(dfa, region)
         token_limits.append(TokenLimit(tokens, fresh, np.searchsorted(region, leads), later, 0))
     return replace(dfa, token_limits=tuple(token_limits))
+
+
+def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
+    """Let a text end in each of its states, where only a special token may follow that does not stand in it."""
+    letters = dict(dfa.letters)
+    leads = letters.pop(end)
+    ending = np.flatnonzero(leads)
+    after = leads[ending]
+    if dfa.step[after].any():
+        raise ConfigurationError(OVERLAP)
+    for token, other in letters.items():
+        follows = other[after] != DEAD
+        if (other[ending][follows] != DEAD).any():
+            raise ConfigurationError(OVERLAP)
+        letters[token] = other.copy()
+        letters[token][ending[follows]] = other[after][follows]
+    accepting = dfa.accepting.copy()
+    accepting[ending] |= accepting[after]
+    return replace(dfa, accepting=accepting, letters=letters)
 
 
 def _with_copy(dfa: NestedDfa, region: NDArray[np.int64]) -> NestedDfa:

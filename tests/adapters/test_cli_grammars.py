@@ -94,6 +94,14 @@ def test_the_syntax_and_the_rule_of_the_whole_text(
     assert main(["check-grammar", str(tmp_path / name), *options, "--text", text, "--json"]) == status
 
 
+def test_warnings_of_regular_expressions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.lark").write_text('start: A B C\nA: /\\d+|x/i\nB: /[0-9]/\nC: "\\\\d"\n', "utf-8")
+    assert main(["check-grammar", str(tmp_path / "a.lark"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == [
+        r"/\d+|x/i: \d allows digits of all scripts; write [0-9]"
+    ]
+
+
 def test_a_grammar_from_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for command in (["check-grammar", "-"], ["explain", "--grammar", "-"]):
         monkeypatch.setattr("sys.stdin", io.StringIO(SUMS))

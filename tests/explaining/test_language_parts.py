@@ -106,6 +106,13 @@ def test_a_call_names_the_tool_and_the_keyword(
     assert (source.pointer, source.path, source.tool) == (pointer, path, tool)
     if tool is None:
         assert (source.kind, source.text) == ("tool", "the name of a tool: get_weather, get_time")
+    refusal = lk.explain(constraint, VOCABULARY, [], output).refusal
+    assert refusal is not None
+    assert refusal.open_brackets == ("{{" if form == "hermes" and tool is not None else "")
+    # An answer before the call may have brackets too.
+    answer = lk.explain(constraint, VOCABULARY, [], f'See [1] and {{"a}}: "{output}').refusal
+    assert answer is not None
+    assert answer.open_brackets == refusal.open_brackets
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit import languages
+from logitkit.composition.chain import Chain
 from logitkit.errors import ConfigurationError
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.walk import Walk
@@ -142,6 +143,13 @@ def test_a_chain_asks_all_its_constraints() -> None:
     ban, regex = lk.BanTokens([0]), lk.Regex("[ab]{2}", VOCABULARY)
     chain = lk.chain(regex, ban, lk.RepetitionPenalty(2.0), lk.BannedStrings(["bb"], VOCABULARY))
     assert [text for text in ("ab", "bb", "ba", "a") if chain.matches(text)] == ["ab", "ba"]
+    assert {chain.example(seed) for seed in range(9)} == {"aa", "ab", "ba"}
+    assert [chain.example(5) for _ in range(2)] == [chain.example(5)] * 2
+    with pytest.raises(ConfigurationError, match="has no constraint on text"):
+        lk.chain(ban).example()
+    apart = Chain((regex, ban, lk.BannedStrings(["a", "b"], VOCABULARY)))
+    with pytest.raises(ConfigurationError, match="none of 100 texts of Regex is allowed by the other constraints"):
+        apart.example()
     state = chain.init_state(lk.Context.of([[], []], vocabulary_size=6))
     assert chain.allowed_tokens(state).tolist() == [[False, True, True, True, False, False]] * 2
     state = chain.advance(state, torch.tensor([1, 2]))

@@ -100,7 +100,7 @@ def test_the_text_has_a_verdict_a_table_and_the_reason_with_carets() -> None:
     [
         ("budget", "fits the token limit"),
         ("vocabulary", "no tokens to complete"),
-        ("ban", "bans the token"),
+        ("ban", "bans the token; expected digit"),
         ("end", "incomplete; expected digit"),
         ("language", "expected digit"),
     ],
@@ -262,7 +262,8 @@ def test_the_details_of_an_illegal_token_have_the_reason() -> None:
     assert [("for One" in said, "for Two" in said) for said in details_of(both)] == [(True, False), (False, True)]
     said = [step["refusal"]["reason"] for step in both.to_dict()["steps"]]
     assert said == [
-        f"Token {at}, 'a', is illegal for {n}: this processor bans the token." for at, n in enumerate(("One", "Two"))
+        f"Token {at}, 'a', is illegal for {n}: this processor bans the token; expected {n}."
+        for at, n in enumerate(("One", "Two"))
     ]
 
 

@@ -101,7 +101,9 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
     if kind == "grammar":
         if syntax is None:
             syntax = "lark" if given.lower().endswith(".lark") else "gbnf"
-        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), ()
+        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), _grammar_advice(
+            text, syntax
+        )
     try:
         tools = lk.Tools(json.loads(text), format=arguments.format)
     except (ValueError, RecursionError) as error:
@@ -112,6 +114,16 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
     return tools.constraint, tuple(
         f"{tool.name}: {one}" for tool, several in said for one in several if one is not None
     )
+
+
+def _grammar_advice(text: str, syntax: str) -> tuple[str, ...]:
+    from logitkit.errors import LogitkitError
+    from logitkit.grammars.lark.advice import lark_advice
+
+    try:
+        return lark_advice(text) if syntax == "lark" else ()
+    except LogitkitError:  # compilation reports it
+        return ()
 
 
 def _read(path: str) -> str:

@@ -41,6 +41,9 @@ from logitkit.runtime.constraint import Constraint
 
 __all__ = ["Chain", "chain", "members"]
 
+# How many texts `example` draws from one constraint, to find one that the others allow.
+DRAWS = 100
+
 
 @dataclass(frozen=True)
 class Chain(NotAHook):
@@ -140,6 +143,26 @@ class Chain(NotAHook):
     def matches(self, text: str | bytes) -> bool:
         """Whether all constraints of the chain on text allow a complete text, in some tokenization."""
         return all(p.matches(text) for p in self.processors if isinstance(p, Constraint))
+
+    def example(self, seed: int = 0) -> str:
+        """Return a random text that all constraints of the chain on text allow.
+
+        Args:
+            seed: The seed of the random numbers.
+
+        Raises:
+            ConfigurationError: The chain has no constraint on text, or no text for all of them was found.
+        """
+        first = next((p for p in self.processors if isinstance(p, Constraint)), None)
+        if first is None:
+            raise ConfigurationError("the chain has no constraint on text, so every text is an example; add one")
+        for draw in range(DRAWS):
+            text = first.example(seed + draw)
+            if self.matches(text):
+                return text
+        raise ConfigurationError(
+            f"none of {DRAWS} texts of {name_of(first)} is allowed by the other constraints; try another seed"
+        )
 
     @lazy
     def _counts(self) -> bool:

@@ -105,6 +105,8 @@ def refusal_reason(found: Findings, at: int) -> Iterator[str | Marked]:
 def _cause(refusal: Refusal) -> str:
     expected = f"expected {refusal.expected}" if refusal.expected else "no legal text continues like this"
     where = "" if refusal.byte is None else f" at byte {refusal.byte}"
+    if refusal.cause == "ban" and refusal.expected:
+        return f"{_CAUSES['ban']}; {expected}{where}"
     return _CAUSES[refusal.cause].format(expected=expected + where)
 
 

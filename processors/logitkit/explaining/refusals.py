@@ -15,6 +15,7 @@ from logitkit.constraints.json_schema import JsonSchema
 from logitkit.constraints.texts import as_bytes
 from logitkit.explaining.expected import expected_words
 from logitkit.explaining.findings import Refusal, Source
+from logitkit.explaining.open_json import read_json
 from logitkit.explaining.sources import Refused, sources_of
 from logitkit.patterns.charset import CharSet
 from logitkit.penalties.no_repeat_ngram import NoRepeatNGram
@@ -27,6 +28,8 @@ __all__ = ["ban", "language_refusal"]
 
 # As many tokens are listed.
 LISTED = 5
+# An object or list in a longer text is looked for at this many brackets.
+MOST_BRACKETS = 100
 
 
 def ban(processor: Processor[Any], vocabulary: Vocabulary, legal: NDArray[np.bool_]) -> Refusal:
@@ -97,14 +100,18 @@ def language_refusal(
         "end" if token in vocabulary.eos_ids else "language",
         len(written),
         expected_words(characters, walk.may_end(), special),
-        open_brackets=_open_brackets(written) if isinstance(constraint, JsonSchema) else "",
     )
     refused = Refused(
         written, data[done:], characters, tuple(history), (token, *following), token in vocabulary.eos_ids
     )
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, refused, token)
-    return replace(refusal, sources=sources_of(constraint, refused))
+    sources = sources_of(constraint, refused)
+    if isinstance(constraint, JsonSchema):
+        begun = written
+    else:
+        begun = _open_json(written) if any(source.kind == "schema" for source in sources) else b""
+    return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
 
 
 def _by_parts(both: Intersection, refusal: Refusal, refused: Refused, token: int) -> Refusal:
@@ -157,6 +164,16 @@ def _tokens(vocabulary: Vocabulary, ids: list[int]) -> str:
     texts = [names.get(i) or (vocabulary.tokens[i] or b"").decode("utf-8", "replace") or str(i) for i in others]
     words = expected_words(CharSet(), bool(ends), texts)
     return f"the token {words}" if len(others) == 1 and not ends else words
+
+
+def _open_json(written: bytes) -> bytes:
+    """Return the open JSON object or list at the end of a text; empty if there is none."""
+    begins = [at for at, byte in enumerate(written) if byte in b"{["][:MOST_BRACKETS]
+    for begin in begins:
+        node, length = read_json(written[begin:])
+        if node is not None and not node.closed and begin + length == len(written):
+            return written[begin:]
+    return b""
 
 
 def _open_brackets(written: bytes) -> str:

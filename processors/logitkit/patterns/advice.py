@@ -9,7 +9,7 @@ from logitkit.errors import PatternSyntaxError
 from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Atomic, Concat, Node, Repeat
 
-__all__ = ["pattern_advice"]
+__all__ = ["beyond_ascii", "pattern_advice"]
 
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _CLASSES = {"d": "digits", "w": "letters and digits", "s": "white space"}
@@ -34,11 +34,24 @@ def pattern_advice(pattern: str) -> tuple[str, ...]:
     return tuple(_advice(pattern, parse(pattern)))
 
 
-def _advice(pattern: str, tree: Node) -> Iterator[str]:
+def beyond_ascii(pattern: str) -> Iterator[str]:
+    r"""Yield a sentence on each of the classes `\d`, `\w` and `\s` of a pattern that has characters beyond ASCII.
+
+    Args:
+        pattern: The pattern.
+
+    Raises:
+        PatternSyntaxError: The pattern cannot be parsed.
+    """
+    tree = parse(pattern)
     for letter in sorted({*_ESCAPE.findall(pattern)} & {*_CLASSES}):
         if _differs_in_ascii(pattern, tree):
             instead = f"write {_INSTEAD[letter]}, or (?a) at the beginning of the pattern"
             yield f"\\{letter} allows {_CLASSES[letter]} of all scripts; {instead}"
+
+
+def _advice(pattern: str, tree: Node) -> Iterator[str]:
+    yield from beyond_ascii(pattern)
     if isinstance(tree, Alternate) and _is_alternate(pattern + "!"):
         yield "the pattern has alternatives that are not in a group: each of them is a whole output, not a part of one"
     if _is_unlimited(tree):

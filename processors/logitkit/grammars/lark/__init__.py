@@ -1,5 +1,6 @@
 """Grammars in Lark's syntax.
 
+advice      what regular expressions allow beyond ASCII
 common      the terminals of `%import common.NAME`
 competition which terminals may stand in the same place
 json_values the JSON values of `%json`

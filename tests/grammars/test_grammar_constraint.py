@@ -101,7 +101,7 @@ def test_what_is_suspicious_warns() -> None:
         ({"syntax": "ebnf"}, "syntax is 'ebnf'; allowed are"),
         ({"lexer": "dynamic"}, "only syntax='lark' has a lexer"),
         ({"max_depth": 0}, "max_depth is 0"),
-        ({"closing": 9}, "leave out 'closing'"),
+        ({"closing": 9, "text": 'root ::= "1" root "1" | ""'}, "deterministic; leave out 'closing'"),
         ({"closing": 1, "text": 'root ::= "1+1"'}, "takes 3 tokens; give at least 3"),
         ({"limits": 3}, "limits is 3"),
         ({"text": 'root ::= "2"'}, "the bytes b'2', which are not tokens|spell no text"),

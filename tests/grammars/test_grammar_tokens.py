@@ -187,7 +187,6 @@ SMALL = lk.Vocabulary([b"1", b"+", b"(", b")", None], eos_ids=[4])
         (replace(SUM, start=0), SMALL, {}, "it matches no text at all"),
         (replace(SUM, need=np.array([0, 0, NEVER, 0, 0])), SMALL, {}, "it matches no text at all"),
         (replace(SUM, need=np.array([0, 0, 3, 0, 0])), SMALL, {"max_depth": 2}, "nests at most 2 deep, as it takes 3"),
-        (SUM, SMALL, {"closing": True}, "leave out 'closing'"),
         (
             SUM,
             lk.Vocabulary([b"1", b"(", b"))", None], eos_ids=[3]),
@@ -196,7 +195,7 @@ SMALL = lk.Vocabulary([b"1", b"+", b"(", b")", None], eos_ids=[4])
         ),
         (replace(RIGHT_NESTED, letters=(4,)), lk.Vocabulary([*SMALL.tokens], eos_ids=[4]), {}, "names the token 4"),
     ],
-    ids=["empty", "endless", "deep", "closing", "bytes", "eos"],
+    ids=["empty", "endless", "deep", "bytes", "eos"],
 )
 def test_refusals(dfa: PushdownDfa, tokens: lk.Vocabulary, options: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):

@@ -42,6 +42,14 @@ ROWS: tuple[Row, ...] = (
         max_depth=6,
     ),
     _row(
+        "lists that close",
+        LISTS,
+        (*ids(b"[", b"cat", b",", b"[", b"10", b"]"), *ids(b"]"), EOS, PAD),
+        ids(b"[", b"[", b"[", b"]],["),
+        max_depth=5,
+        closing=9,
+    ),
+    _row(
         "palindromes",
         PALINDROMES,
         (*ids(b"a", b"ab", b"b", b"a"), *ids(b"a"), EOS, PAD),

@@ -78,7 +78,9 @@ class Grammar(Constraint):
         max_depth: The maximum number of frames on a stack. A text that nests deeper is not allowed.
         configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
-            within this many new tokens, not counting EOS. Only for regular grammars.
+            within this many new tokens, not counting EOS. If a grammar nests, a token that ends a rule is taken to write no more
+            than one character after it, so that a text may be made to end a few tokens early. Grammars that are not deterministic
+            are refused.
         limits: Bounds on the cost of compiling.
 
     Raises:
@@ -134,8 +136,9 @@ class Grammar(Constraint):
             self._compile_once(Grammar, *key)
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
+            takes = "may take" if self.automaton.nesting.frames else "takes"
             raise ConfigurationError(
-                f"closing is {self.closing}, but the shortest text of this grammar takes {needed} tokens; give at least {needed}"
+                f"closing is {self.closing}, but the shortest text of the grammar {takes} {needed} tokens; give at least {needed}"
             )
         for warning in self.automaton.ignored:
             warnings.warn(f"Grammar: {warning}", stacklevel=3)

@@ -56,6 +56,8 @@ class PushdownDfa:
             its innermost frame called (or to the end of the text, if there is none).
         further: [N, 3] int64, a state, a symbol and what it does there besides, sorted. Without any, the automaton is
             deterministic; else a text may lead to several places at once, and is in the language if one of them is at its end.
+        frame_need: [F] int64, the most further frames that are needed behind each frame, after any symbol that may pop it. None:
+            what the states behind it need.
     """
 
     step: NDArray[np.int32]
@@ -68,6 +70,7 @@ class PushdownDfa:
     behind: NDArray[np.int64]
     need: NDArray[np.int64]
     further: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    frame_need: NDArray[np.int64] | None = None
 
     @property
     def states(self) -> int:

@@ -7,6 +7,5 @@ stack_machine, lookahead     one nondeterministic automaton over bytes with a st
 set_nodes, plans             made deterministic by sets: the nodes, and what symbols do in one
 shared_frames, simulation    the frames that all configurations share, and configurations that others make needless
 contradictions               without what conditions on the next character leave no text after
-views                        how each state is left, and how many further frames it needs
 dfa                          all of it
 """

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import POP
+from logitkit.compiler.bytes.pushdown_views import FINISH, Rows, Views, bits
 from logitkit.compiler.grammars.set_nodes import BOTTOM, SetNodes
-from logitkit.compiler.grammars.views import FINISH, Rows, Views, bits
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
 

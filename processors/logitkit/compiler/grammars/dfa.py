@@ -8,14 +8,14 @@ import numpy as np
 
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.bytes.pushdown_views import Views, bits
 from logitkit.compiler.grammars.call_inlining import inlined
 from logitkit.compiler.grammars.contradictions import without_contradictions
 from logitkit.compiler.grammars.rule_automata import rule_automata
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.compiler.grammars.set_nodes import SetNodes
 from logitkit.compiler.grammars.stack_machine import StackMachine, stack_machine
-from logitkit.compiler.grammars.views import Views, bits
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 
@@ -47,6 +47,9 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
             rows, views = without_contradictions(nodes, limits)
         else:
             rows, views = nodes.rows, Views(nodes.rows, nodes.pushed, nodes.target, nodes.behind, limits)
+        live = [exits != 0 for exits in views.exits]
+        if automata.looks:
+            views.only_useful()
         states = len(nodes.nodes)
         limits.spend(states * machine.symbols // 16)
         step = np.zeros((states, machine.symbols), np.int32)
@@ -65,12 +68,9 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
                         step[state, symbol] = number
                     elif step[state, symbol] != number:
                         further.append((state, symbol, number))
-        # A state may be met in several views; what the most demanding one needs is enough for all.
-        need = np.zeros(states, np.int64)
-        for view, (node, _) in enumerate(views.views):
-            if node >= FIRST_STATE:
-                need[node] = max(need[node], views.need[view] if views.exits[view] else NEVER * (view < states))
-        behind = sorted((node, frame, after) for (node, frame), after in nodes.behind.items() if need[after] < NEVER)
+        need = np.array(views.need[:states], np.int64)
+        need[:FIRST_STATE] = 0
+        behind = sorted((n, frame, after if live[after] else DEAD) for (n, frame), after in nodes.behind.items())
         return PushdownDfa(
             step,
             machine.byte_class,
@@ -82,6 +82,7 @@ def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> Pushdown
             np.array(behind, np.int64).reshape(-1, 3),
             need,
             np.array(sorted({*further}), np.int64).reshape(-1, 3),
+            np.array(views.frame_need, np.int64),
         )
 
 

@@ -31,11 +31,11 @@ from __future__ import annotations
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import POP
+from logitkit.compiler.bytes.pushdown_views import bits
 from logitkit.compiler.grammars.plans import MOST_CONFIGURATIONS, MOST_FRAMES, NO_CONDITIONS, STEPS, Plan, Plans
 from logitkit.compiler.grammars.shared_frames import Frame, shared_frames
 from logitkit.compiler.grammars.simulation import Configuration
 from logitkit.compiler.grammars.stack_machine import StackMachine
-from logitkit.compiler.grammars.views import bits
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 

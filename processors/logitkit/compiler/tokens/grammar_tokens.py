@@ -22,6 +22,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDf
 from logitkit.compiler.bytes.letters import OTHERS
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
+from logitkit.compiler.tokens.grammar_closing import grammar_closing_costs
 from logitkit.compiler.tokens.lookahead_suffixes import LookaheadSuffixes
 from logitkit.compiler.tokens.nesting import Nesting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
@@ -55,7 +56,7 @@ def grammar_automaton(
         limits: Bounds on the work.
         name: What the language is called in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
-        closing: Whether to work out how many tokens are needed to the end. Only a language without frames can be closed.
+        closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
 
     Raises:
         ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
@@ -72,9 +73,9 @@ def grammar_automaton(
         )
     if not (dfa.pushed or len(dfa.further)):
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
-    if closing:
+    if closing and len(dfa.further):
         raise ConfigurationError(
-            f"how many tokens {name} needs to its end is only known if it is regular, but it nests; leave out 'closing'"
+            f"how many tokens {name} needs to its end is only known if it is deterministic; leave out 'closing'"
         )
     for letter in dfa.letters:
         if letter in vocabulary.eos_ids:
@@ -95,9 +96,16 @@ def grammar_automaton(
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
     outline, made = _outline(dfa, store.after_end, need), list[TokenAutomaton]()
     for layer in _layers(behaviours) if store.several else [behaviours]:
-        table = OutcomeTable.of(outline, store.outcomes, layer, max_depth)
+        table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
         nesting = Nesting(
-            dfa.frames, max_depth, table.state, table.pushed, table.rest, table.height, min(table.pops, max_depth)
+            dfa.frames,
+            max_depth,
+            table.state,
+            table.pushed,
+            table.rest,
+            table.height,
+            min(table.pops, max_depth),
+            grammar_closing_costs(dfa, table, limits, name) if closing else None,
         )
         accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
         if store.several:

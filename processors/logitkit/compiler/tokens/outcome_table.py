@@ -43,7 +43,14 @@ class OutcomeTable:
     counting: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, dfa: NestedDfa, outcomes: Outcomes, tokens: Behaviours, deepest: int = DEEPEST) -> OutcomeTable:
+    def of(
+        cls,
+        dfa: NestedDfa,
+        outcomes: Outcomes,
+        tokens: Behaviours,
+        deepest: int = DEEPEST,
+        frame_need: NDArray[np.int64] | None = None,
+    ) -> OutcomeTable:
         """Keep what the behaviours of tokens lead to, and add to heights what must be opened later.
 
         Args:
@@ -51,8 +58,9 @@ class OutcomeTable:
             outcomes: What targets stand for.
             tokens: The behaviour of every class of tokens.
             deepest: Most frames on a stack: `pops` of tokens that pop any number of frames.
+            frame_need: [F] the most that is needed behind each frame; None: what the automaton says.
         """
-        return _Numbering(dfa, outcomes, len(tokens), deepest).table(tokens)
+        return _Numbering(dfa, outcomes, len(tokens), deepest, frame_need).table(tokens)
 
     @classmethod
     def none(cls, behaviours: Behaviours) -> OutcomeTable:
@@ -74,10 +82,13 @@ class OutcomeTable:
 class _Numbering:
     """New numbers of the outcomes and rests that are met."""
 
-    def __init__(self, dfa: NestedDfa, outcomes: Outcomes, classes: int, deepest: int) -> None:
+    def __init__(
+        self, dfa: NestedDfa, outcomes: Outcomes, classes: int, deepest: int, frame_need: NDArray[np.int64] | None
+    ) -> None:
         self.deepest = deepest
         self.outcomes = outcomes
-        self.need, self.frame_need = dfa.need.tolist(), dfa.frame_need.tolist()
+        self.need = dfa.need.tolist()
+        self.frame_need = (dfa.frame_need if frame_need is None else frame_need).tolist()
         self.first_frame = dfa.states
         # Whether each state, and what is none, gets another number.
         self.changes = np.append(dfa.need > 0, True)

@@ -99,8 +99,36 @@ class Views:
             if FINISHED in found:
                 self.own[view] |= 1 << FINISH
             self.does.append(sorted(found - {FINISHED}))
-        pushed_or_popped = {f for move in pushed for f in move} | {f for _, f in behind}
-        self.frame_need = [0] * (1 + max(pushed_or_popped, default=-1))
+        self.exits: list[int] = []
+        self.need: list[int] = []
+        self.frame_need: list[int] = []
+        self._settle()
+
+    def only_useful(self) -> bool:
+        """Forget the exits after which some frame leaves no text, and need to reach one of the others only.
+
+        Returns:
+            Whether all nodes that reading a symbol leads to have such an exit. If not, nothing is changed.
+        """
+        before = self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit
+        self.every_exit = False
+        reached = [view for does in self.does for view in does if view >= 0] + self.target
+        while True:
+            self._settle()
+            useless = {e for e, after in enumerate(self.after) if any(not self.exits[view] for view in after.values())}
+            if not useless:
+                break
+            kept = ~sum([1 << e for e in useless])
+            self.own = [own & kept for own in self.own]
+            self.after = [{} if e in useless else after for e, after in enumerate(self.after)]
+        if all(self.exits[view] for view in reached):
+            return True
+        self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit = before
+        return False
+
+    def _settle(self) -> None:
+        """Work out the exits of all views, and what views and frames need."""
+        self.frame_need = [0] * (1 + max([f for move in self.pushed for f in move], default=-1))
         while True:
             self.exits, self.need = self._levels()
             most = self.frame_need[:]

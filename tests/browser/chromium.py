@@ -24,6 +24,10 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
     "--no-first-run",
+    # It asks no host but that of the site.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--remote-debugging-pipe",
 )
 

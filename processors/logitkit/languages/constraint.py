@@ -33,8 +33,8 @@ __all__ = ["LanguageConstraint"]
 # As for schemas: a stack per row is kept.
 MOST_DEPTH = 1024
 MOST_TOKENS = 2**31 - 1
-# With one small schema for every hundred states, the default limit of work is spent as well, but only after some seconds.
-STATES_A_SCHEMA = 100
+# With one small schema for so many states, the default limit of work is spent as well, but only after some seconds.
+STATES_A_SCHEMA = 150
 
 AMBIGUOUS_BRACKET = (
     "in one place of the language a bracket may begin a JSON value that nests without limit, and other text as well, so that no "
@@ -64,7 +64,10 @@ class LanguageConstraint(Constraint):
     def __post_init__(self) -> None:
         self._check()
         with self._one_budget():
-            self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
+            try:
+                self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
+            except PatternTooLarge as error:
+                raise PatternTooLarge(str(error).replace("the pattern", "the language")) from None
         needed = int(self.automaton.cost[self.automaton.start])
         if self.closing is not True and 0 < self.closing < needed:
             raise ConfigurationError(
@@ -165,8 +168,8 @@ class LanguageConstraint(Constraint):
         most = max(1, self.limits.states // STATES_A_SCHEMA)
         if count > most:
             raise PatternTooLarge(
-                f"the language has {count:,} different schemas; allowed are {most:,}, or more with a larger limits=Limits("
-                f"states=...), which allows one for every {STATES_A_SCHEMA} states"
+                f"there are {count:,} different schemas in the language; allowed are {most:,}, or more with a larger "
+                f"limits=Limits(states=...), which allows one for every {STATES_A_SCHEMA} states"
             )
 
     def _compile(self) -> TokenAutomaton:

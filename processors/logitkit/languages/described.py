@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.errors import PatternTooLarge
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.language import Language
 from logitkit.limits import Limits
@@ -15,6 +18,9 @@ __all__ = ["DescribedByLanguage"]
 class DescribedByLanguage(Constraint):
     """A constraint with a language. Subclasses set `language` when they are created, and then call `_compile_language`."""
 
+    # What the user has given, for errors.
+    described_as: ClassVar[str]
+
     language: Language
     vocabulary: Vocabulary
     max_depth: int
@@ -22,7 +28,10 @@ class DescribedByLanguage(Constraint):
 
     def _compile_language(self) -> None:
         """Set `automaton`."""
-        object.__setattr__(self, "automaton", self._constraint.automaton)
+        try:
+            object.__setattr__(self, "automaton", self._constraint.automaton)
+        except PatternTooLarge as error:
+            raise PatternTooLarge(str(error).replace("the language", self.described_as)) from None
 
     @property
     def _constraint(self) -> LanguageConstraint:

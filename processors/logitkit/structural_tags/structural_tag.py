@@ -139,6 +139,8 @@ class StructuralTag(DescribedByLanguage):
         wrapped=True,
     )
 
+    described_as: ClassVar[str] = "the structural tag"
+
     document: Any = field(compare=False)
     vocabulary: Vocabulary
     whitespace: Whitespace = field(default="bounded", kw_only=True)

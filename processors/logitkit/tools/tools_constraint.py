@@ -145,6 +145,8 @@ class ToolsConstraint(DescribedByLanguage):
         order=125,
     )
 
+    described_as: ClassVar[str] = "the tools"
+
     tools: Any
     vocabulary: Vocabulary
     format: str | ToolFormat = field(default="hermes", kw_only=True)

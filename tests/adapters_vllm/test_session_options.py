@@ -196,6 +196,23 @@ def test_a_budget_that_is_too_small_names_the_least(llm: Any) -> None:
             assert len(found.token_ids) <= budget
 
 
+def test_an_incomplete_output_says_why(llm: Any) -> None:
+    from logitkit_adapters.vllm import generate_typed
+    from tests.adapters.demo import vocabulary
+
+    with pytest.raises(
+        IncompleteOutput, match=r"cut off at the token limit; give max_new_tokens=\d+ or more"
+    ) as caught:
+        generate_typed(llm, None, PROMPT, re.compile("[a-z]{30}"), closing=False, max_new_tokens=4)
+    assert caught.value.needed is not None
+    assert caught.value.needed > caught.value.limit == 4
+    letters = lk.BanTokens([i for i, data in enumerate(vocabulary().tokens) if data and b"b" in data])
+    with pytest.raises(
+        IncompleteOutput, match=r"Token 1, </s>, is illegal for .* expected 'b' at byte 1.* BanTokens bans 1$"
+    ):
+        generate_typed(llm, None, PROMPT, re.compile("ab"), max_new_tokens=6, processor=letters)
+
+
 def test_typed_batches_chats_and_streams(llm: Any, session: Any) -> None:
     from logitkit_adapters.vllm import generate_typed
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import logitkit as lk
+from logitkit.composition.chain import Chain
 from logitkit.constraints.healing import HealedPrompt
 from logitkit.errors import ConfigurationError
 
@@ -147,6 +148,14 @@ def test_a_conflict_is_explained_like_any_other_refusal() -> None:
     assert (found.refusal.processor, found.refusal.cause) == ("Regex", "end")
     assert not found.complete
     assert found.completion is None
+    # A constraint that ends the empty row by itself changes nothing.
+    apart = Chain((lk.Regex("1", V), lk.BannedStrings(["1"], V)))
+    again = lk.explain(apart, V, [], [EOS])
+    assert (again.steps[0].legal, again.complete, again.completion) == (0, False, None)
+    assert again.refusal == found.refusal
+    # Forced tokens override earlier bans.
+    forced = lk.explain(lk.chain(lk.BanTokens([1]), lk.ForcedTokens([1])), V, [], [1])
+    assert (forced.steps[0].legal, forced.refusal) == (1, None)
 
 
 def test_a_constraint_over_token_ids_names_tokens() -> None:

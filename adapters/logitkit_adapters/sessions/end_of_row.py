@@ -45,9 +45,9 @@ def end_of_row(processor: Processor[Any], state: Any, context: Context, ended: b
     legal[[i for i in ends if i < columns]] = False
     if bool(legal.any()):
         return "eos" if ended else "length"
-    if is_left and not any(hasattr(part, "is_dead") and bool(part.is_dead(own)) for part, own in links):
+    if len(links) == 1 and is_left and not any(hasattr(p, "is_dead") and bool(p.is_dead(own)) for p, own in links):
         return "closed"
-    # Rare, and slower.
+    # A constraint ends a row in which those before it leave no token, so an EOS that is left says nothing.
     parts, owned = zip(*links, strict=True)
     return "conflict" if bool(conflicts(parts, owned, sorted(ends), columns)) else "closed"
 

@@ -179,6 +179,9 @@ class _ExplainedRow:
             logit = float(logits[0, token])
             logits = process_checked(processor, state, logits, context)
             now = logits[0].numpy() > -np.inf
+            if only_masks(processor) or role_of(processor) is not Role.CONSTRAINT:
+                # Only forced tokens override earlier bans; the EOS that ends an empty row does not.
+                now &= legal
             banned = int(np.count_nonzero(legal > now))
             if banned or not (before is None or torch.equal(before, logits)):
                 shift = round(float(logits[0, token]) - logit, 6) if legal[token] and now[token] else None

@@ -4,13 +4,15 @@
 
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
-text to the automaton over bytes, in `lexer="dynamic"`, with the default limits. The tests of LLGuidance have a row
-only if they are read; the last table counts the refused ones too.
+text to the automaton over bytes, with the default lexer and limits. A grammar that is not deterministic has several stacks at
+once: how many is seen on its texts, or on random texts if it has none. The tests of LLGuidance have a row only if they are read;
+the last table counts the refused ones too.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import re
 import subprocess
 import time
@@ -18,6 +20,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 import logitkit as lk
 from benchmarks.report_json_schema import table
@@ -31,6 +35,8 @@ from logitkit.grammars.lark import read_lark
 from logitkit.grammars.rule_set import RuleSet
 
 LIMITS = lk.Limits()
+# Random texts: how many, how long, and how many frames; more stacks than `MOST` are not followed. `FEW` are counted in the total.
+WALKS, WALK_LENGTH, DEPTH, MOST, FEW = 12, 60, 32, 256, 8
 SUFFIXES = (".gbnf", ".ebnf", ".lark")
 # Grammars in these folders are parts that other ones import.
 FRAGMENTS = frozenset(("tests", "relative-imports"))
@@ -71,6 +77,7 @@ class Outcome:
         dfa: Its automaton, if it has one.
         seconds: The time to the automaton or the refusal.
         agreed: How many texts are judged as their project says.
+        alive: How many stacks a text has at once, after each byte of some texts.
     """
 
     read: bool
@@ -78,6 +85,12 @@ class Outcome:
     dfa: PushdownDfa | None
     seconds: float
     agreed: int = 0
+    alive: tuple[int, ...] = (1,)
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether it was compiled, to one stack per row."""
+        return self.dfa is not None and not len(self.dfa.further)
 
 
 def published(path: Path) -> Iterator[Published]:
@@ -135,19 +148,42 @@ def outcome(grammar: Published) -> Outcome:
             else read_gbnf(grammar.text, limits=LIMITS)
         )
         bodies = tuple([rule.body for rule in rules.rules])
-        dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS)
+        dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
     except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
         reason = str(error).splitlines()[0]
         return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.perf_counter() - begin)
     seconds = time.perf_counter() - begin
     agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
-    return Outcome(True, "", dfa, seconds, agreed)
+    alive = stacks(dfa, [text.encode() for text, valid in grammar.texts if valid]) if len(dfa.further) else (1,)
+    return Outcome(True, "", dfa, seconds, agreed, alive)
+
+
+def stacks(dfa: PushdownDfa, texts: list[bytes]) -> tuple[int, ...]:
+    """Return how many stacks are alive after each byte of some texts; of random ones if there are none."""
+    chance, found = random.Random(0), list[int]()
+    symbols = np.unique(dfa.byte_class).tolist()
+    chosen: list[bytes | None] = [*texts] or [None] * WALKS
+    for text in chosen:
+        places = {(dfa.start, tuple[int, ...]())}
+        for symbol in range(WALK_LENGTH) if text is None else dfa.byte_class[list(text)].tolist():
+            tried = chance.sample(symbols, len(symbols)) if text is None else [symbol]
+            after = next((after for s in tried if (after := dfa.after(places, s, DEPTH))), None)
+            if after is None:
+                break
+            places = after
+            found.append(len(places))
+            if len(places) > MOST:
+                break
+    return tuple(found) or (1,)
 
 
 def line_of(grammar: Published, found: Outcome) -> str:
     """Return a row of the table."""
     read, dfa = ("yes" if found.read else "no"), found.dfa
-    size = ("yes", f"{dfa.states - 2:,}", f"{dfa.frames}") if dfa else ("no" if found.read else "", "", "")
+    size = ("", "", "", "")
+    if dfa:
+        alive = "1" if found.is_deterministic else f"{sum(found.alive) / len(found.alive):.1f}, {max(found.alive)}"
+        size = ("yes" if found.is_deterministic else "no", alive, f"{dfa.states - 2:,}", f"{dfa.frames}")
     texts = f"{found.agreed} of {len(grammar.texts)}" if grammar.texts and dfa else ""
     cells = (grammar.name, read, *size, f"{found.seconds * 1e3:,.1f}", texts, reason_of(found.refused))
     return f"| {' | '.join(map(_cell, cells))} |"
@@ -172,15 +208,18 @@ def main() -> None:
     grammars = [grammar for path in options.paths for grammar in published(path)]
     results = [(grammar, outcome(grammar)) for grammar in grammars]
     lines = [
-        "| grammar | read | deterministic | states | frames | ms | texts judged alike | refused |",
-        "|---|---|---|---:|---:|---:|---:|---|",
+        "| grammar | read | deterministic | stacks, mean and most | states | frames | ms | texts judged alike | refused |",
+        "|---|---|---|---:|---:|---:|---:|---:|---|",
         *(line_of(grammar, found) for grammar, found in results if not grammar.texts),
         *(line_of(grammar, found) for grammar, found in results if grammar.texts and found.read),
     ]
     compiled = [(grammar, found) for grammar, found in results if found.dfa]
     agreed, texts = sum(found.agreed for _, found in compiled), sum(len(grammar.texts) for grammar, _ in compiled)
+    several = [found for _, found in compiled if not found.is_deterministic]
+    few = sum(max(found.alive) <= FEW for found in several)
     total = (
-        f"{len(results)} grammars; {sum(found.read for _, found in results)} read; {len(compiled)} deterministic; "
+        f"{len(results)} grammars; {sum(found.read for _, found in results)} read; {len(compiled) - len(several)} deterministic; "
+        f"{len(several)} with several stacks, {few} of them with at most {FEW} at once; "
         f"{agreed} of {texts} texts judged as their project says."
     )
     lines += ["", total, "", *refusals(results)]

@@ -15,7 +15,8 @@ from tests.grammars.recogniser import accepts
 LETTERS = "ab. "
 
 STRINGS = ['"a"', '"b"', '"ab"', '"."', '"A"i', '"a".."b"', r'"\x2e"']
-PATTERNS = ["/a+/", "/[ab]+/", "/a?b/", "/b|ab/", "/a.*?b/", r"/a(?!b)b*/", r"/a\.?b/", "/A/i"]
+# Lark joins the expressions of a terminal as texts, so a choice stands in a group.
+PATTERNS = ["/a+/", "/[ab]+/", "/a?b/", "/(?:b|ab)/", "/a.*?b/", r"/a(?!b)b*/", r"/a\.?b/", "/A/i"]
 TERMINALS = ["A", "B", "_C"]
 RULES = ["start", "x", "_y"]
 IGNORED = ['%ignore " "', '%ignore "b"', "%ignore /[ .]/", "%import common.WS\n%ignore WS"]
@@ -116,7 +117,8 @@ MISTAKES = {
     "start: *\n": (1, 8, "nothing to repeat"),
     'start "a"\n': (1, 7, "the colon of a definition"),
     'start: "a"\nstart: "b"\n': (2, 1, "defined more than once"),
-    "start: Name\n": (1, 8, "neither lower case"),
+    "start: Name\n": (1, 8, "the rule 'Name' is not defined"),
+    "start: _\n": (1, 8, "begins neither with a lower-case letter"),
     "start: A\nA: B\nB: A\n": (3, 4, "contains itself"),
     'start: A\nA: x\nx: "a"\n': (2, 4, "contains the rule x"),
     "start: start\n": (1, 1, "no finite text"),
@@ -125,6 +127,12 @@ MISTAKES = {
     'start: "b".."a"\n': (1, 8, "does not go from one character"),
     'start: "a" ~ 3..2\n': (1, 12, "the maximum at least the minimum"),
     'start: _sep{"a", "b"}\n': (1, 12, "templates"),
+    'start: "a"{3,2}\n': (1, 11, "the maximum at least the minimum"),
+    'start: "a"{2;}\n': (1, 13, "} after the number of copies is missing"),
+    'start: "a" & "b"\n': (1, 12, "& stands in terminals only"),
+    'start: A\nA: "a" & "b"\n': (2, 4, "no text is in all operands of &"),
+    "start: A\nA: ~)\n": (2, 5, "a terminal to exclude"),
+    "start: @other\n": (1, 8, "grammars by name"),
     'start[lazy]: "a"\n': (1, 6, "attributes"),
     "%declare A\nstart: A\n": (1, 1, "%declare"),
     "%import python.NAME\nstart: NAME\n": (1, 9, "only terminals of `common`"),
@@ -171,6 +179,29 @@ def test_a_mistake_has_its_place(grammar: str) -> None:
 )
 def test_a_terminal_looks_at_the_character_after_it(terminal: str, text: str, accepted: bool) -> None:
     assert accepts(read_lark(f'start: A ["x" | "."]\nA: {terminal}\n'), text) == accepted
+
+
+@pytest.mark.parametrize(
+    ("grammar", "valid", "invalid"),
+    [
+        ("start: ST\nST: LOWER & ABC\nLOWER: /[a-z]+/\nABC: /[abcABC]+/", ["abc", "a"], ["A", "d", "aB", ""]),
+        ("start: ST\nST: /[ab]+/ | /[cd]+/ & /[def]+/", ["ab", "dd"], ["c", "e", "ad"]),
+        ("start: ST\nST: (/[abf]+/ | /[cd]+/) & /[def]+/", ["d", "f"], ["a", "b", "df"]),
+        ("start: ST\nST: /[ab]/+ | /[cd]/+ & /[def]/+", ["ab", "dd"], ["c", "e"]),
+        ("start: ST\nST: /[abc]/ & /[bcd]/ & /[cde]/", ["c"], ["a", "b", "d", "e"]),
+        ("start: ST\nST: /[abcd]+/ & ~/.*[ab].*/", ["cd", "c"], ["x", "aa", "ca", "b"]),
+        ("start: L\nL: /[a-z \\n]*/ & ~/(?s:.*)\\n\\n(?s:.*)/", ["foo", "a\nb", "a\n"], [".", "a\n\na"]),
+        ('start: A\nA: /[ab]{2}/ & ~"ab" & ~"ba"', ["aa", "bb"], ["ab", "ba", "a"]),
+        ('start: a{2,3}\na: "a" | "b"', ["aa", "aba"], ["a", "aaaa"]),
+        ('start: "a"{2}', ["aa"], ["a", "aaa"]),
+        ('start: ("a" "b"){1,}', ["ab", "abab"], ["", "aba"]),
+        ('start: A\nA: "a"{,2} "/"', ["/", "aa/"], ["aaa/"]),
+        ('start: myRule-2\nmyRule-2: My_Name->alias\nMy_Name: "\\/\\b"', ["/\b"], ["/"]),
+    ],
+)
+def test_what_llguidance_and_xgrammar_add(grammar: str, valid: list[str], invalid: list[str]) -> None:
+    rules = read_lark(grammar)
+    assert [accepts(rules, text) for text in (*valid, *invalid)] == [True] * len(valid) + [False] * len(invalid)
 
 
 def test_special_tokens_are_listed() -> None:

@@ -3,6 +3,7 @@
 advice      what regular expressions allow beyond ASCII
 common      the terminals of `%import common.NAME`
 competition which terminals may stand in the same place
+draft       definitions that call each other
 json_values the JSON values of `%json`
 lexeme      a terminal as an automaton whose ends forbid some next characters
 longest     terminals as a lexer splits a text

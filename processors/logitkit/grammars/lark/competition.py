@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from logitkit.grammars.lark.parse import Draft
+from logitkit.grammars.lark.draft import Draft
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 

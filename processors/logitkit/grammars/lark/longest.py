@@ -27,8 +27,8 @@ from __future__ import annotations
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError
 from logitkit.grammars.lark.competition import Competition
+from logitkit.grammars.lark.draft import Draft
 from logitkit.grammars.lark.lexeme import Lexeme
-from logitkit.grammars.lark.parse import Draft
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet

@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from logitkit.errors import GrammarError
+from logitkit.grammars.checks import calls_of
 from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.tokens import LarkToken, tokens_of
 from logitkit.limits import Limits
 from logitkit.patterns.construction import alternate, concatenate, repeat
-from logitkit.patterns.syntax import Call, Node
+from logitkit.patterns.syntax import Alternate, Call, Node
 
-__all__ = ["MAX_GROUPS", "Draft", "LarkDefinition", "parse_lark"]
+__all__ = ["MAX_GROUPS", "parse_lark"]
 
 MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
@@ -30,6 +32,7 @@ _TOKEN_STEPS = 30
 
 _REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _CLOSING = {"(": ")", "[": "]"}
+_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
 _ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
 _UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
@@ -37,60 +40,18 @@ _UNSUPPORTED = {
     "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
     "%lark": "nested grammars in %lark {...} are not supported; put their rules into this grammar under other names",
     "%regex": "%regex is not supported; write a regular expression as /.../",
+    "%grammar_options": "%grammar_options has options of another library; leave the line out, and pass options as arguments",
     "%llguidance": "%llguidance has options of another library; leave the line out, and pass options as arguments",
 }
 
 
 @dataclass(eq=False, slots=True)
-class LarkDefinition:
-    """A rule, a terminal, or an unnamed terminal.
-
-    Args:
-        name: Its name, or the literal as written.
-        begin: Where it begins in the grammar; where it is first used as long as it has no body.
-        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json" or "common".
-        body: Its tree of calls. None for a literal, and for a name that is not defined.
-        end: Where it ends.
-        priority: The number after a dot after the name.
-        references: What it calls, with the place of each call.
-        groups: How deep its groups nest.
-        ends: The strings of a range, as written.
-    """
-
-    name: str
-    begin: int
-    kind: str
-    body: Node | None = None
-    end: int = 0
-    priority: int = 0
-    references: list[tuple[int, int]] = field(default_factory=list)
-    groups: int = 0
-    ends: tuple[str, str] = ("", "")
-
-
-@dataclass(eq=False, slots=True)
-class Draft:
-    """The definitions of a grammar, by number, and the numbers of the ignored terminals."""
-
-    grammar: str
-    definitions: list[LarkDefinition] = field(default_factory=list)
-    numbers: dict[Hashable, int] = field(default_factory=dict)
-    ignored: list[int] = field(default_factory=list)
-
-    def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
-        """Return the number of a definition, which is made if there is none with this key."""
-        number = self.numbers.setdefault(key, len(self.definitions))
-        if number == len(self.definitions):
-            self.definitions.append(LarkDefinition(name, begin, kind, end=begin + len(name)))
-        return number
-
-
-@dataclass(eq=False, slots=True)
 class _OpenLarkGroup:
-    """A group that is not closed yet: its opening, its finished options, and the parts of the current one."""
+    """A group that is not closed: its opening, its finished options, and of the current one what stands before and after `&`."""
 
     opening: LarkToken
     options: list[Node] = field(default_factory=list)
+    operands: list[Node] = field(default_factory=list)
     parts: list[Node] = field(default_factory=list)
     repeatable: bool = False
 
@@ -180,7 +141,7 @@ class _LarkParser:
 
     def read_body(self, definition: LarkDefinition) -> None:
         """Read alternatives until the end of the definition."""
-        self.references = definition.references
+        self.references, self.is_rule = definition.references, definition.kind == "rule"
         self.group = _OpenLarkGroup(self.here)
         self.stack: list[_OpenLarkGroup] = []
         while True:
@@ -210,10 +171,9 @@ class _LarkParser:
             self.group = _OpenLarkGroup(token)
         elif token.text in (")", "]"):
             self.close(token)
-        elif token.text == "|":
-            group.options.append(concatenate(group.parts))
-            group.parts, group.repeatable = [], False
-        elif token.text in _REPEATS or token.text == "~":
+        elif token.text in ("|", "&"):
+            self.next_option(token)
+        elif token.text in (*_REPEATS, "~", "{"):
             self.read_repeat(token)
         elif token.text == "->" and not self.stack:
             if self.take().kind not in ("rule", "terminal"):
@@ -225,7 +185,55 @@ class _LarkParser:
 
     def alternatives(self) -> Node:
         """Return the node of the open group."""
-        return alternate([*self.group.options, concatenate(self.group.parts)])
+        return alternate([*self.group.options, self.option()])
+
+    def next_option(self, token: LarkToken) -> None:
+        """Begin another option, or another operand of the current one."""
+        group = self.group
+        if token.text == "|":
+            group.options.append(self.option())
+        else:
+            self.refuse_in_rules(token)
+            group.operands.append(concatenate(group.parts))
+            group.parts = []
+        group.repeatable = False
+
+    def option(self) -> Node:
+        """Return the node of the current option of the open group, and begin another one."""
+        group = self.group
+        node = concatenate(group.parts)
+        if group.operands:
+            node = self.both([*group.operands, node], (False,) * (1 + len(group.operands)))
+        group.parts, group.operands = [], []
+        return node
+
+    def both(self, operands: list[Node], excluded: tuple[bool, ...]) -> Node:
+        """Return the call of a definition for the texts of all operands."""
+        begin = self.group.opening.begin
+        number = self.draft.number(("both", len(self.draft.definitions)), "&", "both", begin)
+        definition = self.draft.definitions[number]
+        definition.body, definition.excluded = Alternate(tuple(operands)), excluded
+        definition.references = [(used, begin) for used in calls_of(definition.body)]
+        self.references.append((number, begin))
+        return Call(number)
+
+    def read_excluded(self, token: LarkToken) -> None:
+        """Read what stands after `~`."""
+        self.refuse_in_rules(token)
+        item = self.take()
+        if item.kind not in _ITEMS or item.text in _REPEATS:
+            self.refuse(
+                "after ~ stands a number of copies, or a string, a regular expression or a terminal to exclude", item
+            )
+        self.group.parts.append(self.both([self.item(item)], (True,)))
+        self.group.repeatable = True
+
+    def refuse_in_rules(self, token: LarkToken) -> None:
+        """Raise if a rule is read."""
+        if self.is_rule:
+            self.refuse(
+                f"{token.text} stands in terminals only; make a terminal, in upper case, of its operands", token
+            )
 
     def close(self, token: LarkToken) -> None:
         """Close a group."""
@@ -247,7 +255,6 @@ class _LarkParser:
             ":": 'a definition begins on a line of its own; a colon as text is written ":"',
             "->": "an alias names a whole alternative of a rule, and not a part in a group",
             "..": 'a range is written between two strings, as in "a".."z"',
-            "{": "templates with parameters in {...} are not supported; write a rule for each use",
             "::=": "this looks like GBNF: pass syntax='gbnf'",
             ";": 'a definition ends with its line; a semicolon as text is written ";"',
         }
@@ -272,8 +279,12 @@ class _LarkParser:
             key = (kind, *ends)
         elif kind not in ("rule", "terminal"):
             key = (kind, name)
-        elif self.here.text == "{":
+        elif (
+            self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
+        ):
             self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
+        elif kind == "terminal" and name in _MACROS and self.here.text == "(":
+            self.refuse(f"XGrammar's macros, such as {name}(...), are not supported in grammars", token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
         self.references.append((number, token.begin))
@@ -283,6 +294,9 @@ class _LarkParser:
 
     def read_repeat(self, token: LarkToken) -> None:
         group = self.group
+        if token.text == "~" and self.here.kind != "number":
+            self.read_excluded(token)
+            return
         if not group.repeatable:
             reason = f'{token.text} has nothing to repeat; as text it is written "{token.text}"'
             if group.parts:
@@ -291,12 +305,24 @@ class _LarkParser:
         if token.text == "~":
             minimum: int = self.integer("the number of copies after ~")
             maximum: int | None = self.integer("the maximum of ~ n..m") if self.takes("..") else minimum
-            if minimum < 0 or (maximum is not None and maximum < minimum):
-                self.refuse("the number of copies after ~ is at least 0, and the maximum at least the minimum", token)
+        elif token.text == "{":
+            minimum, maximum = self.braces()
         else:
             minimum, maximum = _REPEATS[token.text]
+        if minimum < 0 or (maximum is not None and maximum < minimum):
+            self.refuse("the number of copies is at least 0, and the maximum at least the minimum", token)
         group.parts[-1] = repeat(group.parts[-1], minimum, maximum, "greedy", 0)
         group.repeatable = False
+
+    def braces(self) -> tuple[int, int | None]:
+        """Read the counts of `{n}`, `{m,n}`, `{m,}` or `{,n}`."""
+        what = "a number of copies, as in {2,4},"
+        minimum = 0 if self.here.text == "," else self.integer(what)
+        maximum: int | None = minimum
+        if self.takes(","):
+            maximum = None if self.here.text == "}" else self.integer(what)
+        self.expect("sign", "} after the number of copies", "}")
+        return minimum, maximum
 
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":

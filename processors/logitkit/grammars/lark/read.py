@@ -15,9 +15,10 @@ from logitkit.errors import ConfigurationError, GrammarError, UnsupportedSchema
 from logitkit.grammars.checks import checked_rule_set, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
 from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.draft import Draft
 from logitkit.grammars.lark.json_values import schema_bodies
 from logitkit.grammars.lark.longest import LongestMatch
-from logitkit.grammars.lark.parse import Draft, parse_lark
+from logitkit.grammars.lark.parse import parse_lark
 from logitkit.grammars.lark.terminals import Terminals
 from logitkit.grammars.lark.trees import with_calls_replaced
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -38,9 +39,10 @@ def read_lark(
 
     Rules, terminals, strings, ranges, regular expressions in the dialect of `logitkit.Regex`, groups and repetitions have their
     meaning in Lark, and so have `%ignore` and `%import common.NAME`. `<|name|>` and `<[1,5-9]>` are special tokens. `%json
-    {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it. Prefixes, aliases and the
-    priorities of rules do not change a language. Refused, with the place: templates, `%declare`, `%override`,
-    `%extend`, other imports, nested grammars, and attributes of rules.
+    {...}` in a rule is a JSON value that satisfies a schema, written as `JsonSchema` writes it. In terminals, `A & B` has the
+    texts of both, and `~A` those that are not of `A`, as in LLGuidance. The first letter of a name says whether it is a rule.
+    Prefixes, aliases and the priorities of rules do not change a language. Refused, with the place: templates, `%declare`,
+    `%override`, `%extend`, `%regex`, other imports, nested grammars, and attributes of rules.
 
     Args:
         text: The grammar.

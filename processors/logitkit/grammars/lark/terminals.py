@@ -21,15 +21,15 @@ from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError, PatternTooLarge
 from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
-from logitkit.grammars.lark.parse import Draft, LarkDefinition
 from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
 from logitkit.patterns.case_folding import fold
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.parser import parse
-from logitkit.patterns.syntax import Atomic, Characters, Concat, Node
+from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Node
 
 __all__ = ["Terminals"]
 
@@ -44,7 +44,7 @@ _MOST_DEPTH = 50
 _TERMINAL_STEPS = 100
 
 _ESCAPE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)
-_ESCAPED = {"\\": "\\", '"': '"', "n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+_ESCAPED = {"\\": "\\", '"': '"', "/": "/", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 _IDS = re.compile(r"<\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]>")
 
 
@@ -181,6 +181,8 @@ class Terminals:
         """Return the tree of a terminal whose parts have been built."""
         assert definition.body is not None
         parts = {used: self._small(used) for used, _ in definition.references}
+        if definition.kind == "both":
+            return self._both(definition, parts)
         return _TerminalTree(
             with_calls_replaced(definition.body, lambda used: parts[used].node),
             definition.groups + max([part.groups for part in parts.values()], default=0),
@@ -188,6 +190,18 @@ class Terminals:
             any(part.asserts for part in parts.values()),
             any(part.lazy for part in parts.values()),
         )
+
+    def _both(self, definition: LarkDefinition, parts: dict[int, _TerminalTree]) -> _TerminalTree:
+        """Return the tree of the texts of all operands; one after `~` excludes its texts."""
+        assert isinstance(definition.body, Alternate)
+        language = TextLanguage.everything(self.limits)
+        for operand, excluded in zip(definition.body.options, definition.excluded, strict=True):
+            texts = TextLanguage.of_tree(with_calls_replaced(operand, lambda used: parts[used].node), self.limits)
+            language = language - texts if excluded else language & texts
+        if language.is_empty:
+            self._refuse("no text is in all operands of &", definition)
+        machine = language.machine()
+        return _TerminalTree(machine, 0, sum(map(len, machine.moves)) + 1, False, False)
 
     def _small(self, number: int) -> _TerminalTree:
         """Return a tree for use in another one."""

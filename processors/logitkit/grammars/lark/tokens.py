@@ -20,20 +20,19 @@ _TOKEN = re.compile(
     |(?P<newline>\r?\n)
     |(?P<regexp>/(?:\\.|[^/\\\n])+/[a-z]*|/(?:\\[\s\S]|[^/\\])+/[a-wy-z]*x[a-z]*)
     |(?P<string>"(?:\\.|[^"\\\n])*"i?(?![A-Za-z0-9_]))
-    |(?P<modifier>[!?]+(?=_?[a-z]))
-    |(?P<rule>_?[a-z][a-z0-9_]*(?![A-Za-z0-9_-]))
-    |(?P<terminal>_?[A-Z][A-Z0-9_]*(?![A-Za-z0-9_-]))
+    |(?P<modifier>[!?]+(?=_*[a-z]))
+    |(?P<rule>_*[a-z](?:\w|-(?!>))*)
+    |(?P<terminal>_*[A-Z](?:\w|-(?!>))*)
     |(?P<number>[+-]?[0-9]+)
     |(?P<special><[^<>\s]+>)
     |(?P<directive>%[a-z_]+)
-    |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;])""",
-    re.VERBOSE,
+    |(?P<sign>->|\.\.|::=|[.:|()\[\]{},~*+?=;&])""",
+    re.VERBOSE | re.ASCII,
 )
 _BLANKS = re.compile(r"\s*")
 # Numbers are read when the schema is.
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_MACRO = re.compile(r"[A-Z][a-z]\w*[ \t]*\(")
+_NAME = re.compile(r"\w+")
 
 
 class LarkToken(NamedTuple):
@@ -100,17 +99,15 @@ def _refuse(grammar: str, at: int) -> NoReturn:
         reason = r"this regular expression is empty or is not closed by / on its line; write a / inside it as \/"
     elif grammar[at] == "'":
         reason = "Lark's strings stand in double quotes"
-    elif found := _MACRO.match(grammar, at):
-        reason = f"XGrammar's macros, such as {found[0]}...), are not supported in grammars"
     elif found := _NAME.match(grammar, at):
         reason = (
-            f"the name {found[0]!r} is neither lower case, as rules are, nor upper case, as terminals are; "
-            "names have letters a-z or A-Z, digits and _"
+            f"the name {found[0]!r} begins neither with a lower-case letter, as a rule does, nor with an upper-case one, as a "
+            "terminal does; names have letters a-z or A-Z, digits, _ and -"
         )
     elif grammar[at] == "<":
         reason = "a special token is written <|name|> or <[id]>, without blanks"
-    elif grammar[at] == "&":
-        reason = "& is not supported; write a terminal that is an intersection with a lookahead, as in /(?=A)B/"
+    elif grammar[at] == "@":
+        reason = "grammars by name, as in @name, are not supported; put their rules into this grammar under other names"
     else:
         reason = f"{grammar[at]!r} means nothing here"
     raise GrammarError(reason, grammar, at)

@@ -1,0 +1,57 @@
+"""What is read of a grammar in Lark's syntax: definitions, which call each other by number."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from logitkit.patterns.syntax import Node
+
+__all__ = ["Draft", "LarkDefinition"]
+
+
+@dataclass(eq=False, slots=True)
+class LarkDefinition:
+    """A rule, a terminal, or an unnamed terminal.
+
+    Args:
+        name: Its name, or the literal as written.
+        begin: Where it begins in the grammar; where it is first used as long as it has no body.
+        kind: "rule", "terminal", or the kind of a literal: "string", "regexp", "range", "special", "json" or "common"; "both" for
+            what stands around `&` and after `~`.
+        body: Its tree of calls. None for a literal, and for a name that is not defined. For "both", a choice of the operands.
+        end: Where it ends.
+        priority: The number after a dot after the name.
+        references: What it calls, with the place of each call.
+        groups: How deep its groups nest.
+        ends: The strings of a range, as written.
+        excluded: For "both", whether each operand is excluded by `~`.
+    """
+
+    name: str
+    begin: int
+    kind: str
+    body: Node | None = None
+    end: int = 0
+    priority: int = 0
+    references: list[tuple[int, int]] = field(default_factory=list)
+    groups: int = 0
+    ends: tuple[str, str] = ("", "")
+    excluded: tuple[bool, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """The definitions of a grammar, by number, and the numbers of the ignored terminals."""
+
+    grammar: str
+    definitions: list[LarkDefinition] = field(default_factory=list)
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+    ignored: list[int] = field(default_factory=list)
+
+    def number(self, key: Hashable, name: str, kind: str, begin: int) -> int:
+        """Return the number of a definition, which is made if there is none with this key."""
+        number = self.numbers.setdefault(key, len(self.definitions))
+        if number == len(self.definitions):
+            self.definitions.append(LarkDefinition(name, begin, kind, end=begin + len(name)))
+        return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -289,6 +290,23 @@ def test_an_answer_is_allowed_in_place_of_a_call(name: str) -> None:
     assert not accepts(tools, form, form.text_begin + "Hello")
     assert accepts(tools, form, tools.write([ToolCall("ping", {})]))
     assert tools.parse(ids_of(form.text_begin + '{"ok": true}', form), vocabulary(form)).text == '{"ok": true}'
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_a_trigger_in_a_string_of_an_answer_is_text(name: str, choice: str) -> None:
+    form = FORMATS[name]
+    schema = {"type": "object", "properties": {"note": {"type": "string"}}, "required": ["note"]}
+    tools = Tools([*tools_of(name).tools], form, answer=schema, choice=choice)
+    for note in ("<tool_call>", "[TOOL_CALLS]", 'a "<tool_call>\\', "\\"):
+        text = json.dumps({"note": note})
+        # In strings, names of special tokens are spelled.
+        ids = [*ids_of(form.text_begin, form), *text.encode(), EOS]
+        turn = tools.parse(ids, vocabulary(form))
+        assert (turn.text, turn.calls, turn.problem, turn.outside_at) == (text, (), None, None)
+        stream = tools.stream(vocabulary(form))
+        events = [event for token in ids for event in stream.feed(token)]
+        assert "".join(event.text for event in [*events, *stream.finish()[0]] if isinstance(event, TextDelta)) == text
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if FORMATS[name].trigger is not None])

@@ -141,4 +141,6 @@ class ToolSet:
         return self._known_values[name]
 
     def _reader(self) -> TurnReader:
-        return TurnReader(self._by_name, self.form, self._values, bool(self.reasoning), self.parallel)
+        return TurnReader(
+            self._by_name, self.form, self._values, bool(self.reasoning), self.parallel, self.answer is not None
+        )

@@ -40,6 +40,7 @@ class TurnReader:
         values: Returns what the members of a tool's arguments may be.
         reasoning: Whether the turn begins with reasoning.
         parallel: Whether several calls are allowed.
+        answer: Whether a turn without a call is an answer, which may be JSON.
     """
 
     def __init__(
@@ -49,10 +50,12 @@ class TurnReader:
         values: Callable[[str], MemberValues],
         reasoning: bool,
         parallel: bool,
+        answer: bool,
     ) -> None:
         self.tools, self.form, self.values = tools, form, values
         self.markers = Markers(form)
         self.parallel = parallel and form.separator is not None
+        self.answer = answer
         self.buffer = ""
         self.places: list[tuple[int, int]] = []
         self.at = 0
@@ -92,7 +95,12 @@ class TurnReader:
         """Read the rest, knowing that nothing follows, and return what was found."""
         self.final = True
         events = self._run()
-        complete = self.problem is None and self.state in (self._text, self._no_more, self._after_call)
+        complete = self.problem is None and self.state in (
+            self._text,
+            self._json_answer,
+            self._no_more,
+            self._after_call,
+        )
         if self.problem is None and self.state == self._after_call and self.form.calls_end:
             complete = False
         if self.problem is None and not complete:
@@ -172,7 +180,10 @@ class TurnReader:
     def _beginning(self) -> bool:
         self.unit = self.at
         if self.form.trigger is not None:
-            self.state = self._text
+            if self.answer and self.at == len(self.buffer) and not self.final:
+                return False
+            is_json = self.answer and self.buffer[self.at : self.at + 1] in ("{", "[")
+            self.scan, self.state = (JsonEnd(self.at), self._json_answer) if is_json else (None, self._text)
             return True
         for begin, _ in self.form.heads:
             found = self._follows(self._marked(self.form.calls_begin + begin))
@@ -189,17 +200,29 @@ class TurnReader:
         self.state = self._text
         return True
 
+    def _json_answer(self) -> bool:
+        """Read an answer: a trigger in its strings is text."""
+        assert self.scan is not None
+        end = self.scan.find(self.buffer)
+        self._add_text(self.buffer[self.at : self.scan.position])
+        self.at = self.scan.position
+        self.state = self._json_answer if end is None else self._text
+        return end is not None
+
     def _text(self) -> bool:
         self.unit = self.at
         trigger = self._marked(self.form.trigger or "")
         read, begins = self._upto(trigger)
-        if read:
-            self.texts.append(read)
-            self.events.append(TextDelta(self.markers.plain(read)))
+        self._add_text(read)
         self.unit = self.at
         if begins:
             self.state = self._call
         return begins
+
+    def _add_text(self, read: str) -> None:
+        if read:
+            self.texts.append(read)
+            self.events.append(TextDelta(self.markers.plain(read)))
 
     def _call(self) -> bool:
         """Read up to the arguments of a call."""

@@ -208,13 +208,15 @@ def test_an_incomplete_output_says_why(llm: Any) -> None:
     assert caught.value.needed > caught.value.limit == 4
     letters = lk.BanTokens([i for i, data in enumerate(vocabulary().tokens) if data and b"b" in data])
     with pytest.raises(
-        IncompleteOutput, match=r"Token 1, </s>, is illegal for .* expected 'b' at byte 1.* BanTokens bans 1$"
+        IncompleteOutput,
+        match=r"</s>, is illegal for StructuralTag: .* expected 'b' at byte 1\. There, BanTokens bans \d+, Str",
     ):
         generate_typed(llm, None, PROMPT, re.compile("ab"), max_new_tokens=6, processor=letters)
 
 
 def test_typed_batches_chats_and_streams(llm: Any, session: Any) -> None:
     from logitkit_adapters.vllm import generate_typed
+    from tests.adapters.demo import vocabulary
 
     prompts = [PROMPT, "The meeting is on "]
     single = [generate_typed(llm, None, one, date, max_new_tokens=20) for one in prompts]
@@ -231,6 +233,9 @@ def test_typed_batches_chats_and_streams(llm: Any, session: Any) -> None:
     for budget in range(4, 10):
         found = generate_typed(llm, None, PROMPT, re.compile("[a-z]{4,60}"), max_new_tokens=budget, seed=budget)
         assert re.fullmatch("[a-z]{4,60}", found.value)
+    stops = lk.StopStrings([","], vocabulary())
+    with pytest.raises(IncompleteOutput, match="was ended by a stop: , before it was complete"):
+        generate_typed(llm, None, PROMPT, re.compile("[a-z]{2},[a-z]{2}"), processor=stops)
     with pytest.raises(ConfigurationError, match="processor has regex, and so does the type"):
         generate_typed(llm, None, PROMPT, lk.languages.regex("a"), closing=False, processor=own_pattern())
     with pytest.raises(ConfigurationError, match="has no JSON form"):

@@ -149,10 +149,11 @@ def test_a_conflict_is_explained_like_any_other_refusal() -> None:
     assert not found.complete
     assert found.completion is None
     # A constraint that ends the empty row by itself changes nothing.
-    apart = Chain((lk.Regex("1", V), lk.BannedStrings(["1"], V)))
-    again = lk.explain(apart, V, [], [EOS])
-    assert (again.steps[0].legal, again.complete, again.completion) == (0, False, None)
-    assert again.refusal == found.refusal
+    parts = (lk.Regex("1", V), lk.BannedStrings(["1"], V), lk.BanTokens([0]))
+    for apart in (Chain(parts[:2]), Chain(parts[1::-1]), lk.chain(parts[2], parts[0])):
+        again = lk.explain(apart, V, [], [EOS])
+        assert (again.steps[0].legal, again.complete, again.completion) == (0, False, None)
+        assert again.refusal == found.refusal
     # Forced tokens override earlier bans.
     forced = lk.explain(lk.chain(lk.BanTokens([1]), lk.ForcedTokens([1])), V, [], [1])
     assert (forced.steps[0].legal, forced.refusal) == (1, None)

@@ -151,6 +151,12 @@ def test_what_cannot_be_completed_is_an_error(engine: Engine) -> None:
         engine.typed(PROMPT, lk.BanTokens([7]), max_new_tokens=2)
     with pytest.raises(IncompleteOutput, match="was ended by a stop: , before it was complete"):
         engine.typed(PROMPT, Invoice, max_new_tokens=80, processor=lk.StopStrings([","], vocabulary))
+    with pytest.raises(IncompleteOutput, match="was ended by a stop: , before it was complete"):
+        engine.typed(PROMPT, re.compile("[a-z]{2},[a-z]{2}"), processor=lk.StopStrings([","], vocabulary))
+    for pattern in ("[a-z]{2},([a-z]{2})?", "[a-z]{2},"):
+        found = engine.typed(PROMPT, re.compile(pattern), processor=lk.StopStrings([","], vocabulary))
+        assert re.fullmatch("[a-z]{2},", found.value)
+        assert found.finished == "stop: ,"
     letters = lk.BanTokens([i for i, data in enumerate(vocabulary.tokens) if data and b"b" in data])
     together = (
         r"the output 'a' is incomplete, because the processors together allowed no further token; change the processor\. "

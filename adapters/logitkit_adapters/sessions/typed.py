@@ -10,6 +10,7 @@ from logitkit.composition.chain import chain
 from logitkit.configuration.reading import from_config
 from logitkit.errors import ConfigurationError, IncompleteOutput
 from logitkit.explaining.explain import explain
+from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.reason import reason_lines
 from logitkit.output_types import OutputType, output_type_of
 from logitkit.parameters.integers import as_integer
@@ -137,20 +138,23 @@ class TypedGeneration:
         if row.finished == "conflict":
             reason = "is incomplete, because the processors together allowed no further token; change the processor"
             raise self._incomplete(row, prompt, limit, reason)
-        try:
-            value = self.kind.value(row.text, row.token_ids, self.vocabulary)
-        except ValueError as error:
-            if not row.finished.startswith("stop: "):
-                raise
-            reason = f"was ended by a {row.finished} before it was complete"
-            raise self._incomplete(row, prompt, limit, reason) from error
+        if row.finished.startswith("stop: ") and not self._explained(self.constraint, row, prompt, limit).complete:
+            raise self._incomplete(row, prompt, limit, f"was ended by a {row.finished} before it was complete")
+        value = self.kind.value(row.text, row.token_ids, self.vocabulary)
         return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
+
+    def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
+        """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
+        tokens, ends = row.token_ids, self.vocabulary.eos_ids
+        if row.finished.startswith("stop: ") and tokens[-1] in ends:
+            tokens = tokens[:-1]
+        return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
 
     def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
         """Return the error for an incomplete output, with the least limit that would do, or the token that was refused."""
         known = isinstance(self.processor, Mapping)
         processor = from_config(self.processor, self.vocabulary) if known else self.processor
-        found = explain(processor, self.vocabulary, prompt, row.token_ids, max_length=len(prompt) + limit)
+        found = self._explained(processor, row, prompt, limit)
         needed = len(row.token_ids) + len(found.completion) if found.completion else None
         if row.finished == "length":
             reason += f"; give {'a larger max_new_tokens' if needed is None else f'max_new_tokens={needed} or more'}"

@@ -180,7 +180,10 @@ class _ExplainedRow:
             logits = process_checked(processor, state, logits, context)
             now = logits[0].numpy() > -np.inf
             if only_masks(processor) or role_of(processor) is not Role.CONSTRAINT:
-                # Only forced tokens override earlier bans; the EOS that ends an empty row does not.
+                # Only forced tokens override earlier bans; the EOS with which a constraint ends an empty row does not.
+                if only_masks(processor) and not legal.all() and np.count_nonzero(now) <= len(self.ends):
+                    alone = process_checked(processor, state, torch.ones(1, self.vocabulary.size), context)
+                    now = alone[0].numpy() > -np.inf
                 now &= legal
             banned = int(np.count_nonzero(legal > now))
             if banned or not (before is None or torch.equal(before, logits)):

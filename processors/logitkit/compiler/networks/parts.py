@@ -41,11 +41,11 @@ def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    return _Parts(network, limits).all()
+    return _Finder(network, limits).all()
 
 
-class _Parts:
-    """The parts that are known so far."""
+class _Finder:
+    """Finds the parts of a network, one after another."""
 
     def __init__(self, network: Network, limits: Limits) -> None:
         self.network, self.limits = network, limits

@@ -5,11 +5,12 @@ token_automaton                            the result: a token_table by state an
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
 grammar_tokens, lookahead_suffixes         from an automaton that looks at a byte before it reads it; suffix_store of both kinds
-layers                                     texts of a limited number of tokens
+layers, whole_tokens                       texts of a limited number of tokens; tokens whatever their text is
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text
 trie_walk, rests, linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
+grammar_closing                            the most tokens that a grammar needs to the end
 intersection, token_concatenation, joint_classes    of two token automata
 before_marker, remainder_walk, pushdown_concatenation    a marker with any text before it, put before a token automaton
 repeated_record, repetition                of a record that is repeated many times, from that of a few copies

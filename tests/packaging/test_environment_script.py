@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 BASH = shutil.which("bash") or "bash"
@@ -76,3 +79,23 @@ def test_is_quick_when_the_environment_is_current_and_notices_a_change(clone: Pa
     with (clone / "constraints.txt").open("a") as constraints:
         constraints.write("# changed\n")
     assert call(clone, python="python-of-last-century").returncode != 0
+
+
+def test_the_oldest_versions_are_those_of_the_project() -> None:
+    result = subprocess.run(
+        [BASH, "-c", f"source scripts/environment; floors {sys.executable}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    stated = [
+        *project["dependencies"],
+        *(each for name in extras if name not in ("vllm", "all") for each in extras[name]),
+    ]
+    oldest = [Requirement(line) for line in result.stdout.splitlines()]
+    assert {(each.name, str(each.specifier), str(each.marker)) for each in oldest} == {
+        (each.name, str(each.specifier).replace(">=", "=="), str(each.marker)) for each in map(Requirement, stated)
+    }

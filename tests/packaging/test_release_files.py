@@ -43,3 +43,23 @@ def test_licences_of_the_core_are_up_to_date() -> None:
     assert {"torch", "numpy", "safetensors"} < set(core)
     assert f"## Core\n\n{script['table'](core)}\n" in read("docs/licences.md")
     assert "not stated" not in script["table"](core)
+
+
+def test_supported_versions_are_those_of_the_project() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = [each for name, extra in project["optional-dependencies"].items() if name != "all" for each in extra]
+    oldest = dict(
+        re.findall(r"^([\w-]+)(?:\[\w+\])?>=([\d.]+)", "\n".join(project["dependencies"] + extras), re.MULTILINE)
+    )
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", read("constraints.txt"), re.MULTILINE))
+    rows = re.findall(r"^\| ([a-z][^|]*?) \| ([^|]*?) \| ([^|]*?) \|$", read("docs/versioning.md"), re.MULTILINE)
+    listed = {names: pair for names, *pair in rows if names.split(", ")[0] in oldest}
+    assert len(listed) == 6
+    for names, (first, tested) in listed.items():
+        versions = tested.split(", ") if tested != "the same" else first.split(", ")
+        for name, floor, pin in zip(
+            names.split(", "), first.partition(", before")[0].split(", "), versions, strict=True
+        ):
+            assert oldest[name] == floor
+            assert pinned[name.replace("llama-cpp-python", "llama_cpp_python")] == pin
+    assert f"| vLLM | {oldest['vllm']} |" in read("docs/versioning.md")

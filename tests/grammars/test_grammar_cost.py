@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("hostile gramma
 
 @cache
 def costs() -> dict[str, tuple[str, float, float]]:
-    """The result of each grammar, its seconds, and the peak memory so far in megabytes, from a process of its own."""
+    """The result of each grammar, its seconds, and the megabytes of memory that it took."""
     command = [sys.executable, "-m", "tests.grammars.hostile_grammars"]
     output = subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True, text=True).stdout
     found: list[Any] = [json.loads(line) for line in output.splitlines()]
@@ -38,4 +38,4 @@ def test_it_is_compiled_or_refused_soon(name: str) -> None:
 
 
 def test_some_are_compiled() -> None:
-    assert sum(said == "compiled" for said, _, _ in costs().values()) >= 20
+    assert sum(said == "compiled" for said, _, _ in costs().values()) >= 15

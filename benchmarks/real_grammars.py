@@ -5,8 +5,8 @@
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
 text to the automaton over bytes, with the default lexer and limits. A grammar that is not deterministic has several stacks at
-once: how many is seen on its texts, or on random texts if it has none. The tests of LLGuidance have a row only if they are read;
-the last table counts the refused ones too.
+once; they are counted while its texts are read, or random texts if it has none. A test of LLGuidance has a row only if its grammar
+can be read; the last table counts the refused grammars too.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def outcome(grammar: Published) -> Outcome:
 
 
 def stacks(dfa: PushdownDfa, texts: list[bytes]) -> tuple[int, ...]:
-    """Return how many stacks are alive after each byte of some texts; of random ones if there are none."""
+    """Return the number of stacks after each byte of some texts, or of random texts if none are given."""
     chance, found = random.Random(0), list[int]()
     symbols = np.unique(dfa.byte_class).tolist()
     chosen: list[bytes | None] = [*texts] or [None] * WALKS

@@ -161,7 +161,7 @@ class TypedGeneration:
         elif row.finished == "conflict" and found.refusal is not None:
             effects = next(step.effects for step in found.steps if step.refusal is not None)
             banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
-            reason += f". {next(reason_lines(found))} There, {banned}"
+            reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
         return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
 
 

@@ -5,8 +5,8 @@
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
 text to the automaton over bytes, with the default lexer and limits. A grammar that is not deterministic has several stacks at
-once; they are counted while its texts are read, or random texts if it has none. A test of LLGuidance has a row only if its grammar
-can be read; the last table counts the refused grammars too.
+once; they are counted while its texts are read, or random texts if it has none. A test of LLGuidance has a row only if its
+grammar can be read; the last table counts the refused grammars too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Grammars in Lark's syntax.
 
 advice      what regular expressions allow beyond ASCII
+bodies      what stands after the colon of a definition
 common      the terminals of `%import common.NAME`
 competition which terminals may stand in the same place
 draft       definitions that call each other

@@ -4,56 +4,19 @@ Each string, range and regular expression is a definition of its own, equal ones
 calls: after `start: "a" B "a"`, the body of `start` is `Call(1) Call(2) Call(1)`, definition 1 is the string and 2 is `B`. So
 rules and terminals are parsed alike.
 
-The parser keeps its own stack of groups. At most `MAX_GROUPS` nest, so functions that walk a tree can recurse.
+Here are the lines of a grammar: definitions, directives and imports. `bodies` reads what stands after a colon.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from dataclasses import dataclass, field
-from typing import NoReturn
-
-from logitkit.errors import GrammarError
-from logitkit.grammars.checks import calls_of
+from logitkit.grammars.lark.bodies import ITEMS, UNSUPPORTED, LarkBodyReader
 from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
-from logitkit.grammars.lark.tokens import LarkToken, tokens_of
+from logitkit.grammars.lark.tokens import LarkToken
 from logitkit.limits import Limits
-from logitkit.patterns.construction import alternate, concatenate, repeat
-from logitkit.patterns.syntax import Alternate, Call, Node
+from logitkit.patterns.syntax import Call
 
-__all__ = ["MAX_GROUPS", "parse_lark"]
-
-MAX_GROUPS = 64
-"""The maximum nesting depth of groups."""
-
-# What a token costs.
-_TOKEN_STEPS = 30
-
-_REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
-_CLOSING = {"(": ")", "[": "]"}
-_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
-_ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
-_UNSUPPORTED = {
-    "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
-    "%override": "%override changes an imported rule, and only terminals of `common` can be imported; define the rule here",
-    "%extend": "%extend changes an imported rule, and only terminals of `common` can be imported; define the rule here",
-    "%lark": "nested grammars in %lark {...} are not supported; put their rules into this grammar under other names",
-    "%regex": "%regex is not supported; write a regular expression as /.../",
-    "%grammar_options": "%grammar_options has options of another library; leave the line out, and pass options as arguments",
-    "%llguidance": "%llguidance has options of another library; leave the line out, and pass options as arguments",
-}
-
-
-@dataclass(eq=False, slots=True)
-class _OpenLarkGroup:
-    """A group that is not closed: its opening, its finished options, and of the current one what stands before and after `&`."""
-
-    opening: LarkToken
-    options: list[Node] = field(default_factory=list)
-    operands: list[Node] = field(default_factory=list)
-    parts: list[Node] = field(default_factory=list)
-    repeatable: bool = False
+__all__ = ["parse_lark"]
 
 
 def parse_lark(grammar: str, limits: Limits) -> Draft:
@@ -66,17 +29,7 @@ def parse_lark(grammar: str, limits: Limits) -> Draft:
     return _LarkParser(grammar, limits).run()
 
 
-class _LarkParser:
-    def __init__(self, grammar: str, limits: Limits) -> None:
-        self.grammar = grammar
-        self.limits = limits
-        self.tokens: list[LarkToken] = []
-        for token in tokens_of(grammar):
-            limits.spend(_TOKEN_STEPS)
-            self.tokens.append(token)
-        self.at = 0
-        self.draft = Draft(grammar)
-
+class _LarkParser(LarkBodyReader):
     def run(self) -> Draft:
         while self.here.kind != "end":
             token = self.take()
@@ -85,33 +38,9 @@ class _LarkParser:
             elif token.kind in ("modifier", "rule", "terminal"):
                 self.read_definition(token)
             elif token.kind != "newline":
-                hint = "; a rule continues on the next line only with |" if token.kind in _ITEMS else ""
+                hint = "; a rule continues on the next line only with |" if token.kind in ITEMS else ""
                 self.refuse(f"a line begins with a name and a colon, with |, or with %{hint}", token)
         return self.draft
-
-    @property
-    def here(self) -> LarkToken:
-        return self.tokens[self.at]
-
-    def take(self) -> LarkToken:
-        token = self.tokens[self.at]
-        self.at += 1
-        return token
-
-    def takes(self, sign: str) -> bool:
-        """Take a sign, if it comes next."""
-        found = self.here.text == sign and self.here.kind == "sign"
-        self.at += found
-        return found
-
-    def expect(self, kind: str, what: str, sign: str = "") -> LarkToken:
-        token = self.take()
-        if token.kind != kind or (sign and token.text != sign):
-            self.refuse(f"{what} is missing here", token)
-        return token
-
-    def refuse(self, reason: str, token: LarkToken) -> NoReturn:
-        raise GrammarError(reason, self.grammar, token.begin)
 
     def read_definition(self, token: LarkToken) -> None:
         if token.kind == "modifier":
@@ -133,197 +62,6 @@ class _LarkParser:
         definition.begin = token.begin
         self.read_body(definition)
 
-    def integer(self, what: str) -> int:
-        token = self.expect("number", what)
-        if len(token.text) > 9:
-            self.refuse("this number has more than 9 digits", token)
-        return int(token.text)
-
-    def read_body(self, definition: LarkDefinition) -> None:
-        """Read alternatives until the end of the definition."""
-        self.references, self.is_rule = definition.references, definition.kind == "rule"
-        self.group = _OpenLarkGroup(self.here)
-        self.stack: list[_OpenLarkGroup] = []
-        while True:
-            token = self.take()
-            if token.kind == "end" or (token.kind == "newline" and not self.stack and not self.continues()):
-                break
-            if token.kind != "newline":
-                self.read_part(token)
-                definition.groups = max(definition.groups, len(self.stack))
-        if self.stack:
-            self.refuse(f"this {self.group.opening.text} is not closed", self.group.opening)
-        definition.body = self.alternatives()
-        definition.end = definition.begin + len(self.grammar[definition.begin : token.begin].rstrip())
-        self.at -= token.kind == "end"
-
-    def read_part(self, token: LarkToken) -> None:
-        """Read a part of an alternative, or what stands between parts."""
-        group = self.group
-        if token.kind in _ITEMS and token.text not in _REPEATS:
-            group.parts.append(self.item(token))
-            group.repeatable = True
-        elif token.text in _CLOSING:
-            if len(self.stack) == MAX_GROUPS:
-                reason = f"groups nest more than {MAX_GROUPS} deep; leave out those that change nothing"
-                self.refuse(f"{reason}, or make rules of the inner ones", token)
-            self.stack.append(group)
-            self.group = _OpenLarkGroup(token)
-        elif token.text in (")", "]"):
-            self.close(token)
-        elif token.text in ("|", "&"):
-            self.next_option(token)
-        elif token.text in (*_REPEATS, "~", "{"):
-            self.read_repeat(token)
-        elif token.text == "->" and not self.stack:
-            if self.take().kind not in ("rule", "terminal"):
-                self.refuse("the name of an alias is missing after ->", token)
-            if self.here.kind not in ("newline", "end") and self.here.text != "|":
-                self.refuse("an alias ends its alternative; write | or a new line after it", self.here)
-        else:
-            self.refuse_in_body(token)
-
-    def alternatives(self) -> Node:
-        """Return the node of the open group."""
-        return alternate([*self.group.options, self.option()])
-
-    def next_option(self, token: LarkToken) -> None:
-        """Begin another option, or another operand of the current one."""
-        group = self.group
-        if token.text == "|":
-            group.options.append(self.option())
-        else:
-            self.refuse_in_rules(token)
-            group.operands.append(concatenate(group.parts))
-            group.parts = []
-        group.repeatable = False
-
-    def option(self) -> Node:
-        """Return the node of the current option of the open group, and begin another one."""
-        group = self.group
-        node = concatenate(group.parts)
-        if group.operands:
-            node = self.both([*group.operands, node], (False,) * (1 + len(group.operands)))
-        group.parts, group.operands = [], []
-        return node
-
-    def both(self, operands: list[Node], excluded: tuple[bool, ...]) -> Node:
-        """Return the call of a definition for the texts of all operands."""
-        begin = self.group.opening.begin
-        number = self.draft.number(("both", len(self.draft.definitions)), "&", "both", begin)
-        definition = self.draft.definitions[number]
-        definition.body, definition.excluded = Alternate(tuple(operands)), excluded
-        definition.references = [(used, begin) for used in calls_of(definition.body)]
-        self.references.append((number, begin))
-        return Call(number)
-
-    def read_excluded(self, token: LarkToken) -> None:
-        """Read what stands after `~`."""
-        self.refuse_in_rules(token)
-        item = self.take()
-        if item.kind not in _ITEMS or item.text in _REPEATS:
-            self.refuse(
-                "after ~ stands a number of copies, or a string, a regular expression or a terminal to exclude", item
-            )
-        self.group.parts.append(self.both([self.item(item)], (True,)))
-        self.group.repeatable = True
-
-    def refuse_in_rules(self, token: LarkToken) -> None:
-        """Raise if a rule is read."""
-        if self.is_rule:
-            self.refuse(
-                f"{token.text} stands in terminals only; make a terminal, in upper case, of its operands", token
-            )
-
-    def close(self, token: LarkToken) -> None:
-        """Close a group."""
-        if not self.stack or _CLOSING[self.group.opening.text] != token.text:
-            self.refuse(f"{token.text} closes no group", token)
-        node = self.alternatives()
-        self.group = self.stack.pop()
-        self.group.parts.append(node if token.text == ")" else repeat(node, 0, 1, "greedy", 0))
-        self.group.repeatable = True
-
-    def continues(self) -> bool:
-        """Whether the next line that is not blank continues a definition."""
-        while self.here.kind == "newline":
-            self.at += 1
-        return self.here.kind == "sign" and self.here.text == "|"
-
-    def refuse_in_body(self, token: LarkToken) -> NoReturn:
-        reasons = {
-            ":": 'a definition begins on a line of its own; a colon as text is written ":"',
-            "->": "an alias names a whole alternative of a rule, and not a part in a group",
-            "..": 'a range is written between two strings, as in "a".."z"',
-            "::=": "this looks like GBNF: pass syntax='gbnf'",
-            ";": 'a definition ends with its line; a semicolon as text is written ";"',
-        }
-        if token.kind == "directive":
-            reason = _UNSUPPORTED.get(token.text, f"{token.text} begins a line of its own")
-        else:
-            reason = reasons.get(token.text, f"{token.text!r} means nothing here; text stands in double quotes")
-        self.refuse(reason, token)
-
-    def item(self, token: LarkToken) -> Node:
-        """Return the call of a literal or a name."""
-        kind, name = token.kind, token.text
-        key: Hashable = name
-        ends = ("", "")
-        if kind == "modifier":
-            self.refuse(
-                "? and ! stand before the name of a rule where it is defined, and ? after what is optional", token
-            )
-        if kind == "string" and self.takes(".."):
-            last = self.expect("string", "the string that ends a range")
-            kind, name, ends = "range", f"{token.text}..{last.text}", (token.text, last.text)
-            key = (kind, *ends)
-        elif kind not in ("rule", "terminal"):
-            key = (kind, name)
-        elif (
-            self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
-        ):
-            self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
-        elif kind == "terminal" and name in _MACROS and self.here.text == "(":
-            self.refuse(f"XGrammar's macros, such as {name}(...), are not supported in grammars", token)
-        number = self.draft.number(key, name, kind, token.begin)
-        self.draft.definitions[number].ends = ends
-        self.references.append((number, token.begin))
-        # Each becomes a state at least.
-        self.limits.check_states(len(self.references))
-        return Call(number)
-
-    def read_repeat(self, token: LarkToken) -> None:
-        group = self.group
-        if token.text == "~" and self.here.kind != "number":
-            self.read_excluded(token)
-            return
-        if not group.repeatable:
-            reason = f'{token.text} has nothing to repeat; as text it is written "{token.text}"'
-            if group.parts:
-                reason = f"{token.text} repeats what is repeated already; put that into a group (...)"
-            self.refuse(reason, token)
-        if token.text == "~":
-            minimum: int = self.integer("the number of copies after ~")
-            maximum: int | None = self.integer("the maximum of ~ n..m") if self.takes("..") else minimum
-        elif token.text == "{":
-            minimum, maximum = self.braces()
-        else:
-            minimum, maximum = _REPEATS[token.text]
-        if minimum < 0 or (maximum is not None and maximum < minimum):
-            self.refuse("the number of copies is at least 0, and the maximum at least the minimum", token)
-        group.parts[-1] = repeat(group.parts[-1], minimum, maximum, "greedy", 0)
-        group.repeatable = False
-
-    def braces(self) -> tuple[int, int | None]:
-        """Read the counts of `{n}`, `{m,n}`, `{m,}` or `{,n}`."""
-        what = "a number of copies, as in {2,4},"
-        minimum = 0 if self.here.text == "," else self.integer(what)
-        maximum: int | None = minimum
-        if self.takes(","):
-            maximum = None if self.here.text == "}" else self.integer(what)
-        self.expect("sign", "} after the number of copies", "}")
-        return minimum, maximum
-
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":
             name = f"%ignore {self.here.text}"
@@ -334,9 +72,7 @@ class _LarkParser:
         elif token.text == "%import":
             self.read_import()
         else:
-            self.refuse(
-                _UNSUPPORTED.get(token.text, f"{token.text} is unknown; allowed are %ignore and %import"), token
-            )
+            self.refuse(UNSUPPORTED.get(token.text, f"{token.text} is unknown; allowed are %ignore and %import"), token)
 
     def read_import(self) -> None:
         begin = self.here

@@ -57,7 +57,7 @@ def test_what_is_missing_old_or_broken_is_said(
     def version(name: str) -> str:
         if name == "transformers":
             raise metadata.PackageNotFoundError(name)
-        return {"mlx-lm": "0.1.5", "vllm": "0.30.0"}.get(name, "99.0rc1")
+        return {"mlx-lm": "0.1.5", "vllm": "0.32.0"}.get(name, "99.0rc1")
 
     def fail() -> str:
         raise OSError("no such library\nand more")
@@ -69,7 +69,7 @@ def test_what_is_missing_old_or_broken_is_said(
     assert packages["transformers"] == {
         "name": "transformers",
         "version": None,
-        "needed": "5.0",
+        "needed": "5.19",
         "status": "missing",
         "detail": "pip install 'logitkit[transformers]'",
     }
@@ -81,3 +81,14 @@ def test_what_is_missing_old_or_broken_is_said(
     )
     assert packages["vllm"]["detail"] == "not started; --slow starts it"
     assert report(capsys, "--slow", status=1)["vllm"]["status"] == "broken"
+
+
+def test_a_version_above_the_supported_ones_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "version", lambda name: "5.24.0" if name == "transformers" else metadata.version(name))
+    found = report(capsys, status=1)["transformers"]
+    assert (found["status"], found["needed"]) == ("too new", "5.19")
+    assert found["detail"] == "needs a version before 5.24: pip install -U 'logitkit[transformers]'"
+    monkeypatch.setattr(doctor, "version", lambda name: "5.23.9" if name == "transformers" else metadata.version(name))
+    assert report(capsys)["transformers"]["status"] == "works"

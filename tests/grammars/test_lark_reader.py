@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lark
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from logitkit.errors import GrammarError, PatternTooLarge
@@ -52,6 +52,10 @@ def _lark_accepts(parser: lark.Lark, text: str) -> bool:
         parser.parse(text)
     except lark.exceptions.UnexpectedInput:
         return False
+    except RuntimeError as error:
+        # A fault of Lark: it cannot judge a text that several alternatives of the start rule match at once.
+        assert "multiple start symbol items" in str(error)  # noqa: PT017
+        reject()
     return True
 
 

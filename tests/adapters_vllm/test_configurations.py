@@ -114,8 +114,8 @@ def test_a_structural_tag_is_complete_within_the_tokens_of_the_request(configura
     check(configurations, config, max_tokens=60)
     with pytest.raises(ConfigurationError, match="closing is 2, but the shortest text"):
         check(configurations, config, max_tokens=2)
-    with pytest.raises(ConfigurationError, match=r"^config\['structural_tag'\]: format: the type 'grammar'"):
-        check(configurations, {"structural_tag": {"format": {"type": "grammar"}}})
+    with pytest.raises(ConfigurationError, match=r"^config\['structural_tag'\]: format: the type 'peg'"):
+        check(configurations, {"structural_tag": {"format": {"type": "peg"}}})
 
 
 @pytest.mark.parametrize(

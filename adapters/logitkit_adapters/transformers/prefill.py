@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import StaticCache
 
 from logitkit.sessions import prefill_mask
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from logitkit_adapters.transformers.fixed_cache import OUT_OF_GRAPHS, FixedCache, fixed_cache
 from logitkit_adapters.transformers.prefill_arguments import (
     between,
@@ -126,9 +127,9 @@ def _fed(
                 input_ids=input_ids[:, columns].contiguous(),
                 attention_mask=_as_taken(model, allowed[:, :, columns]).contiguous(),
                 position_ids=positions[:, columns].contiguous(),
-                past_key_values=held.cache,
                 use_cache=True,
                 logits_to_keep=1 if attention_mask is None else 0,
+                **{cache_argument(model): held.cache},
             ).logits
             logits = output[:, -1] if attention_mask is None else _logits_of_last(output, present[:, columns], logits)
     except BaseException:

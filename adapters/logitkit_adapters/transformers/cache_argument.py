@@ -1,8 +1,8 @@
 """The argument of a transformers decoder that takes its cache.
 
-Until transformers 5.23 most decoders call it `past_key_values`, and those of the Mamba family `cache_params`. From 5.24 on, both are called
-`cache`; the old names still work there, with a warning. Code from a model hub may keep an old name. RWKV calls it `state` in every version.
-The model's output holds the cache under the same name.
+Until transformers 5.23 most decoders call it `past_key_values`, and those of the Mamba family `cache_params`. From 5.24 on, both
+are called `cache`; the old names still work there, with a warning. Code from a model hub may keep an old name. RWKV calls it
+`state` in every version. The model's output holds the cache under the same name.
 
     LlamaForCausalLM, transformers 5.23     model(input_ids=ids, past_key_values=cache).past_key_values
     LlamaForCausalLM, transformers 5.24     model(input_ids=ids, cache=cache).cache
@@ -15,8 +15,6 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import torch
-
 from logitkit.errors import ConfigurationError
 
 __all__ = ["cache_argument", "makes_own_cache"]
@@ -28,7 +26,7 @@ _OWN_CACHE = ("cache_params", "state")
 
 
 def cache_argument(model: Any) -> str:
-    """Return the name of a decoder's argument for its cache; graphs of `torch.compile` take it for a constant.
+    """Return the name of a decoder's argument for its cache.
 
     Args:
         model: The decoder, compiled or not.
@@ -36,13 +34,9 @@ def cache_argument(model: Any) -> str:
     Raises:
         ConfigurationError: The decoder takes no cache.
     """
-    return _of_class(type(getattr(model, "_orig_mod", model)))
-
-
-@torch._dynamo.assume_constant_result
-def _of_class(kind: type) -> str:
     # From the class, because the method of an object may be wrapped.
-    taken = inspect.signature(kind.forward).parameters  # type: ignore[attr-defined]
+    kind = type(getattr(model, "_orig_mod", model))
+    taken = inspect.signature(kind.forward).parameters
     names = (*_ANY_CACHE, *_OWN_CACHE)
     name = next((name for name in names if name in taken), None)
     if name is None:
@@ -59,7 +53,7 @@ def makes_own_cache(model: Any) -> bool:
         model: The decoder.
 
     Raises:
-        ConfigurationError: The decoder takes no cache, or its cache belongs to its family and is not a state that replaces tokens.
+        ConfigurationError: The decoder takes no cache, or its own cache is not a state that replaces all tokens.
     """
     if cache_argument(model) in _OWN_CACHE:
         return True

@@ -90,12 +90,15 @@ def prefill(
         if mode == "prefix" and not 0 <= prefix_lengths <= input_ids.shape[-1]:
             raise beyond_the_columns(prefix_lengths, input_ids.shape[-1])
         prefix_lengths = torch.tensor(prefix_lengths)
-    return _fed(model, input_ids, cache, attention_mask, mask, mode, prefix_lengths, chunk_length)
+    return _fed(
+        model, cache_argument(model), input_ids, cache, attention_mask, mask, mode, prefix_lengths, chunk_length
+    )
 
 
 @torch.no_grad()
 def _fed(
     model: Any,
+    name: str,
     input_ids: Tensor,
     cache: FixedCache | StaticCache,
     attention_mask: Tensor | None,
@@ -129,7 +132,7 @@ def _fed(
                 position_ids=positions[:, columns].contiguous(),
                 use_cache=True,
                 logits_to_keep=1 if attention_mask is None else 0,
-                **{cache_argument(model): held.cache},
+                **{name: held.cache},
             ).logits
             logits = output[:, -1] if attention_mask is None else _logits_of_last(output, present[:, columns], logits)
     except BaseException:

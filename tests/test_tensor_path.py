@@ -27,13 +27,14 @@ from tests.batches import (
     step,
     tensor_path,
 )
+from tests.examples import examples
 from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
 
 KINDS = sorted({row.kind for row in ROWS})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-@settings(max_examples=15)  # of every dtype together
+@settings(max_examples=examples(30))  # of every dtype together
 @given(st.data())
 def test_the_tensor_path_gives_the_same(row: Row, data: st.DataObject) -> None:
     batch = data.draw(batches(row))

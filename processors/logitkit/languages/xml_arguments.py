@@ -251,12 +251,14 @@ def xml_arguments(
             raise ConfigurationError(f"{argument} is {given!r} of type {type(given).__name__}; allowed is str")
         encoded(argument, given)
     if begin.count(NAME) != 1 or begin.endswith(NAME):
-        raise ConfigurationError(f"begin is {begin!r}; allowed is a text that has {NAME!r} once, and goes on after it")
+        raise ConfigurationError(
+            f"begin is {begin!r}; allowed is a text that has {NAME!r} once, and continues after it"
+        )
     marker = end.strip()
     if not marker or any((marker[:size] + end).find(marker) < size for size in range(1, len(marker))):
         raise ConfigurationError(
-            f"end is {end!r}; allowed is a text whose marker is not empty, and does not begin as it ends, so that it is clear "
-            "where a value stops"
+            f"end is {end!r}; allowed is a text whose marker is not empty, and whose end is not its beginning, so that it is "
+            "clear where a value stops"
         )
     if whitespace not in get_args(Whitespace):
         raise ConfigurationError(

@@ -63,7 +63,7 @@ def test_own_grammars_end_in_time(name: str) -> None:
 
 @pytest.mark.parametrize("name", BRANCHING)
 def test_grammars_that_are_not_deterministic_are_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="only known if it is deterministic; leave out 'closing'"):
+    with pytest.raises(ConfigurationError, match="is not deterministic; leave out 'closing'"):
         lk.Grammar(NESTED[name].text, ALL_BYTES, syntax="lark", closing=True)
 
 

@@ -64,7 +64,8 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     refuses or takes as unbounded, is taken as written. What is always a mistake is refused: two definitions of a rule, a rule
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. A token
     that is not one (`!<x>`) stands for any part of a text, or for another special token of the grammar; since the reader does
-    not see tokens, it must be repeated by `*` or `+`, in parentheses of its own if you like. Of XGrammar, lookahead `(=...)` and macros are refused.
+    not see tokens, it must be repeated by `*` or `+`, where it may stand in parentheses of its own. Of XGrammar, lookahead
+    `(=...)` and macros are refused.
 
     Args:
         text: The grammar.

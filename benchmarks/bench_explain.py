@@ -1,10 +1,10 @@
 """Whether explanations slow a hook that does not use them, and what an explanation costs: `python -m benchmarks.bench_explain`.
 
-In each repeat, fresh processes time the same steps of the hook for transformers: one that has never explained anything, one that
-has explained, printed and saved a refusal of the same constraint before, and another that has not. The order rotates. The
-last one is an A/A control: its ratio to the first shows what chance does. Processor time counts, on one thread, over Tekken (131,072 ids).
-Printed are the ratios to the first with their 95% intervals; the exit status is 1 if explaining made steps slower by more than 5%,
-with all of its interval above that, or if an explanation of 1,000 tokens takes more than a second.
+In each repeat, fresh processes time the same steps of the hook for transformers: one that has never explained anything, one
+that has explained, printed and saved a refusal of the same constraint before, and another that has not. The order rotates. The
+last one is an A/A control: its ratio to the first shows what chance does. Processor time counts, on one thread, over Tekken
+(131,072 ids). Printed are the ratios to the first with their 95% intervals; the exit status is 1 if explaining made steps
+slower by more than 5%, with all of its interval above that, or if an explanation of 1,000 tokens takes more than a second.
 """
 
 from __future__ import annotations
@@ -145,9 +145,7 @@ def main(repeats: int) -> int:
     """Measure, print and write the results; return the exit status."""
     found = compared(repeats)
     for case, step in found["steps"].items():
-        used, control = (
-            "{:.3f} [{:.3f}, {:.3f}]".format(*step[side]) for side in ("explained_before", "control")
-        )
+        used, control = ("{:.3f} [{:.3f}, {:.3f}]".format(*step[side]) for side in ("explained_before", "control"))
         print(f"{case:22} {step['step_us']:8.1f} us   explained before {used}   control {control}")
     for case, seconds in found["explain_seconds"].items():
         print(f"{case:22} {seconds:8.3f} s for {EXPLAINED:,} tokens")

@@ -229,7 +229,7 @@ def test_json_has_the_texts_and_the_costs_of_every_engine(capsys: pytest.Capture
         assert text["valid"] is True
         assert case["rows"] == 1
         assert 0 < case["hook_seconds"] < case["step_seconds"]
-        assert 0 < case["bare_step_seconds"]
+        assert case["bare_step_seconds"] > 0
         assert 0 < case["compile_seconds"] < 10
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 from logitkit.compiler.characters.positions import EMPTY, Part, PositionBuilder
 from logitkit.errors import LogitkitError
+from logitkit.explaining.byte_language import automaton, is_legal
 from logitkit.explaining.findings import Source
+from logitkit.languages.texts import RegexText
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.spans import PlacedCharacters, parse_with_spans
@@ -33,21 +35,19 @@ def pattern_sources(pattern: str, written: str, expected: CharSet) -> tuple[Sour
     return tuple(_source(pattern, span) for span in sorted(found))
 
 
-def assertion_sources(pattern: str, written: str, refused: str, viable: Any) -> tuple[Source, ...]:
+def assertion_sources(pattern: str, written: str, refused: str) -> tuple[Source, ...]:
     """Return the lookarounds and anchors that refuse a character, or the end, which the rest of the pattern allows.
 
     Args:
         pattern: The pattern.
         written: The beginning of a text that matches.
         refused: The character that was refused after it; "": the end.
-        viable: A function of another pattern, a text and whether that is complete: whether the text matches the pattern, or
-            is the beginning of one that does.
     """
     _, following, charsets = _positions(pattern, written)
     if refused and not any(ord(refused) in charsets[place] for place in following):
         return ()
     _, assertions = parse_with_spans(pattern)
-    alone = [span for span in assertions if viable(_without(pattern, span), written + refused, not refused)]
+    alone = [span for span in assertions if _is_legal(_without(pattern, span), written + refused, not refused)]
     return tuple(_source(pattern, span) for span in alone or (assertions if refused else ()))
 
 
@@ -69,6 +69,11 @@ def _positions(pattern: str, written: str) -> tuple[list[tuple[int, int]], set[i
 
 def _source(pattern: str, span: tuple[int, int]) -> Source:
     return Source("pattern", pattern[slice(*span)], span=span, definition=pattern)
+
+
+def _is_legal(pattern: str, text: str, complete: bool) -> bool:
+    dfa = automaton(RegexText(pattern))
+    return dfa is not None and is_legal(dfa, text.encode(), complete)
 
 
 def _without(pattern: str, span: tuple[int, int]) -> str:

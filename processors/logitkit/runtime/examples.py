@@ -72,9 +72,7 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
         raise ConfigurationError(
             f"no way to complete {vocabulary.decode(written)!r} for this {type(constraint).__name__} was found; try another seed"
         )
-    names = {token: name.encode() for name, token in vocabulary.special.items()}
-    text = b"".join(names.get(token) or vocabulary.tokens[token] or b"" for token in (*written, *rest))
-    return text.decode("utf-8", "replace")
+    return vocabulary.special_names.text((*written, *rest)).decode("utf-8", "replace")
 
 
 def _usable(vocabulary: Vocabulary, form: ByteForm | None) -> list[NDArray[np.int64]]:

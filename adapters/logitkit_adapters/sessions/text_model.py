@@ -71,6 +71,18 @@ class TextModel:
         """The maximum number of tokens of a prompt and a text after it, or None if it is unlimited."""
         return self._engine.max_length
 
+    @property
+    def bound(self) -> str:
+        """The condition for the number of tokens of a prompt and a text after it, in words."""
+        return f"at most {self.longest}, the model's number of positions"
+
+    def check_logits(self) -> None:
+        """Check that `logits` can be known.
+
+        Raises:
+            ConfigurationError: The engine does not report them.
+        """
+
     def session(self) -> BaseSession[Any]:
         """Return a new session."""
         return Session(self.model, self.tokenizer)

@@ -62,6 +62,7 @@ def trace(
         (b' yes', True)
     """
     text = text_model(model, tokenizer)
+    text.check_logits()
     kind = output_type_of(processor, "processor")
     constraint = text.constraint(kind, closing=output is None)
     prompts = text.prompts(prompt)
@@ -77,8 +78,8 @@ def trace(
         written = spelled(output, text.vocabulary)
     if longest is not None and len(tokens) + len(written) > longest:
         raise ConfigurationError(
-            f"the prompt has {len(tokens)} tokens and the output {len(written)}, together more than the model's {longest} "
-            "positions; give a shorter prompt or output"
+            f"the prompt has {len(tokens)} tokens and the output {len(written)}; together they must be {text.bound}; give a "
+            "shorter prompt or output"
         )
     with text.lock:
         return explain(

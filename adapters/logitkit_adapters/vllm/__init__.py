@@ -6,7 +6,7 @@ parameters, configurations, requests    the configuration of a request: read, co
 admission          a server compiles configurations in another process before it admits a request
 compiler, compile_process, compiled     that process, seen from the server; the process itself; the files that it writes
 sampling           sampling_params: the sampling parameters of a request for an output type
-session, beams     Session, and beam search on an engine
+session, beams     Session, which remembers its last_call, and beam search on an engine
 text_model         the engine as generate_typed, trace and probabilities use it
 engine, settings   the engine's configuration; the operator's settings
 """

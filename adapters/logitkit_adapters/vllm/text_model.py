@@ -51,6 +51,24 @@ class VllmTextModel(TextModel):
         """The maximum number of tokens; at least one more is generated."""
         return int(self.config.model_config.max_model_len) - 1
 
+    @property
+    def bound(self) -> str:
+        """The condition for the number of tokens of a prompt and a text after it, in words."""
+        return f"fewer than max_model_len, which is {self.longest + 1}"
+
+    def check_logits(self) -> None:
+        """Check that the engine reports the log-probabilities of all tokens.
+
+        Raises:
+            ConfigurationError: It reports fewer.
+        """
+        reported, size = self.config.model_config.max_logprobs, self.vocabulary.size
+        if reported != -1 and reported < size:
+            raise ConfigurationError(
+                f"the engine reports at most {reported} log-probabilities per token, but trace needs those of all {size} "
+                "tokens; create it with LLM(..., max_logprobs=-1)"
+            )
+
     def session(self) -> Session:
         """Return a new session."""
         return Session(self.model)
@@ -83,19 +101,9 @@ class VllmTextModel(TextModel):
     rows = prompts
 
     def logits(self, prompt: Sequence[int], output: Sequence[int]) -> Iterator[Tensor]:
-        """Yield the log-probabilities of all tokens in the place of each token of an output, [V].
-
-        Raises:
-            ConfigurationError: The engine does not report them.
-        """
-        reported, size = self.config.model_config.max_logprobs, self.vocabulary.size
-        if reported != -1 and reported < size:
-            raise ConfigurationError(
-                f"the engine reports at most {reported} log-probabilities per token, but trace needs those of all {size} "
-                "tokens; create it with LLM(..., max_logprobs=-1)"
-            )
+        """Return the log-probabilities of all tokens in the place of each token of an output, [V]."""
         (found,) = self._reported([[*prompt, *output]], -1)
-        return (_row(one, size) for one in found[len(prompt) :])
+        return (_row(one, self.vocabulary.size) for one in found[len(prompt) :])
 
     def log_probs_of(self, prompt: Row, rows: Sequence[Row]) -> list[float]:
         """Return the log-probability of each of several rows of tokens after a prompt."""

@@ -33,7 +33,7 @@ P = TypeVar("P")
 class SessionCache(Protocol):
     """The tokens that a session has computed, and may reuse."""
 
-    # What these tokens are called.
+    # The name of these tokens, for errors.
     name: str
 
     @property
@@ -59,7 +59,7 @@ class BaseSession(ABC, Generic[P]):
 
     Args:
         lock: Held while the session is used.
-        cache: What the session may reuse.
+        cache: The tokens that the session may reuse.
         processor: The processor of every call that is not given another, or None.
         max_length: The maximum number of tokens of a prompt and its output, or None for the engine's.
         longest: The engine's own maximum, or None if it is unlimited.

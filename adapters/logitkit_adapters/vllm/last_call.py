@@ -1,4 +1,4 @@
-"""What a session of vLLM knows of the engine's cache: the tokens of its last call."""
+"""The tokens of the last call of a session in vLLM, which are all that it knows of the engine's cache."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ class OutputReader:
         needed = len(row.token_ids) + len(found.completion) if found.completion else None
         if row.finished == "length":
             reason += f"; give {'a larger max_new_tokens' if needed is None else f'max_new_tokens={needed} or more'}"
-        elif row.finished == "conflict" and found.refusal is not None:
-            effects = next(step.effects for step in found.steps if step.refusal is not None)
+        elif row.finished == "conflict" and found.refused_at is not None:
+            effects = found.steps[found.refused_at].effects
             banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
             reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
         return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)

@@ -14,8 +14,10 @@ needs must have room as well, whatever the exit; so a frame is pushed only where
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
+
+import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP
@@ -26,15 +28,24 @@ __all__ = ["Rows", "Views", "bits"]
 # For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
 Rows: TypeAlias = list[list[tuple[int, int]]]
 
+# The bits of longer masks are found together.
+LONG = 200
+
 # The end of the text, as an exit.
 FINISH = 0
 
 
-def bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> Iterable[int]:
     """Return the numbers of the bits of a mask."""
+    if mask.bit_length() > LONG:
+        spread = np.unpackbits(np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8), bitorder="little")
+        found: list[int] = np.flatnonzero(spread).tolist()
+        return found
+    found = []
     while mask:
-        yield (mask & -mask).bit_length() - 1
+        found.append((mask & -mask).bit_length() - 1)
         mask &= mask - 1
+    return found
 
 
 class Views:
@@ -159,9 +170,15 @@ class Views:
         while True:
             reached = history[-1][:] if history else self.own[:]
             sources: list[list[int]] = [[] for _ in range(count)]
+            ends: dict[int, list[int]] = {}
             for view, does in enumerate(self.does):
                 for target in does:
-                    for end in [target] if target >= 0 else self._after_call(history, -2 - target):
+                    if target >= 0:
+                        sources[target].append(view)
+                        continue
+                    if target not in ends:
+                        ends[target] = self._after_call(history, -2 - target)
+                    for end in ends[target]:
                         sources[end].append(view)
             self.limits.spend(count + 3 * sum(map(len, sources)))
             todo = [view for view in range(count) if reached[view]]

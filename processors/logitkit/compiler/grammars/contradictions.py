@@ -76,15 +76,23 @@ class _Places:
         # The views that a pop of each frame leads to, for each view that pops it; and which views lead to each view.
         self.leads: list[dict[int, list[int]]] = [{} for _ in self.met]
         self.before: list[dict[int, None]] = [{} for _ in self.met]
-        todo = [(node, nodes.tops[node]) for node in range(len(nodes.rows))]
+        todo = {node: nodes.tops[node] for node in range(len(nodes.rows))}
         while todo:
-            view, contexts = todo.pop()
+            view, contexts = todo.popitem()
             contexts &= ~self.met[view]
             self.met[view] |= contexts
+            below: dict[int, int] = {}
             for context in bits(contexts):
-                self.limits.spend(2)
                 if context != BOTTOM:
-                    todo += [(to, nodes.below[context]) for to in self._popped(view, nodes.context_frame[context])]
+                    frame = nodes.context_frame[context]
+                    below[frame] = below.get(frame, 0) | nodes.below[context]
+            for frame, mask in below.items():
+                popped = self._popped(view, frame)
+                self.limits.spend(2 + len(popped))
+                for to in popped:
+                    if mask & ~self.met[to]:
+                        todo[to] = todo.get(to, 0) | mask
+            self.limits.spend(2 + contexts.bit_count())
 
     def _popped(self, view: int, frame: int) -> list[int]:
         """Return the views that a pop of a frame leads to."""

@@ -234,7 +234,12 @@ def test_longest_match_by_example(grammar: str, text: str, accepted: bool | None
 
 @pytest.mark.parametrize(
     ("grammar", "lexer"),
-    [(g, lexer) for g in own_grammars("lark") for lexer in ("longest", "dynamic") if lexer == "longest" or g.name not in LARGE],
+    [
+        (g, lexer)
+        for g in own_grammars("lark")
+        for lexer in ("longest", "dynamic")
+        if lexer == "longest" or g.name not in LARGE
+    ],
     ids=str,
 )
 def test_the_grammars_of_the_project_have_their_texts(

@@ -41,7 +41,9 @@ FINISH = 0
 def bits(mask: int) -> Iterable[int]:
     """Return the numbers of the bits of a mask."""
     if mask.bit_length() > LONG:
-        spread = np.unpackbits(np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8), bitorder="little")
+        spread = np.unpackbits(
+            np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8), bitorder="little"
+        )
         found: list[int] = np.flatnonzero(spread).tolist()
         return found
     found = []
@@ -118,8 +120,8 @@ class Views:
         self.moves = sorted({-2 - does for found in self.does for does in found if does < 0})
         # Which views lead to each view, and then to each move.
         self.before: list[list[int]] = [[] for _ in range(len(self.views) + len(target))]
-        for view, found in enumerate(self.does):
-            for does in found:
+        for view, ways in enumerate(self.does):
+            for does in ways:
                 self.before[does if does >= 0 else len(self.views) - 2 - does].append(view)
         limits.spend(sum(map(len, self.before)))
         self.exits: list[int] = []
@@ -179,9 +181,12 @@ class Views:
         # For each number of further frames, the exits of each view, and then of each move.
         history: list[list[int]] = []
         moved: dict[int, list[int]] = {}
-        # A level depends on as many levels before it, and each move may be made from some level on: later, nothing changes any more.
+        # A level depends on so many levels before it, and every move is possible from some level on. Later, nothing changes.
         longest = max(map(len, self.pushed), default=0)
-        room = [max(len(self.pushed[m]), *(i + self.frame_need[f] for i, f in enumerate(self.pushed[m]))) for m in self.moves]
+        room = [
+            max(len(self.pushed[m]), *(i + self.frame_need[f] for i, f in enumerate(self.pushed[m])))
+            for m in self.moves
+        ]
         same, last = 0, max(room, default=0)
         while True:
             before, moved = moved, {}

@@ -19,6 +19,9 @@ from logitkit.limits import Limits
 
 __all__ = ["without_contradictions"]
 
+# So many frames are looked at in the time of one step.
+FRAMES_A_STEP = 4
+
 
 def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views]:
     """Remove what no text goes on after.
@@ -88,14 +91,14 @@ class _Places:
             view, contexts = todo.popitem()
             contexts &= ~self.met[view]
             self.met[view] |= contexts
+            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
             for frame, members in self.contexts.items():
                 mine = contexts & members
                 if not mine:
                     continue
-                below = 0
+                below = self.below[frame] if mine == members else 0
                 for context in bits(mine) if mine != members else ():
                     below |= nodes.below[context]
-                below = below if mine != members else self.below[frame]
                 popped = self._popped(view, frame)
                 self.limits.spend(2 + len(popped) + mine.bit_count())
                 for to in popped:
@@ -141,6 +144,7 @@ class _Places:
         todo = dict.fromkeys(range(len(found)))
         while todo:
             view, _ = todo.popitem()
+            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
             holds = self.met[view] >> BOTTOM & self.views.exits[view] >> FINISH & 1
             for frame, members in self.contexts.items():
                 met = self.met[view] & members

@@ -101,8 +101,8 @@ class SetNodes:
         self.next_contexts: list[dict[int, None]] = [{}, {}]
         # The outermost and the innermost context of each move that was followed.
         self.followed: dict[int, tuple[int, int]] = {}
-        # Nodes that were not visited yet, the newest first, so that stacks that grow without end are met early. Then the others, the
-        # oldest first: what is new about a node grows while it waits.
+        # Nodes that were not visited yet are taken first, the newest before others, so that stacks that grow without end are met
+        # early. Then follow the others, the oldest first: what is new about a node grows while it waits.
         self.fresh: list[int] = []
         self.todo: deque[int] = deque()
         self.start = self.node(frozenset([(machine.start, (), NO_CONDITIONS)]))

@@ -44,8 +44,11 @@ CYCLIC = 2**30
 # No frame is pushed.
 NO_MOVE = -1
 
-# So many moves of states are followed in the time in which one exception is traced back; and how many outcomes are spread at once.
-FORWARD, DENSE = 3, 2**22
+# How many moves of states are followed in the time in which one exception is traced back.
+FORWARD = 3
+
+# The size of the table in which the outcomes of texts are looked up.
+DENSE = 2**22
 
 # In how many ways a token may pop frames in one state.
 MOST_WAYS = 32
@@ -122,7 +125,8 @@ class LookaheadSuffixes(SuffixStore):
             part = slice(first, first + each)
             owner, source, target = self._read_forward(which[part], symbol[part])
             parts.append((owner + first, source, target))
-        return self._before_text(*(np.concatenate(column) for column in zip(*parts, strict=True)), symbol)
+        owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return self._before_text(owner, source, target, symbol)
 
     def _read_forward(self, which: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
         """Return what states do that read the symbol before each of some behaviours: index, state, outcome; in order."""

@@ -55,7 +55,7 @@ FORMATS: list[tuple[Any, str]] = [
     ({"type": "any_text", "excludes": "ab"}, "format.excludes is 'ab'; allowed is a list"),
     (
         {"type": "any_text", "max_tokens": 3, "max_chars": 4},
-        "format.max_tokens is 3; allowed is null beside 'max_chars'",
+        "format.max_tokens is 3; allowed is null if 'max_chars' is given",
     ),
     ({"type": "any_text", "max_chars": 10**6}, "format.max_chars is 1000000; allowed is an integer up to 100000"),
     (
@@ -134,7 +134,7 @@ FORMATS: list[tuple[Any, str]] = [
     ({"type": "tags_with_separator", "tags": [TAG]}, "format lacks the field 'separator'"),
     (
         {"type": "dispatch", "rules": [["a"]]},
-        "format.rules[0] is ['a']; allowed is a list of two: what starts the format",
+        "format.rules[0] is ['a']; allowed is a list of two: a trigger",
     ),
     ({"type": "dispatch", "rules": [["", ANY]]}, "format.rules[0][0] is ''; allowed is a text that is not empty"),
     ({"type": "dispatch", "rules": [["a", []]]}, "format.rules[0][1] is []; allowed is a format"),

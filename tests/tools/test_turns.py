@@ -351,7 +351,7 @@ def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> Non
         ({"reasoning": True, "format": "llama3_json"}, "no markers of reasoning"),
         ({"choice": "required", "answer": {}}, "always called"),
         ({"preamble": None}, "preamble is None; allowed are True and False"),
-        ({"preamble": True, "format": "json"}, "in the format 'json' calls stand only at the beginning"),
+        ({"preamble": True, "format": "json"}, "in the format 'json' calls can only stand at the beginning"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:

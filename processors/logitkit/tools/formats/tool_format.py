@@ -102,12 +102,12 @@ class ToolFormat:
             return
         if self.calls_begin not in ("", self.trigger):
             raise ConfigurationError(
-                f"trigger is {self.trigger!r}; where calls have a beginning of their own, it is that: {self.calls_begin!r}"
+                f"trigger is {self.trigger!r}; it must be the same as calls_begin, {self.calls_begin!r}"
             )
         if not all((self.calls_begin + begin).startswith(self.trigger) for begin, _ in self.heads):
             raise ConfigurationError(
-                f"trigger is {self.trigger!r}; allowed is a text that all calls begin with, here with {self.calls_begin!r} and "
-                f"{self.call_begin!r}"
+                f"trigger is {self.trigger!r}; it must be the first part of all calls, which begin with calls_begin, "
+                f"{self.calls_begin!r}, and call_begin, {self.call_begin!r}"
             )
 
     @property

@@ -13,7 +13,7 @@ from tests.missing_engines import INSTALL, missing
 
 ROOT = Path(__file__).parents[1]
 
-# A test module that imports the engine, a page of documentation that does, a doctest, and one that asks pytest whether it is there.
+# A test module that imports the engine, a page that does, a doctest, and a module that asks pytest whether it is there.
 TARGETS = {
     "mlx_lm": (
         *(

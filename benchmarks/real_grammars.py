@@ -3,29 +3,36 @@
     python -m benchmarks.real_grammars FOLDER_OR_GIT_DIRECTORY... [--out FILE]
 
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
-the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
-text to the automaton over bytes, with the default lexer and limits. A grammar that is not deterministic has several stacks at
-once; they are counted while its texts are read, or random texts if it has none. A test of LLGuidance has a row only if its
-grammar can be read; the last table counts the refused grammars too.
+the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance and XGrammar hold together with texts. All have
+the default lexer and limits. The first time goes from the text to the automaton over bytes. The second one goes from the text to
+the first mask for the vocabulary Tekken, in CPU time; without one, the grammar is too large for that vocabulary, or names tokens
+that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read, or
+random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import re
 import subprocess
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 import logitkit as lk
+from benchmarks.cold import forget
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
+from benchmarks.xgrammar_tests import FILES, tested
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
@@ -33,6 +40,7 @@ from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.grammars.lark import read_lark
 from logitkit.grammars.rule_set import RuleSet
+from tests import vocabularies
 
 LIMITS = lk.Limits()
 # Random texts: how many, how long, and how many frames; more stacks than `MOST` are not followed. `FEW` are counted in the total.
@@ -59,12 +67,14 @@ class Published:
         suffix: The suffix of its file, which says its syntax.
         text: The grammar.
         texts: Texts, and whether they are of the language by its project's own tests.
+        start: The start rule, if it is not the usual one.
     """
 
     name: str
     suffix: str
     text: str
     texts: tuple[tuple[str, bool], ...] = ()
+    start: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,7 @@ class Outcome:
         seconds: The time to the automaton or the refusal.
         agreed: How many texts are judged as their project says.
         alive: How many stacks a text has at once, after each byte of some texts.
+        first_mask: The CPU seconds to the first mask of a vocabulary, if there is one.
     """
 
     read: bool
@@ -86,6 +97,7 @@ class Outcome:
     seconds: float
     agreed: int = 0
     alive: tuple[int, ...] = (1,)
+    first_mask: float | None = None
 
     @property
     def is_deterministic(self) -> bool:
@@ -103,11 +115,15 @@ def published(path: Path) -> Iterator[Published]:
         files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()]
     for file in sorted(files):
         suffix = Path(file).suffix
-        if file != RUST_TESTS and (suffix not in SUFFIXES or FRAGMENTS.intersection(Path(file).parts)):
+        is_test = file in (RUST_TESTS, *FILES)
+        if not is_test and (suffix not in SUFFIXES or FRAGMENTS.intersection(Path(file).parts)):
             continue
         text = _git(path, "show", f"HEAD:{file}") if is_git else (path / file).read_text("utf-8")
         if file == RUST_TESTS:
             yield from _rust_cases(project, text)
+        elif is_test:
+            for grammar, (line, texts) in tested(text).items():
+                yield Published(f"{project}: {file}:{line}", grammar.suffix, grammar.text, tuple(texts), grammar.start)
         else:
             yield Published(f"{project}: {file}", suffix, text)
 
@@ -143,9 +159,9 @@ def outcome(grammar: Published) -> Outcome:
     begin = time.perf_counter()
     try:
         rules = (
-            read_lark(grammar.text, limits=LIMITS)
+            read_lark(grammar.text, grammar.start, limits=LIMITS)
             if grammar.suffix == ".lark"
-            else read_gbnf(grammar.text, limits=LIMITS)
+            else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
         )
         bodies = tuple([rule.body for rule in rules.rules])
         dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
@@ -156,6 +172,23 @@ def outcome(grammar: Published) -> Outcome:
     agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
     alive = stacks(dfa, [text.encode() for text, valid in grammar.texts if valid]) if len(dfa.further) else (1,)
     return Outcome(True, "", dfa, seconds, agreed, alive)
+
+
+def first_mask(grammar: Published, vocabulary: lk.Vocabulary) -> float | None:
+    """Return the CPU seconds from a grammar to its first mask, or None."""
+    forget(vocabulary)
+    gc.collect()
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            syntax: Any = "lark" if grammar.suffix == ".lark" else "gbnf"
+            made = lk.Grammar(grammar.text, vocabulary, syntax=syntax, start=grammar.start)
+        except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge):
+            return None
+    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+    made.process_logits(made.init_state(context), torch.zeros(1, vocabulary.size), context)
+    return time.process_time() - begin
 
 
 def stacks(dfa: PushdownDfa, texts: list[bytes]) -> tuple[int, ...]:
@@ -185,7 +218,8 @@ def line_of(grammar: Published, found: Outcome) -> str:
         alive = "1" if found.is_deterministic else f"{sum(found.alive) / len(found.alive):.1f}, {max(found.alive)}"
         size = ("yes" if found.is_deterministic else "no", alive, f"{dfa.states - 2:,}", f"{dfa.frames}")
     texts = f"{found.agreed} of {len(grammar.texts)}" if grammar.texts and dfa else ""
-    cells = (grammar.name, read, *size, f"{found.seconds * 1e3:,.1f}", texts, reason_of(found.refused))
+    times = (f"{took * 1e3:,.1f}" if took is not None else "" for took in (found.seconds, found.first_mask))
+    cells = (grammar.name, read, *size, *times, texts, reason_of(found.refused))
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
@@ -206,10 +240,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     grammars = [grammar for path in options.paths for grammar in published(path)]
-    results = [(grammar, outcome(grammar)) for grammar in grammars]
+    torch.set_num_threads(1)
+    vocabulary = vocabularies.tekken()
+    lk.Grammar('root ::= "a" root "b" | "c"', vocabulary)
+    results = [(g, replace(outcome(g), first_mask=first_mask(g, vocabulary))) for g in grammars]
     lines = [
-        "| grammar | read | deterministic | stacks, mean and most | states | frames | ms | texts judged alike | refused |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|",
+        "| grammar | read | deterministic | stacks, mean and most | states | frames | ms | first mask, ms | texts judged alike | "
+        "refused |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
         *(line_of(grammar, found) for grammar, found in results if not grammar.texts),
         *(line_of(grammar, found) for grammar, found in results if grammar.texts and found.read),
     ]
@@ -222,7 +260,10 @@ def main() -> None:
         f"{len(several)} with several stacks, {few} of them with at most {FEW} at once; "
         f"{agreed} of {texts} texts judged as their project says."
     )
-    lines += ["", total, "", *refusals(results)]
+    masks = [found.first_mask * 1e3 for _, found in results if found.first_mask is not None]
+    middle, most = np.percentile(masks, (50, 95))
+    speed = f"First mask of {len(masks)} grammars: median {middle:.1f} ms, 95th percentile {most:.1f} ms."
+    lines += ["", total, "", speed, "", *refusals(results)]
     print("\n".join(lines))
     if options.out is not None:
         options.out.write_text("\n".join(lines) + "\n", "utf-8")

@@ -6,8 +6,8 @@ The grammars are read from folders or bare git repositories that the user names,
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance and XGrammar hold together with texts. All have
 the default lexer and limits. The first time goes from the text to the automaton over bytes. The second one goes from the text to
 the first mask for the vocabulary Tekken, in CPU time; without one, the grammar is too large for that vocabulary, or names tokens
-that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read, or
-random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
+that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read,
+or random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import re
-import subprocess
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,9 +27,9 @@ import torch
 
 import logitkit as lk
 from benchmarks.cold import forget
+from benchmarks.published_grammars import Published, published
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
-from benchmarks.xgrammar_tests import FILES, tested
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
@@ -45,36 +42,6 @@ from tests import vocabularies
 LIMITS = lk.Limits()
 # Random texts: how many, how long, and how many frames; more stacks than `MOST` are not followed. `FEW` are counted in the total.
 WALKS, WALK_LENGTH, DEPTH, MOST, FEW = 12, 60, 32, 256, 8
-SUFFIXES = (".gbnf", ".ebnf", ".lark")
-# Grammars in these folders are parts that other ones import.
-FRAGMENTS = frozenset(("tests", "relative-imports"))
-RUST_TESTS = "parser/tests/test_lark.rs"
-# A test gives a grammar, the texts that it has and the texts that it lacks.
-RUST_CASE = re.compile(
-    r'lark_str_test_many\(\s*r(#*)"(?P<grammar>.*?)"\1,\s*&\[(?P<valid>.*?)\],\s*&\[(?P<invalid>.*?)\],?\s*\)',
-    re.DOTALL,
-)
-RUST_TEXT = re.compile(r'r(#*)"(.*?)"\1|"((?:[^"\\]|\\.)*)"', re.DOTALL)
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-
-
-@dataclass(frozen=True)
-class Published:
-    """A grammar of another project.
-
-    Args:
-        name: The project and the place in it.
-        suffix: The suffix of its file, which says its syntax.
-        text: The grammar.
-        texts: Texts, and whether they are of the language by its project's own tests.
-        start: The start rule, if it is not the usual one.
-    """
-
-    name: str
-    suffix: str
-    text: str
-    texts: tuple[tuple[str, bool], ...] = ()
-    start: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,54 +70,6 @@ class Outcome:
     def is_deterministic(self) -> bool:
         """Whether it was compiled, to one stack per row."""
         return self.dfa is not None and not len(self.dfa.further)
-
-
-def published(path: Path) -> Iterator[Published]:
-    """Yield the grammars of a folder, or of the last commit of a git directory."""
-    is_git = (path / "HEAD").is_file()
-    project = (path.parent if is_git and path.name == "repo" else path).name.rpartition("+")[2]
-    if is_git:
-        files = _git(path, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
-    else:
-        files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()]
-    for file in sorted(files):
-        suffix = Path(file).suffix
-        is_test = file in (RUST_TESTS, *FILES)
-        if not is_test and (suffix not in SUFFIXES or FRAGMENTS.intersection(Path(file).parts)):
-            continue
-        text = _git(path, "show", f"HEAD:{file}") if is_git else (path / file).read_text("utf-8")
-        if file == RUST_TESTS:
-            yield from _rust_cases(project, text)
-        elif is_test:
-            for grammar, (line, texts) in tested(text).items():
-                yield Published(f"{project}: {file}:{line}", grammar.suffix, grammar.text, tuple(texts), grammar.start)
-        else:
-            yield Published(f"{project}: {file}", suffix, text)
-
-
-def _git(path: Path, *arguments: str) -> str:
-    return subprocess.run(["git", "--git-dir", str(path), *arguments], capture_output=True, check=True).stdout.decode()
-
-
-def _rust_cases(project: str, source: str) -> Iterator[Published]:
-    for case in RUST_CASE.finditer(source):
-        texts = []
-        for group, valid in (("valid", True), ("invalid", False)):
-            for raw in RUST_TEXT.finditer(_without_comments(case[group])):
-                text = raw[2] if raw[2] is not None else _unescaped(raw[3])
-                texts.append((text.removeprefix("FINAL_REJECT:"), valid))
-        line = source.count("\n", 0, case.start()) + 1
-        yield Published(f"{project}: {RUST_TESTS}:{line}", ".lark", case["grammar"], tuple(texts))
-
-
-def _without_comments(source: str) -> str:
-    return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("//"))
-
-
-def _unescaped(text: str) -> str:
-    text = re.sub(r"\\\n\s*", "", text)
-    text = re.sub(r"\\u\{([0-9a-fA-F]+)\}|\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1] or found[2], 16)), text)
-    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), text)
 
 
 def outcome(grammar: Published) -> Outcome:
@@ -245,8 +164,7 @@ def main() -> None:
     lk.Grammar('root ::= "a" root "b" | "c"', vocabulary)
     results = [(g, replace(outcome(g), first_mask=first_mask(g, vocabulary))) for g in grammars]
     lines = [
-        "| grammar | read | deterministic | stacks, mean and most | states | frames | ms | first mask, ms | texts judged alike | "
-        "refused |",
+        "| grammar | read | deterministic | stacks, mean, most | states | frames | ms | first mask, ms | texts alike | refused |",
         "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
         *(line_of(grammar, found) for grammar, found in results if not grammar.texts),
         *(line_of(grammar, found) for grammar, found in results if grammar.texts and found.read),

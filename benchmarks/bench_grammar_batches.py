@@ -8,7 +8,7 @@ All times are CPU times of one thread, with the vocabulary Tekken (131,072 ids).
    memory.
 2. *Stacks.* Half a palindrome is written, so that a row has a known number of stacks. A step is mask and advance, in places that
    were visited before.
-3. *Batches.* There are 32 grammars: those that all three libraries take, each behind a number of its own. Each row writes the
+3. *Batches.* There are 32 grammars: those that all three libraries take, each after a number of its own. Each row writes the
    valid texts of its grammar. A step is one token in all rows, in visited places. logitkit is measured twice, as an A/A control.
 """
 

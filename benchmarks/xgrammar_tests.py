@@ -6,7 +6,7 @@ By hand, in `tests/python/test_grammar_matcher_ebnf.py`:
     assert _is_grammar_accept_string(grammar, "a")
 
 gives the grammar with one valid text. Texts, lists of texts, their sums and products, `parametrize` and loops are understood.
-What is anything else, such as a grammar that depends on a tokenizer, is left out.
+Anything else, such as a grammar that depends on a tokenizer, is left out.
 """
 
 from __future__ import annotations

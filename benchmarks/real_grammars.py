@@ -4,9 +4,9 @@
 
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance and XGrammar hold together with texts. All have
-the default lexer and limits. The first time goes from the text to the automaton over bytes. The second one goes from the text to
-the first mask for the vocabulary Tekken, in CPU time; without one, the grammar is too large for that vocabulary, or names tokens
-that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read,
+the default lexer and limits. Times are CPU times. The first one goes from the text to the automaton over bytes, the second one
+from the text to the first mask for the vocabulary Tekken; without one, the grammar is too large for that vocabulary, or names
+tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read,
 or random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
 """
 
@@ -75,7 +75,7 @@ class Outcome:
 def outcome(grammar: Published) -> Outcome:
     """Read and compile a grammar, and judge its texts."""
     rules: RuleSet | None = None
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         rules = (
             read_lark(grammar.text, grammar.start, limits=LIMITS)
@@ -86,8 +86,8 @@ def outcome(grammar: Published) -> Outcome:
         dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
     except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
         reason = str(error).splitlines()[0]
-        return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.perf_counter() - begin)
-    seconds = time.perf_counter() - begin
+        return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.process_time() - begin)
+    seconds = time.process_time() - begin
     agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
     alive = stacks(dfa, [text.encode() for text, valid in grammar.texts if valid]) if len(dfa.further) else (1,)
     return Outcome(True, "", dfa, seconds, agreed, alive)

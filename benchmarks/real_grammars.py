@@ -6,8 +6,8 @@ The grammars are read from folders or bare git repositories that the user names,
 the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance and XGrammar hold together with texts. All have
 the default lexer and limits. Times are CPU times. The first one goes from the text to the automaton over bytes, the second one
 from the text to the first mask for the vocabulary Tekken; without one, the grammar is too large for that vocabulary, or names
-tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are read,
-or random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
+tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are
+read, or random texts if it has none. A test has a row only if its grammar can be read; the last table counts the refused grammars too.
 """
 
 from __future__ import annotations

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import warnings
 from typing import Any
 
-from logitkit_adapters.cli.definitions import KINDS, add_shared, compiler_of, vocabulary_of
+from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import text_argument, write_page
+from logitkit_adapters.cli.usage import sentence, text_argument, write_page
 
 __all__ = ["add", "run"]
 
@@ -21,13 +20,15 @@ def add(commands: Any) -> None:
     Args:
         commands: The commands of the parser.
     """
-    says = "explain a text: the legal tokens at each position, and why a token is illegal"
-    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=f"{says.capitalize()}.")
+    says = "explain a text token by token: how many tokens were legal, and why one was refused"
+    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=sentence(says))
     given = parser.add_mutually_exclusive_group(required=True)
     for kind, (value, what) in KINDS.items():
         given.add_argument(f"--{kind}", metavar=value, type=text_argument, help=what)
-    parser.add_argument("--text", required=True, type=text_argument, help="the text")
-    parser.add_argument("--html", metavar="FILE", help="write the explanation to this file, as a page for a browser")
+    parser.add_argument("--text", required=True, type=text_argument, help="the text to explain")
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write the explanation to this file, as a page for a browser"
+    )
     add_shared(parser)
     parser.set_defaults(run=run)
 
@@ -47,13 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.console import Console
 
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
-    compiled, advice = compiler_of(kind, getattr(arguments, kind), arguments)
-    vocabulary = vocabulary_of(arguments.tokenizer)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        constraint = compiled(vocabulary)
-    heard = [*advice, *(str(warning.message) for warning in caught)]
-    explanation = lk.explain(constraint, vocabulary, [], arguments.text)
+    constraint, _, heard = compiled(kind, getattr(arguments, kind), arguments)
+    explanation = lk.explain(constraint, constraint.vocabulary, [], arguments.text)
     if arguments.html is not None:
         write_page(arguments.html, explanation.to_html())
     legal = explanation.refusal is None and explanation.complete

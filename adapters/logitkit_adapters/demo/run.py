@@ -15,6 +15,7 @@ from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
 from logitkit_adapters.demo.page import DemoPage
+from logitkit_adapters.demo.report import DemoReport
 from logitkit_adapters.demo.table import WIDTH, Cell, columns, quoted, visible
 
 __all__ = ["run_demo"]
@@ -22,14 +23,18 @@ __all__ = ["run_demo"]
 _TEXTS = (31, 32, 33)
 _COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
 _LEGEND = (
-    "Medians of CPU time. compile: building the automaton. bare step: one step of generate alone;",
-    "with it: with the constraint, for as many tokens, in turns; the hook: logitkit's part of that.",
-    "The hook's time depends on rows and vocabulary, not on the model, which is very small here.",
+    "Medians of CPU time. compile: once per constraint. without, with: one step of generate without and",
+    "with the constraint, measured in turns. logitkit: the part of the step that logitkit takes. It",
+    "depends on the batch and on the vocabulary, but not on the model, which is very small here.",
 )
 
 
 def run_demo(
-    engines: Sequence[Engine], cases: Sequence[DemoCase], console: Console, page: DemoPage | None = None
+    engines: Sequence[Engine],
+    cases: Sequence[DemoCase],
+    console: Console,
+    page: DemoPage | None = None,
+    report: DemoReport | None = None,
 ) -> bool:
     """Run every case in every engine that supports it, on one thread.
 
@@ -38,6 +43,7 @@ def run_demo(
         cases: The cases to generate.
         console: The output.
         page: A page that shows each text token by token, or None.
+        report: Collects the texts and costs as data, or None.
 
     Returns:
         Whether every constrained text is valid.
@@ -56,6 +62,8 @@ def run_demo(
             console.results(head)
             if page is not None:
                 page.add_engine(head[0])
+            if report is not None:
+                report.add_engine(release, engine.vocabulary)
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary)
@@ -67,7 +75,10 @@ def run_demo(
                 if page is not None:
                     page.add_case(case, engine.vocabulary, constraint, free, held)
                 cost = step_cost(engine, case, constraint, console.step)
-                costs.append(_cost(case, compile_seconds(case.constraint, engine.vocabulary), cost))
+                compilation = compile_seconds(case.constraint, engine.vocabulary)
+                costs.append(_cost(case, compilation, cost))
+                if report is not None:
+                    report.add_case(case, free, held, judged, compilation, cost)
             console.results([*_cost_table(costs, console), ""])
     console.results(_LEGEND)
     return valid
@@ -150,7 +161,7 @@ def _cost(case: DemoCase, compilation: float, cost: StepCost) -> list[Cell]:
 
 
 def _cost_table(costs: Sequence[Sequence[Cell]], console: Console) -> list[str]:
-    titles = ["cost", "rows", "steps", "compile", "bare step", "with it", "the hook", "overhead"]
+    titles = ["cost", "rows", "steps", "compile", "without", "with", "logitkit", "overhead"]
     head = [Cell(title, "title", right=i > 0) for i, title in enumerate(titles)]
     return [
         *columns(head, _COSTS, console.styled),

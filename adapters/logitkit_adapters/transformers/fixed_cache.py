@@ -13,6 +13,7 @@ from transformers import StaticCache
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from logitkit_adapters.transformers.static_layers import check_layers, check_writable, layers_of, repeated
 
 __all__ = ["FixedCache", "fixed_cache"]
@@ -32,14 +33,15 @@ class FixedCache(NamedTuple):
     the later values are invalid, which `prefill` detects.
 
     Args:
-        cache: The cache for `model(past_key_values=...)` and `generate`. Its own index is that of the last value made.
+        cache: The cache to pass to `model(...)` and `generate(...)`, as `cache` from transformers 5.24 on and as
+            `past_key_values` before. Its own index is that of the last value made.
         filled: The number of filled slots, a scalar int64.
         slots: [B, max] bool, which slots hold a token of the row; the others below the index hold padding. This is the
             `attention_mask` of transformers for the cached tokens.
         logits: [B, V], after the last token of each row; NaN if no token has been fed, or after a rollback.
         written: [max + 1] int64, the call that wrote each slot, and the number of calls; shared by all values of a cache.
         seen: [max + 1] int64, `written` when this value was made.
-        cuts: [max + 1] bool, at which lengths the slots before have not seen those after: False inside the prefix of a prefix-LM.
+        cuts: [max + 1] bool, the lengths at which the cache may be cut: False inside the prefix of a prefix-LM.
         left_at: The index of `cache` after the last `prefill` or rollback, a scalar int64, shared by all values of a cache:
             anything else that writes to the cache moves its index.
     """
@@ -71,7 +73,7 @@ class FixedCache(NamedTuple):
 
         Raises:
             ConfigurationError: There are fewer slots, they have been overwritten, or the cut is inside the prefix of a
-                prefix-LM, whose tokens have seen each other. Nothing has changed then.
+                prefix-LM, whose tokens have attended to each other. Nothing has changed then.
         """
         self.check()
         check_writable(self.cache)
@@ -212,7 +214,7 @@ def allocate(model: Any, cache: StaticCache, rows: int) -> FixedCache:
     # One token reveals the shapes of all layers and of the logits, in any architecture.
     ids = torch.zeros(rows, 1, dtype=torch.int64, device=model.device)
     with torch.inference_mode(layers_of(cache)[0].cumulative_length.is_inference()), torch.no_grad():
-        logits = model(input_ids=ids, past_key_values=cache, use_cache=True).logits[:, -1]
+        logits = model(input_ids=ids, use_cache=True, **{cache_argument(model): cache}).logits[:, -1]
         cache.reset()  # type: ignore[no-untyped-call]
         _leave_out_of_graphs()
         return held_by(cache, torch.full_like(logits, torch.nan))

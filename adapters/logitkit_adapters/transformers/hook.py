@@ -25,17 +25,13 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
 import transformers
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import check_gradient
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
-from logitkit.runtime.row_mask import as_array
 from logitkit.tracking import Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters.hooks.door import processor_for
@@ -113,9 +109,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
                 self._columns = single[2]
                 if scores.requires_grad:
                     check_gradient("the hook", scores)
-                processed, array, never, zero = _copied(scores)
-                row.process(array[0], never, zero)
-                return processed
+                return row.processed(scores)
         self._check(input_ids, scores)
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
@@ -169,15 +163,6 @@ def _single(input_ids: Tensor, scores: Tensor) -> tuple[bytes, int, int] | None:
     return ids.tobytes(), ids.itemsize, shape[1]
 
 
-def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
-    """Return a copy of scores, and the same copy as an array; see `row_mask.as_array`."""
-    if scores.dtype == torch.float32 and not scores.requires_grad:
-        array = scores.numpy().copy()
-        return torch.from_numpy(array), array, -np.inf, 0.0
-    copy = scores.clone()
-    return copy, *as_array(copy)
-
-
 def logits_processor(
     processor: Any,
     tokenizer: Any = None,
@@ -194,9 +179,8 @@ def logits_processor(
         processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
             Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
             `logitkit.output_types.output_type_of`.
-        tokenizer: The tokenizer of the model. Its vocabulary is read
-            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
-            with its tokens.
+        tokenizer: The tokenizer of the model, which is read once. With a processor, it is optional; if given, the processor
+            must have been built for its tokens.
         model: The model that generates, from which the hook learns all ids at which `generate` ends a text.
         prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
             [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.

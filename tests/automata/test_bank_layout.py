@@ -10,7 +10,8 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import BankFull
-from logitkit.runtime import AutomatonState, BankLayout, advance_rows, advance_tensors, mask_rows, mask_tensors
+from logitkit.runtime import AutomatonState, BankLayout, advance_tensors, mask_tensors
+from tests.automata.host_path import advance_rows, mask_rows
 
 PATTERNS = ("a*", "(ab|b)+", "[^b]{1,9}a", "(?!aa)[ab]{2,40}", "b?", "(a|b)*a(a|b){5}")
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED, FIRST_STATE, Occurrences, pattern_dfa, token_automaton
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
+from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
 from tests.automata.brute_force import targets_by_bytes, targets_by_table
+from tests.automata.host_path import advance_rows, mask_rows
 from tests.automata.moore import live
 from tests.examples import examples
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from logitkit.compiler import DEAD, FIRST_STATE, Occurrences, TokenAutomaton, token_automaton
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
+from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
 from logitkit.vocabulary import Vocabulary
+from tests.automata.host_path import advance_rows, mask_rows
 from tests.examples import examples
 
 TEXTS = st.lists(st.text("abc", min_size=1, max_size=5).map(str.encode), min_size=1, max_size=6)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
-from logitkit.runtime import AutomatonState, Bank, advance_rows, advance_tensors, mask_rows, mask_tensors
+from logitkit.runtime import AutomatonState, Bank, advance_tensors, mask_tensors
+from tests.automata.host_path import advance_rows, mask_rows
 from tests.examples import examples
 
 PATTERNS = ["[a-z]*", "(ab)*", r"[^\n]*", "é+", r"[\s\S]*end", "(a|b)*a(a|b){3}", "x", r"[\s\S]*", r"\w{1,9}"]

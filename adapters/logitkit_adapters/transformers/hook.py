@@ -25,17 +25,13 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
 import transformers
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError
 from logitkit.protocol.calls import check_gradient
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
-from logitkit.runtime.row_mask import as_array
 from logitkit.tracking import Tracker
 from logitkit.tracking.padding import Padding
 from logitkit_adapters.hooks.door import processor_for
@@ -113,9 +109,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
                 self._columns = single[2]
                 if scores.requires_grad:
                     check_gradient("the hook", scores)
-                processed, array, never, zero = _copied(scores)
-                row.process(array[0], never, zero)
-                return processed
+                return row.processed(scores)
         self._check(input_ids, scores)
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
@@ -167,15 +161,6 @@ def _single(input_ids: Tensor, scores: Tensor) -> tuple[bytes, int, int] | None:
     if ids.ndim != 2 or len(ids) != 1 or ids.dtype.kind != "i" or not scores.is_floating_point():
         return None
     return ids.tobytes(), ids.itemsize, shape[1]
-
-
-def _copied(scores: Tensor) -> tuple[Tensor, NDArray[Any], Any, Any]:
-    """Return a copy of scores, and the same copy as an array; see `row_mask.as_array`."""
-    if scores.dtype == torch.float32 and not scores.requires_grad:
-        array = scores.numpy().copy()
-        return torch.from_numpy(array), array, -np.inf, 0.0
-    copy = scores.clone()
-    return copy, *as_array(copy)
 
 
 def logits_processor(

@@ -3,7 +3,8 @@
 Each constraint leases a slot in the bank of its vocabulary; the state of a row is a slot and a state number.
 
 compiled_language             what has a compiled language, and what is compiled from it together with other text
-constraint, constraint_state  the base class of all constraints, with steps without stacks; the state, and steps with stacks
+constraint, constraint_state  the base class of all constraints, and their state
+host_rows                     the two operations on the host: advance and mask
 branching, branching_state    rows that may be in several places at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
@@ -25,7 +26,6 @@ from logitkit.runtime.bank_tables import advance_tensors as advance_tensors
 from logitkit.runtime.bank_tables import mask_tensors as mask_tensors
 from logitkit.runtime.bank_user import BankUser as BankUser
 from logitkit.runtime.constraint import Constraint as Constraint
-from logitkit.runtime.constraint import advance_rows as advance_rows
 from logitkit.runtime.constraint import mask_rows as mask_rows
 from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
 from logitkit.runtime.row_mask import RowMask as RowMask
@@ -44,7 +44,6 @@ __all__ = [
     "ConstraintState",
     "RowMask",
     "Shared",
-    "advance_rows",
     "advance_tensors",
     "check_width",
     "mask_rows",

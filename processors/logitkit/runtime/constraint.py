@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.errors import BatchMismatch
 from logitkit.lazy import lazy
@@ -23,14 +22,15 @@ from logitkit.runtime.branching import advance_branching, mask_branching
 from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
 from logitkit.runtime.compiled_language import CompiledLanguage
-from logitkit.runtime.constraint_state import ConstraintState, advance_stack_rows, mask_stack_rows
+from logitkit.runtime.constraint_state import ConstraintState
 from logitkit.runtime.examples import example_text, matches_text
+from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
 from logitkit.runtime.width import check_width
 
-__all__ = ["Constraint", "advance_rows", "mask", "mask_rows"]
+__all__ = ["Constraint", "mask", "mask_rows"]
 
 
 class Constraint(CompiledLanguage):
@@ -102,11 +102,7 @@ class Constraint(CompiledLanguage):
         check_tokens(type(self).__name__, now.shape[0], tokens)
         flat = self._is_flat(stack)
         if not by_tensors(now):
-            if not flat:
-                return advance_stack_rows(self.bank, state, tokens)
-            # Not `_replace`, which takes a microsecond longer.
-            now = advance_rows(self.bank, state.at, tokens)
-            return ConstraintState(AutomatonState(slot, generation, now), stack, left)
+            return advance_on_host(self.bank, state, tokens)
         if flat:
             tables = self.bank.tables_on(now.device)
             for column in token_columns(tokens):
@@ -130,7 +126,7 @@ class Constraint(CompiledLanguage):
         logits = own_rows(type(self).__name__, at.state.shape[0], logits)
         flat = self._is_flat(stack)
         if not by_tensors(logits):
-            return state, mask_rows(self.bank, at, logits) if flat else mask_stack_rows(self.bank, state, logits)
+            return state, mask_on_host(self.bank, state, logits)
         if flat:
             return state, mask_tensors(self.bank.tables_on(logits.device), *at, logits)
         rows = StackRows(at.state, stack, left)
@@ -209,34 +205,6 @@ class Constraint(CompiledLanguage):
     def is_dead(self, state: ConstraintState) -> Tensor:
         """Return [B] bool, whether each row has left the language, for example through an unconstrained draft."""
         return state.row_states == DEAD
-
-
-def advance_rows(bank: Bank, state: AutomatonState, tokens: Tensor) -> Tensor:
-    """Return the states of the automata after tokens, [B] int64, row by row on the host.
-
-    For a few rows, this is faster than any tensor operation.
-
-    Args:
-        bank: The bank that the slots refer to.
-        state: The state of B rows.
-        tokens: [B] or [B, T] int64, -1 = none.
-
-    Raises:
-        StaleAutomaton: A slot's automaton no longer exists.
-    """
-    now = state.state.tolist()
-    runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
-    slots, generations = state.slot.tolist(), state.generation.tolist()
-    for row, (slot, generation, run) in enumerate(zip(slots, generations, runs, strict=True)):
-        if slot == NEUTRAL:
-            continue
-        step, current = bank.automaton(slot, generation).next, now[row]
-        for token in run:
-            if current < FIRST_STATE:
-                break
-            current = step(current, token)
-        now[row] = current
-    return torch.from_numpy(np.array(now, np.int64))  # three times as fast as torch.tensor
 
 
 def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:

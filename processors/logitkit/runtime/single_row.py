@@ -16,6 +16,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.tokens.place import Place
 from logitkit.protocol.calls import init_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
@@ -40,16 +41,21 @@ class SingleRow:
         left: The number of tokens left to the row; -1 if they are not counted.
     """
 
-    __slots__ = ("_bank", "_generation", "_left", "_slot", "current")
+    __slots__ = ("_bank", "_generation", "_left", "_mask", "_slot", "current")
 
     def __init__(self, bank: Bank, at: tuple[int, int, int], left: int) -> None:
         self._bank, self._left = bank, left
         self._slot, self._generation, self.current = at
+        # Kept while the row stays where it is, as in free text.
+        self._mask: RowMask | None = None
 
     def advance(self, token: int) -> None:
         """Advance by one token."""
         if self._slot != NEUTRAL:
-            self.current = self._bank.automaton(self._slot, self._generation).next(self.current, token)
+            before = self.current
+            self.current = self._bank.automaton(self._slot, self._generation).next(before, token)
+            if self.current != before:
+                self._mask = None
 
     @property
     def state(self) -> ConstraintState:
@@ -69,10 +75,15 @@ class SingleRow:
         """
         if self._slot == NEUTRAL:
             return None
-        found = self._bank.mask(self._slot, self._generation, self.current)
+        found = self._mask
+        if found is None or self._bank.generations[self._slot] != self._generation:
+            found = self._mask = self._bank.mask(self._slot, self._generation, self._place())
         if columns != found.size:
             check_width(found.size, columns)
         return found
+
+    def _place(self) -> Place | int:
+        return self.current
 
     def process(self, logits: NDArray[Any], never: Any, zero: Any) -> None:
         """Mask the logits of the row in place.
@@ -88,6 +99,15 @@ class SingleRow:
         found = self.mask(len(logits))
         if found is not None:
             found.apply(logits, never, zero)
+
+    def processed(self, logits: Tensor) -> Tensor:
+        """Return new logits of the row, [1, W] on the CPU, masked; the given ones stay unchanged.
+
+        Raises:
+            VocabularyError: See `mask`.
+        """
+        found = self.mask(logits.shape[1])
+        return logits.clone() if found is None else found.masked(logits)
 
 
 class StackRow(SingleRow):
@@ -111,22 +131,22 @@ class StackRow(SingleRow):
         """Advance by one token."""
         if self._slot != NEUTRAL and self.current >= FIRST_STATE:
             automaton = self._bank.automaton(self._slot, self._generation)
-            self.current, self._stack = automaton.step(self.current, self._stack, token)
-            self._left -= self._left > 0
+            before, stack = self.current, self._stack
+            self.current, self._stack = automaton.step(before, stack, token)
+            if self._left > 0:
+                self._left -= 1
+                self._mask = None
+            elif self.current != before or self._stack != stack:
+                self._mask = None
 
     @property
     def _stacks(self) -> Tensor:
         return stacks_of([self._stack], self._depth)
 
-    def mask(self, columns: int) -> RowMask | None:
-        """Return the mask of the row; see `SingleRow`."""
-        if self._slot == NEUTRAL:
-            return None
-        place = self._bank.automaton(self._slot, self._generation).place(self.current, self._stack, self._left)
-        found = self._bank.mask(self._slot, self._generation, place)
-        if columns != found.size:
-            check_width(found.size, columns)
-        return found
+    def _place(self) -> Place | int:
+        automaton = self._bank.automaton(self._slot, self._generation)
+        place: Place | int = automaton.place(self.current, self._stack, self._left)
+        return place
 
 
 def can_step(processor: Processor[Any]) -> bool:

@@ -1,0 +1,148 @@
+"""Numbers of rows are remembered between the steps on the host, and every state still means the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import logitkit as lk
+from logitkit.errors import StaleAutomaton
+from logitkit.protocol.state import leaves, map_tensors, select
+from logitkit.runtime.host_rows import HostRows
+from logitkit.runtime.row_mask import RowMask, as_array
+from tests.examples import examples
+
+TOKENS: list[bytes | None] = [None, b"a", b"b", b"[", b"]", b"[[", b"],", b",", b"1", b"12", b'"', b'a"', None]
+VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[0], size=14, pad_id=12)
+LISTS = {"type": "array", "items": {"$ref": "#"}, "maxItems": 2}
+CONSTRAINTS: dict[str, Any] = {
+    "flat": lk.Regex("a*b?", VOCABULARY),
+    "stacks": lk.JsonSchema(LISTS, VOCABULARY, max_depth=3),
+    "closing": lk.JsonSchema(LISTS, VOCABULARY, closing=7),
+    "counting": lk.JsonSchema({"type": "string", "minLength": 40, "maxLength": 90}, VOCABULARY),
+}
+
+
+def fresh(state: Any) -> Any:
+    """Return an equal state of other tensors, of which nothing is remembered."""
+    return map_tensors(state, Tensor.clone)
+
+
+def same(one: Any, other: Any) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+@settings(max_examples=examples(60), deadline=None)
+@given(st.data())
+def test_any_order_of_calls_finds_the_same(name: str, data: st.DataObject) -> None:
+    constraint, rows = CONSTRAINTS[name], 3
+    context = lk.Context.of([[]] * rows, vocabulary_size=14)
+    states = [constraint.init_state(context)]
+    token = st.sampled_from([-1, 1, 3, 4, 5, 6, 10, *range(14)])
+    for _ in range(data.draw(st.integers(1, 12))):
+        state = data.draw(st.sampled_from(states[-3:]))
+        call = data.draw(st.sampled_from(["advance", "mask", "select", "write"]))
+        if call == "advance":
+            many = data.draw(st.booleans())
+            tokens = torch.tensor(
+                [[data.draw(token) for _ in range(2)] if many else data.draw(token) for _ in range(rows)]
+            )
+            found = constraint.advance(state, tokens)
+            assert same(found, constraint.advance(fresh(state), tokens))
+            states.append(found)
+        elif call == "select":
+            states.append(select(state, torch.tensor([2, 0, 1])))
+        elif call == "write":
+            # The protocol forbids this, and it is noticed anyway.
+            state.at.state[0] = data.draw(st.sampled_from([0, 1, int(constraint.automaton.start)]))
+        logits = torch.randn(rows, 14)
+        masked = constraint.process_logits(state, logits.clone(), context)[1]
+        assert torch.equal(masked, constraint.process_logits(fresh(state), logits.clone(), context)[1])
+
+
+@pytest.mark.parametrize("name", CONSTRAINTS)
+def test_inference_mode_remembers_nothing(name: str) -> None:
+    constraint = CONSTRAINTS[name]
+    with torch.inference_mode():
+        context = lk.Context.of([[]], vocabulary_size=14)
+        state = constraint.init_state(context)
+        constraint.process_logits(state, torch.zeros(1, 14), context)
+        state.at.state[0] = 0
+        masked = constraint.process_logits(state, torch.zeros(1, 14), context)[1]
+    assert (masked > -torch.inf).nonzero().tolist() == [[0, 0]]
+
+
+def test_a_row_that_stays_keeps_its_state_and_its_mask() -> None:
+    constraint = lk.Regex("a*b?", VOCABULARY)
+    context = lk.Context.of([[]], vocabulary_size=14)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([1]))
+    constraint.process_logits(state, torch.zeros(1, 14), context)
+    rows = HostRows.of(constraint.bank, state)
+    assert constraint.advance(state, torch.tensor([1])) is state
+    assert HostRows.of(constraint.bank, state) is rows
+    assert rows.masks[0] is not None
+
+
+def test_a_remembered_row_is_stale_when_its_automaton_is_gone() -> None:
+    constraint = lk.Regex("(ba)*gone?|a", VOCABULARY)
+    context, bank = lk.Context.of([[]], vocabulary_size=14), constraint.bank
+    state = constraint.init_state(context)
+    constraint.process_logits(state, torch.zeros(1, 14), context)
+    other = lk.Regex("b", VOCABULARY)
+    assert other.bank is bank
+    del constraint
+    with pytest.raises(StaleAutomaton):
+        other.process_logits(state, torch.zeros(1, 14), context)
+
+
+# Few allowed ids, few banned ones, and about as many of both.
+SIZE = 400
+KINDS = {
+    "allowed": np.arange(SIZE) % 40 == 3,
+    "banned": np.arange(SIZE) % 40 != 3,
+    "ceiling": np.arange(SIZE) % 2 == 0,
+}
+
+
+def mask_of(kind: str) -> RowMask:
+    legal = KINDS[kind]
+    ids = np.flatnonzero(legal)
+    ends, probe = np.array([7, 8]), ids[:2]
+    if kind == "allowed":
+        return RowMask(SIZE, ends, probe, allowed=ids)
+    if kind == "banned":
+        return RowMask(SIZE, ends, probe, banned=np.flatnonzero(~legal))
+    return RowMask(SIZE, ends, probe, ceiling=np.where(legal, np.float32(np.nan), np.float32(-np.inf)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("width", [SIZE, SIZE + 5])
+def test_a_masked_copy_is_that_of_masking_in_place(kind: str, dtype: torch.dtype, width: int) -> None:
+    mask, legal = mask_of(kind), torch.from_numpy(KINDS[kind])
+    rows = torch.randn(6, width).to(dtype)
+    rows[1, ::3] = torch.nan
+    rows[2, ::3], rows[2, 1::3] = torch.inf, -torch.inf
+    rows[3] = -torch.inf
+    rows[4, :SIZE][legal] = -torch.inf
+    rows[5, :SIZE][legal] = torch.nan
+    for row in rows:
+        wanted = row.clone()[None]
+        array, never, zero = as_array(wanted)
+        mask.apply(array[0], never, zero)
+        given = row.clone()[None]
+        found = mask.masked(given)
+        assert torch.equal(found, wanted)
+        assert given.view(torch.uint8).equal(row[None].view(torch.uint8))
+        assert not found.isnan().any()
+        kept = legal & ~row[:SIZE].isnan() & (row[:SIZE] > -torch.inf)
+        assert found[0, :SIZE][kept].equal(row[:SIZE][kept])
+        emptied = [7, 8] if not kept.any() else kept.nonzero().flatten().tolist()
+        assert (found[0] > -torch.inf).nonzero().flatten().tolist() == emptied

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from logitkit.budget import spend
+from logitkit.compiler.networks.network import CountedText
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
@@ -33,6 +34,7 @@ from logitkit.json_schema.pointer import below
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import Place, References
 from logitkit.json_schema.writer import network_of
+from logitkit.languages.counted_texts import counted_text
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
@@ -94,6 +96,7 @@ class _Members:
         self.reader = Reader(References.of(language.schema), writer.limits, LeftOut(False, writer.limits.work))
         self.before_name, self.after_name = language.begin.split(NAME)
         self._values: dict[Conjunction, Node | None] = {}
+        self._counted: dict[Conjunction, CountedText | None] = {}
 
     def tree(self) -> Node:
         spend(SCHEMA_STEPS)
@@ -120,8 +123,16 @@ class _Members:
             # Brackets and white space around members have no place between tags.
             return self.writer.text(self.language.separator) if move.text == self.layout.comma else Empty()
         name = self.name(move.names)
+        if name is None:
+            return None
+        counted = self.counted(move.value)
+        if counted is not None:
+            text = self.writer.counted_text(counted)
+            return concatenate(
+                [self.writer.text(self.before_name), name, self.writer.text(self.after_name[:-1]), text]
+            )
         value = self.value(move.value)
-        if name is None or value is None:
+        if value is None:
             return None
         return concatenate(
             [
@@ -148,6 +159,24 @@ class _Members:
                 None,
             )
         return _plain(name)
+
+    def counted(self, value: Conjunction) -> CountedText | None:
+        """Return the raw texts of a value with the byte before them and the end tag, if their characters are counted."""
+        if value not in self._counted:
+            self._counted[value] = self._counted_text(value)
+        return self._counted[value]
+
+    def _counted_text(self, value: Conjunction) -> CountedText | None:
+        opening, end, longest = self.after_name[-1], self.language.end, self.writer.options.longest
+        if not longest or not opening.isascii() or opening in '"[{' or any(self.writer.names_in(self.after_name + end)):
+            return None
+        values = self.reader.values(value)
+        # JSON and counted text do not stand in one place.
+        if values.null or values.booleans or values.objects or values.arrays or not values.numbers.is_empty:
+            return None
+        without = texts_without(self.language.closing, self.writer.limits)
+        leaf = counted_text(values.strings, without, end, longest)
+        return None if leaf is None else CountedText(opening, leaf)
 
     def value(self, value: Conjunction) -> Node | None:
         if value not in self._values:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
 from logitkit.compiler.remembered import Remembered

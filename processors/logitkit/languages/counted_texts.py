@@ -6,14 +6,14 @@ In the format of Qwen-Coder, a string of at most 64 characters stands like this:
     Berlin
     </parameter>
 
-While the text is read, `\n</parameter` may be its own or the beginning of the end. So an automaton has a state for each number of
-characters of the end that have been read, and with `maxLength` one for each of these and each length: a thousand. Here the text
-and its end are one leaf (`compiler.bytes.leaf`), in which all characters are counted: those of the text, and those of the end up to
-its last one. A text of at most 64 characters has at most 64 + 12 of them when the last character of the end is read. Before that,
-a state is legal with a count if what it still needs fits, which is one bound.
+While the text is read, `\n</parameter` may be its own or the beginning of the end. So an automaton has a state for each number
+of characters of the end that have been read, and with `maxLength` one for each of these and each length: a thousand. Here the
+text and its end are one leaf (`compiler.bytes.leaf`), in which all characters are counted: those of the text, and those of the
+end up to its last one. A text of at most 64 characters has at most 64 + 12 of them when the last character of the end is read.
+Before that, a state is legal with a count if what it still needs fits, which is one bound.
 
-That one bound is right only if a text which is too short can always go on to be longer. So it is if no text is too short; or if any
-text may stand there, and the lengths allow for as many characters as the end has: what was taken for the end is text then.
+That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
+also holds if any text is allowed and the lengths leave room for the characters of the end: they are then text.
 """
 
 from __future__ import annotations

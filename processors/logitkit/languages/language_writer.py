@@ -287,8 +287,8 @@ class LanguageWriter:
         for definition in self._definitions:
             # Characters are not counted in grammars.
             assert not isinstance(definition, CountedText)
-            own = isinstance(definition, GrammarRule)
-            bodies.append(definition.body if own else concatenate([*_plain(definition.opening), definition.body]))
+            opening = [] if isinstance(definition, GrammarRule) else _plain(definition.opening)
+            bodies.append(concatenate([*opening, definition.body]))
         return Rules((*bodies, main), len(bodies), tuple(self._letters))
 
     def network(self, main: Node) -> Network:

@@ -128,9 +128,7 @@ class _Members:
         counted = self.counted(move.value)
         if counted is not None:
             text = self.writer.counted_text(counted)
-            return concatenate(
-                [self.writer.text(self.before_name), name, self.writer.text(self.after_name[:-1]), text]
-            )
+            return concatenate([self.writer.text(self.before_name), name, self.writer.text(self.after_name[:-1]), text])
         value = self.value(move.value)
         if value is None:
             return None

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Hashable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -20,9 +20,6 @@ from logitkit.runtime.mask_cache import MaskCache
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.stack_tables import StackTables
 from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
-
-if TYPE_CHECKING:
-    from logitkit.runtime.host_rows import HostRows
 
 __all__ = ["Bank", "Lease"]
 
@@ -75,8 +72,8 @@ class Bank:
         # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
         self.masks = MaskCache(mask_bytes)
-        # The rows of the last step on the host, as numbers.
-        self.last_rows: HostRows | None = None
+        # The rows of the last step on the host, as numbers: a `HostRows`.
+        self.last_rows: Any = None
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}

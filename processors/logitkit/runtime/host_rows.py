@@ -57,7 +57,7 @@ class HostRows:
     @classmethod
     def of(cls, bank: Bank, state: ConstraintState) -> HostRows:
         """Return the numbers of a state on the CPU."""
-        known = bank.last_rows
+        known: HostRows | None = bank.last_rows
         if known is not None and known.are_of(state):
             return known
         (slot, generation, now), stack, left = state

@@ -265,5 +265,5 @@ class Joint:
         pushed[frame[frame >= 0]] = True
         # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
         by_quote = opening == self.byte_class[QUOTE]
-        quotes = (column[by_quote] for column in (source, copy, entered, frame))
-        return step, Copies(tuple(self.leaves), leaf_of, first[:-1], exits, *quotes, like, pushed)
+        source, copy, entered, frame = (column[by_quote] for column in (source, copy, entered, frame))
+        return step, Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)

@@ -33,8 +33,8 @@ class Tools(ToolSet):
             most tokens of it; then the marker is forced.
         answer: What a turn without a call is, in place of free text: a schema as in `JsonSchema`, or a language.
         preamble: Whether free text may precede the calls with `choice="required"` and with an `answer`, where a call comes at
-            once otherwise. Such a turn ends with a call. With an answer, its text begins with neither a brace nor a bracket. Only
-            in formats with a trigger.
+            once otherwise. Such a turn ends with a call. With an answer, its text does not begin with a brace, bracket or quote.
+            Only in formats with a trigger.
         chat_template: The text of the model's chat template, for `format="auto"`.
 
     Raises:

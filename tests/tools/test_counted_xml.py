@@ -11,6 +11,7 @@ import torch
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.errors import ConfigurationError
 from logitkit.languages import Language, sequence, xml_arguments
 from tests.examples import examples
 
@@ -134,6 +135,40 @@ def test_other_markers_and_text_around() -> None:
         assert counts(language)
         for seed in range(examples(20)):
             walk(language, seed, 50)
+
+
+def test_tags_that_tell_kinds() -> None:
+    properties = {"x": {"type": ["string", "null", "array"], "maxLength": 20, "items": {"type": "integer"}}, "y": {}}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    language = xml_arguments(schema, begin='<p {name}="{kind}">', end="</p>", kinds=("s", "j"))
+    constraint = language.constraint(VOCABULARY)
+    assert counts(language)
+    verdicts = {
+        '<p x="s">null</p>': True,
+        '<p x="j">null</p>': True,
+        '<p x="j">[1,2]</p>\n<p y="j">[1,"</p>"]</p>': True,
+        '<p x="s">[1</p>\n<p y="s">"</p>': True,
+        '<p x="j">"a"</p>': False,
+        '<p x="s">' + "a" * 21 + "</p>": False,
+        '<p y="j">a</p>': False,
+    }
+    assert {text: constraint.matches(text) for text in verdicts} == verdicts
+    for seed in range(examples(20)):
+        walk(language, seed, 50)
+
+
+@pytest.mark.parametrize("kinds", [("a",), ("a", ""), ("a", "ab"), ["a", "b"], ("a", 1), ("a", "b", "c")])
+def test_wrong_kinds_are_refused(kinds: Any) -> None:
+    with pytest.raises(ConfigurationError, match="kinds is"):
+        xml_arguments({}, begin='<{name} k="{kind}">', kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    "begin", ["<{kind} {name}>", "<{name}>", "<{name}{kind}>", "<{name} {kind}", "<{name} {kind} {kind}>"]
+)
+def test_wrong_places_of_kinds_are_refused(begin: str) -> None:
+    with pytest.raises(ConfigurationError, match="begin is"):
+        xml_arguments({}, begin=begin, kinds=("a", "b"))
 
 
 @pytest.mark.parametrize("begin", ['<p name="{name}"', "<{name}=é"])

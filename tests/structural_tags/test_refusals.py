@@ -78,7 +78,6 @@ FORMATS: list[tuple[Any, str]] = [
         {"type": "json_schema", "json_schema": True, "style": "cohere_xml"},
         "format.style is 'cohere_xml'; allowed is 'json', 'qwen_xml', 'minimax_xml', 'deepseek_xml', 'glm_xml'; other styles",
     ),
-    ({"type": "json_schema", "json_schema": True, "any_order": True}, "format.any_order is True; allowed is false"),
     ({"type": "json_schema", "json_schema": True, "any_order": 1}, "format.any_order is 1; allowed is true or false"),
     (
         {"type": "json_schema", "json_schema": True, "excludes": ["x"]},

@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of, load
-from logitkit.json_schema.layout import Whitespace
+from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.xml_members import XmlMembers, XmlTags
@@ -41,6 +41,7 @@ class XmlArguments(Language):
     separator: str
     whitespace: Whitespace = "compact"
     kinds: tuple[str, str] | None = None
+    any_order: bool = False
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class XmlArguments(Language):
             UnsupportedSchema: A keyword cannot be enforced exactly, or a name cannot stand in a tag.
             ConfigurationError: No object satisfies the schema.
         """
-        return XmlMembers(self.schema, self.tags, self, self.whitespace, writer).tree()
+        return XmlMembers(self.schema, self.tags, self, Layout(self.whitespace, self.any_order), writer).tree()
 
 
 def xml_arguments(
@@ -83,12 +84,13 @@ def xml_arguments(
     separator: str = "\n",
     whitespace: Whitespace = "compact",
     kinds: tuple[str, str] | None = None,
+    any_order: bool = False,
 ) -> XmlArguments:
     r"""Return the language of the members of an object between tags, as Qwen-Coder writes the arguments of a call.
 
-    The members come in the order of the schema. A string is written as raw text, so it cannot contain the closing marker, which
-    is `end` without the white space around it. All other values are JSON. If a member may be a string or something else, both
-    are allowed.
+    The members come in the order of the schema, unless `any_order` is given. A string is written as raw text, so it cannot
+    contain the closing marker, which is `end` without the white space around it. All other values are JSON. If a member may be
+    a string or something else, both are allowed.
 
     Args:
         schema: The schema of the object, as in `JsonSchema`.
@@ -98,6 +100,7 @@ def xml_arguments(
         whitespace: The white space in values that are JSON, as in `JsonSchema`.
         kinds: The words that stand for `{kind}` in `begin`: before raw text, and before JSON, such as `("true", "false")` for
             `string="{kind}"`. None: `{kind}` has no meaning.
+        any_order: Whether members may come in any order, as in `json_schema`.
 
     Raises:
         ConfigurationError: An argument is not allowed.
@@ -123,7 +126,9 @@ def xml_arguments(
         raise ConfigurationError(
             f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
         )
-    return XmlArguments(schema, begin, end, separator, whitespace, kinds)
+    if not isinstance(any_order, bool):
+        raise ConfigurationError(f"any_order is {any_order!r}; allowed are True and False")
+    return XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order)
 
 
 def _check_kinds(begin: str, kinds: object) -> None:

@@ -13,7 +13,7 @@ from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
-from logitkit.json_schema.layout import Layout, Whitespace
+from logitkit.json_schema.layout import Layout
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.object_plan import object_plan
 from logitkit.json_schema.plan import Move, Names, Plan
@@ -71,15 +71,13 @@ class XmlMembers:
         schema: The schema.
         tags: The texts around names and values.
         key: What equal schemas with equal tags have in common.
-        whitespace: The white space in values that are JSON.
+        layout: The white space in values that are JSON, and whether members may come in any order.
         writer: Knows what symbols stand for.
     """
 
-    def __init__(
-        self, schema: Any, tags: XmlTags, key: Hashable, whitespace: Whitespace, writer: LanguageWriter
-    ) -> None:
+    def __init__(self, schema: Any, tags: XmlTags, key: Hashable, layout: Layout, writer: LanguageWriter) -> None:
         self.tags, self.key, self.writer = tags, key, writer
-        self.layout = Layout(whitespace)
+        self.layout = layout
         self.reader = Reader(References.of(schema), writer.limits, LeftOut(False, writer.limits.work))
         # What ends a name.
         self.after_name = tags.after_names[RAW][0]

@@ -88,14 +88,15 @@ def _json_schema(part: JsonPart, around: Surroundings) -> Language:
     style = part.value.get("style", "json")
     if not isinstance(style, str) or (style != "json" and style not in STYLES):
         raise part.inside("style").refuse(", ".join(map(repr, ("json", *STYLES))) + "; other styles are not supported")
-    if part.flag("any_order"):
-        raise part.inside("any_order").refuse("false: the members of an object have the order of the schema")
     if part.texts("excludes"):
         raise part.inside("excludes").refuse("an empty list; put a 'pattern' without these texts into the schema")
     spaces = part.integer("max_whitespace_cnt", 0) if part.has("max_whitespace_cnt") else None
     # A line break and its indent are the longest white space.
     whitespace = around.whitespace if spaces is None or spaces > WIDEST_INDENT else "compact"
-    return schema_at(schema, whitespace) if style == "json" else _xml_at(schema, style, whitespace)
+    any_order = part.flag("any_order")
+    if style == "json":
+        return schema_at(schema, whitespace, any_order)
+    return _xml_at(schema, style, whitespace, any_order)
 
 
 def _schema_in(part: JsonPart) -> JsonPart:
@@ -105,14 +106,14 @@ def _schema_in(part: JsonPart) -> JsonPart:
     return schema
 
 
-def schema_at(schema: JsonPart, whitespace: Whitespace) -> Language:
+def schema_at(schema: JsonPart, whitespace: Whitespace, any_order: bool = False) -> Language:
     """Return the language of a schema in a document.
 
     Raises:
         ConfigurationError: It is not a schema.
     """
     try:
-        return LocatedSchema(json_schema(schema.value, whitespace=whitespace), schema.path)
+        return LocatedSchema(json_schema(schema.value, whitespace=whitespace, any_order=any_order), schema.path)
     except (ConfigurationError, UnsupportedSchema) as error:
         raise schema.refused(str(error)) from None
 
@@ -122,10 +123,10 @@ def _qwen_xml_parameter(part: JsonPart, around: Surroundings) -> Language:
     return _xml_at(_schema_in(part), "qwen_xml", around.whitespace)
 
 
-def _xml_at(schema: JsonPart, style: str, whitespace: Whitespace) -> Language:
+def _xml_at(schema: JsonPart, style: str, whitespace: Whitespace, any_order: bool = False) -> Language:
     """Return the language of arguments between tags."""
     try:
-        return LocatedSchema(arguments_in(style, schema.value, whitespace), schema.path)
+        return LocatedSchema(arguments_in(style, schema.value, whitespace, any_order), schema.path)
     except (ConfigurationError, UnsupportedSchema) as error:
         raise schema.refused(str(error)) from None
 

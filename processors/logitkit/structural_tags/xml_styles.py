@@ -48,17 +48,20 @@ STYLES: dict[str, tuple[_Tags, ...]] = {
 }
 
 
-def arguments_in(style: str, schema: object, whitespace: Whitespace) -> Language:
+def arguments_in(style: str, schema: object, whitespace: Whitespace, any_order: bool) -> Language:
     """Return the language of arguments in one of the `STYLES`.
 
     Args:
         style: The name of the style.
         schema: The schema of the arguments.
         whitespace: The white space in values that are JSON.
+        any_order: Whether members may come in any order.
 
     Raises:
         ConfigurationError: No object satisfies the schema.
         UnsupportedSchema: The schema cannot be enforced exactly.
     """
-    ways = (xml_arguments(schema, **tags._asdict(), whitespace=whitespace) for tags in STYLES[style])
+    ways = (
+        xml_arguments(schema, **tags._asdict(), whitespace=whitespace, any_order=any_order) for tags in STYLES[style]
+    )
     return either(*ways)

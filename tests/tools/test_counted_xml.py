@@ -131,10 +131,11 @@ def test_masks_are_those_without_counting(name: str) -> None:
 
 def test_other_markers_and_text_around() -> None:
     for begin, end in (("<{name}>", "</>"), ("\n{name}: ", ";\n"), ("<p {name}>", "</p>  ")):
-        language = sequence("Go", xml_arguments(schema_of("two"), begin=begin, end=end, separator=" "), ".")
-        assert counts(language)
-        for seed in range(examples(20)):
-            walk(language, seed, 50)
+        for name in ("two", "between"):
+            language = sequence("Go", xml_arguments(schema_of(name), begin=begin, end=end, separator=" "), ".")
+            assert counts(language)
+            for seed in range(examples(20)):
+                walk(language, seed, 50)
 
 
 def test_tags_that_tell_kinds() -> None:

@@ -13,7 +13,8 @@ end up to its last one. A text of at most 64 characters has at most 64 + 12 of t
 Before that, a state is legal with a count if what it still needs fits, which is one bound.
 
 That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
-also holds if any text is allowed and the lengths leave room for the characters of the end: they are then text.
+also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
+one, which completes the marker.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: i
     found = _known[key]
     if found is None or (most is not None and found.shortest > most):
         return None
-    room = strings.texts.is_everything and (most is None or least + before <= most + 1)
+    # White space after the marker comes too late to be text after all.
+    room = strings.texts.is_everything and not end[-1].isspace() and (most is None or least + before <= most + 1)
     if least > found.shortest and not room:
         return None
     strings.limits.spend(STEPS_A_STATE * found.leaf.states)

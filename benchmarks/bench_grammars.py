@@ -2,11 +2,11 @@
 
     python -m benchmarks.bench_grammars [--rounds 3] [--tokens 64] [--out FILE]
 
-Only grammars in GBNF are measured, since all three libraries take it: LLGuidance through the converter in its package. All
-take turns within each round, on one thread, with the vocabulary Tekken (131,072 ids). logitkit is measured twice, as an A/A
+All three libraries read both syntaxes; LLGuidance reads GBNF through the converter in its package. They take turns within each
+round, on one thread, with the vocabulary Tekken (131,072 ids). All times are CPU times. logitkit is measured twice, as an A/A
 control. To the first mask, nothing is known of the grammar. First visits are the next steps along the first valid texts of the
 grammar. Later each library follows these texts again, so that it meets only places that it has visited. `Regex` follows them
-under a pattern that allows any text. A step is one row and one token, mask and advance.
+under a pattern that allows any text, and under one for ASCII. A step is one row and one token, mask and advance.
 
 Each library must first follow the texts in a process of its own within `BOUND` seconds, with each token allowed. LLGuidance
 builds its mask kernel with `torch.compile` on the first call, which may take a minute; that call comes before all others.
@@ -19,7 +19,6 @@ import gc
 import json
 import os
 import platform
-import signal
 import statistics
 import time
 from pathlib import Path
@@ -27,101 +26,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import logitkit as lk
-from benchmarks import peers, schema_peers
+from benchmarks import schema_peers
 from benchmarks.circumstances import commit, processor
 from benchmarks.cold import forget
-from benchmarks.peer import NotTaken, Peer, Refused, Rows
+from benchmarks.grammar_peers import AnyAscii, AnyText, LLGuidance, Logitkit, XGrammar, follow, refusal
+from benchmarks.peer import Peer
 from benchmarks.schema_peers import Spelling
-from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 from tests import vocabularies
 from tests.grammars.own_grammars import OwnGrammar, own_grammars
 
-# Seconds.
-BOUND = 5
 RECURSION = 'root ::= "a" root | "b"'
 REPETITIONS, WINDOW = 10_000, 1_000
 FIRST, VISIT, LAST, STEP = "first mask, ms", "first visits, us", "first visits, 99th percentile, us", "step, us"
-
-
-class Logitkit(schema_peers.Logitkit):
-    """`Grammar`, through its public methods."""
-
-    def compile(self, pattern: str) -> Any:
-        try:
-            return lk.Grammar(pattern, self.vocabulary)
-        except (GrammarError, ConfigurationError, PatternTooLarge) as error:
-            raise Refused(str(error)) from error
-
-
-class AnyText(schema_peers.Logitkit):
-    """`Regex` of any text, whatever the grammar."""
-
-    def compile(self, pattern: str) -> Any:
-        return lk.Regex(r"(.|\n)*", self.vocabulary)
-
-
-class LLGuidance(peers.LLGuidance):
-    def compile(self, pattern: str) -> Any:
-        from llguidance import grammar_from
-
-        try:
-            grammar = grammar_from("gbnf", pattern)
-        except ValueError as error:
-            raise Refused(str(error)) from error
-        matcher = self.matcher(self.tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise Refused(matcher.get_error())
-        return matcher
-
-
-class XGrammar(peers.XGrammar):
-    def compile(self, pattern: str) -> Any:
-        try:
-            return self.compiler.compile_grammar(pattern)
-        except RuntimeError as error:
-            raise Refused(str(error)) from error
-
-
-def follow(rows: Rows, tokens: list[int], logits: Tensor, check: bool = False) -> list[float]:
-    """Mask and advance one row; return the seconds of each step."""
-    times = []
-    for token in tokens:
-        logits.zero_()
-        chosen = torch.tensor([token])
-        begin = time.perf_counter()
-        rows.mask(logits)
-        masked = time.perf_counter()
-        if check and token >= 0 and logits[0, token] != 0:
-            raise NotTaken(f"token {token} is not allowed")
-        advancing = time.perf_counter()
-        rows.advance(chosen)
-        times.append(time.perf_counter() - advancing + masked - begin)
-    return times
-
-
-def refusal(peer: Peer, text: str, tokens: list[int], logits: Tensor) -> str:
-    """Return why a library does not follow the tokens within `BOUND` seconds; empty if it does."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(BOUND)
-        reason = "it ended without a reason"
-        try:
-            follow(peer.start(peer.compile(text), 1), tokens, logits, check=True)
-            reason = ""
-        except (Refused, NotTaken) as error:
-            reason = (str(error) or "refused").splitlines()[0][:200]
-        finally:
-            os.write(write, reason.encode())
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as answer:
-        reason = answer.read().decode()
-    _, status = os.waitpid(child, 0)
-    return f"not done within {BOUND} s" if status else reason
 
 
 def measure(
@@ -140,10 +58,10 @@ def measure(
             if isinstance(peer, schema_peers.Logitkit):
                 forget(vocabulary)
             logits.zero_()
-            begin = time.perf_counter()
+            begin = time.process_time()
             rows = peer.start(peer.compile(grammar.text), 1)
             rows.mask(logits)
-            found[FIRST][name].append((time.perf_counter() - begin) * 1e3)
+            found[FIRST][name].append((time.process_time() - begin) * 1e3)
             found[VISIT][name] += [took * 1e6 for took in follow(rows, tokens, logits)]
             rows.advance(torch.tensor([-1]))
             found[STEP][name] += [took * 1e6 for took in follow(rows, tokens, logits)]
@@ -170,6 +88,16 @@ def table_of(results: dict[str, Any], title: str, key: str, names: list[str]) ->
         percent = 99 if title == LAST else 50
         cells = [f"{np.percentile(found[key][name], percent):,.1f}" if name in found[key] else "-" for name in names]
         lines.append(f"| {grammar} | {' | '.join(cells)} |")
+    medians = {
+        name: [np.median(found[key][name]) for found in results.values() if name in found[key]] for name in names
+    }
+    every = {name: [t for found in results.values() for t in found[key].get(name, ())] for name in names}
+    lines.append(f"| median of all | {' | '.join(f'{np.median(medians[name]):,.1f}' for name in names)} |")
+    if title == FIRST:
+        cells = [f"{np.percentile(medians[name], 95):,.1f}" for name in names]
+        lines.append(f"| 95th percentile of the grammars | {' | '.join(cells)} |")
+    if title == LAST:
+        lines.append(f"| 99th percentile of all | {' | '.join(f'{np.percentile(every[n], 99):,.1f}' for n in names)} |")
     return [*lines, ""]
 
 
@@ -190,14 +118,15 @@ def main() -> None:
         "XGrammar": XGrammar(vocabulary),
         "LLGuidance": LLGuidance(vocabulary),
         "Regex": AnyText(vocabulary),
+        "Regex, ASCII": AnyAscii(vocabulary),
     }
     for peer in subjects.values():
         peer.start(peer.compile(RECURSION), 1).mask(torch.zeros(1, vocabulary.size))
     results = {
         grammar.name: measure(grammar, subjects, vocabulary, options.rounds, options.tokens)
-        for grammar in own_grammars("gbnf")
+        for grammar in (*own_grammars("gbnf"), *own_grammars("lark"))
     }
-    compared = [name for name in subjects if name != "Regex"]
+    compared = [name for name in subjects if not name.startswith("Regex")]
     lines = table_of(results, FIRST, FIRST, compared)
     lines += table_of(results, LAST, VISIT, compared)
     lines += table_of(results, STEP, STEP, list(subjects))

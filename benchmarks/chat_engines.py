@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.chats import LIMIT, POSITIONS, Chats, Mark, Way, until
 from logitkit_adapters.demo import gguf_path, model_dir
+from logitkit_adapters.transformers.cache_argument import cache_argument
 
 # Libraries are imported where they are used: run as a program, a benchmark is read before pytest, which must see plugins first.
 FLOAT32 = 0
@@ -28,7 +29,7 @@ def transformers_chats() -> Chats:
     def answer(caches: dict[int, Any] | None, chat: int, ids: list[int], mark: Mark) -> list[int]:
         options = {}
         if caches is not None:
-            options["past_key_values"] = caches.setdefault(chat, transformers.DynamicCache(config=model.config))
+            options[cache_argument(model)] = caches.setdefault(chat, transformers.DynamicCache(config=model.config))
         row = torch.tensor([ids])
         options |= {"attention_mask": torch.ones_like(row), "max_new_tokens": LIMIT, "do_sample": False}
         written = model.generate(row, logits_processor=[mark], **options)[0, len(ids) :].tolist()

@@ -211,6 +211,47 @@ def test_the_page_shows_every_text_token_by_token(capsys: pytest.CaptureFixture[
     assert "<script" not in html
 
 
+def test_json_has_the_texts_and_the_costs_of_every_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--regex", "(red|blue)", "--prompt", "Which\ncolour? ", "--json"]) == 0
+    captured = capsys.readouterr()
+    data = json.loads(captured.out)
+    assert "loading transformers and the demo model ..." in captured.err
+    assert data["valid"] is True
+    assert [engine["engine"].split()[0] for engine in data["engines"]] == ["transformers", "mlx-lm", "llama-cpp-python"]
+    for engine in data["engines"]:
+        assert engine["vocabulary"] == 1280
+        (case,) = engine["cases"]
+        (text,) = case["texts"]
+        assert (case["case"], case["language"], case["beams"]) == ("your pattern", "(red|blue)", 1)
+        assert text["prompt"] == "Which\ncolour? "
+        assert text["with"] in ("red", "blue")
+        assert text["without"] not in ("red", "blue")
+        assert text["valid"] is True
+        assert case["rows"] == 1
+        assert 0 < case["hook_seconds"] < case["step_seconds"]
+        assert case["bare_step_seconds"] > 0
+        assert 0 < case["compile_seconds"] < 10
+
+
+def test_json_says_that_a_text_is_invalid(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["demo", "--regex", "(ab){30}", "--prompt", "x", "--max-new-tokens", "3", "--beams", "2", "--json"]
+    assert main(arguments) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["valid"] is False
+    ((case,),) = (engine["cases"] for engine in data["engines"])  # mlx-lm and llama.cpp have no beams
+    assert (case["beams"], case["rows"]) == (2, 2)
+    assert [text["valid"] for text in case["texts"]] == [False]
+
+
+def test_every_command_prints_json_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    commands = re.findall(r"^    ([a-z-]+)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    assert "demo" in commands
+    for command in commands:
+        assert main([command, "--help"]) == 0
+        assert "--json" in capsys.readouterr().out
+
+
 def test_no_text_to_continue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--regex", "Dear [A-Z][a-z]{2,5},", "--prompt", ""]) == 0
     assert re.search(r"✓ 'Dear [A-Z][a-z]{2,5},'", capsys.readouterr().out)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 import logitkit as lk
 from logitkit_adapters.transformers import logits_processor
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from tests.adapters.demo import model, prompts, reference, text_of, vocabulary
 from tests.adapters.watch import Watch
 
@@ -187,15 +188,16 @@ def test_a_generation_goes_on_from_its_cache() -> None:
     ids = prompts(RECORD, count=2)
     whole = generate(ids, logits_processor(regex(RECORD)))
     begun = generate(ids, logits_processor(regex(RECORD)), max_new_tokens=5, return_dict_in_generate=True)
+    name = cache_argument(model())
     for prompt in (ids, ids.tolist()):
-        cache = copy.deepcopy(begun.past_key_values)
+        cache = copy.deepcopy(begun[name])
         hook = logits_processor(regex(RECORD), prompt=prompt)
-        again = generate(begun.sequences, hook, past_key_values=cache, attention_mask=None)
+        again = generate(begun.sequences, hook, attention_mask=None, **{name: cache})
         assert torch.equal(again, whole)
     # A next turn, on the cache of the last one: everything before it is prompt.
     turn = torch.cat([begun.sequences, ids], dim=1)
     hook = logits_processor(regex(DATE))
-    written = generate(turn, hook, past_key_values=begun.past_key_values, attention_mask=None)
+    written = generate(turn, hook, attention_mask=None, **{name: begun[name]})
     assert [text for text in texts(turn, written) if not re.fullmatch(DATE, text)] == []
 
 

@@ -28,7 +28,7 @@ def table() -> str:
         for name, form in kind.parameters.items():
             left_out = f" (default: `{json.dumps(kind.defaults[name])}`)" if name in kind.defaults else ""
             parameters.append(f"`{name}`: {form.allowed}{left_out}")
-        alone = f"; `{kind.main}` may stand alone" if kind.main and not kind.bare else ""
+        alone = f"; `{kind.main}` may be written alone" if kind.main and not kind.bare else ""
         lines.append(f"| `{kind.name}` | {'; '.join(parameters)}{alone} | `{kind.made.__name__}` |")
     return "\n".join(lines) + "\n"
 

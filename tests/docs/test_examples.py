@@ -22,7 +22,6 @@ PRINTED = {
         rf"The meeting is on {DATE}\nThe lamp was sold on {DATE}\n",
         "The meeting is on 2031-[0-9]{2}-[0-9]{2}\n",
     ],
-    "docs/patterns.md": [""],
 }
 
 # These have tests beside those of their subject.
@@ -31,7 +30,6 @@ ELSEWHERE = {
     "docs/llama-cpp.md": "tests/adapters/test_llama_cpp_page.py",
     "docs/mlx-lm.md": "tests/adapters/test_mlx_lm_page.py",
     "docs/own-processors.md": "tests/adapters/test_own_processors_page.py",
-    "docs/sessions.md": "tests/sessions/test_sessions_page.py",
     "docs/vllm.md": "tests/adapters_vllm/test_page.py",
     "docs/vllm-at-scale.md": "tests/adapters_vllm/test_page.py",
 }
@@ -53,9 +51,10 @@ def test_a_page_runs_alone(page: str, capsys: pytest.CaptureFixture[str]) -> Non
         printed = capsys.readouterr().out
         if shown is not None:
             assert printed == shown
-        else:
-            assert pattern is not None, f"{page} does not show what this prints: {printed}"
+        elif pattern is not None:
             assert re.fullmatch(pattern, printed), printed
+        else:
+            assert printed == "", f"{page} does not show what this prints: {printed}"
 
 
 @pytest.mark.parametrize("engine", ["transformers", "mlx_lm", "llama_cpp"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from logitkit.explaining.byte_language import endings
 from logitkit.json_schema.document import load
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Place, References
@@ -42,7 +41,7 @@ def only_error(schema: Any, value: Any) -> OneError | None:
 
 def legal_beginning(dfa: Any, text: bytes) -> bytes:
     """Return the longest beginning of a text that can be completed."""
-    return text[: len([*endings(dfa, text)]) - 1]
+    return text[: len([*dfa.endings(text)]) - 1]
 
 
 def _location(schema: Any, judged: Any, path: list[str | int]) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import logitkit as lk
-from logitkit.explaining import schema_reasons
 from logitkit.explaining.findings import Refusal
+from logitkit.explaining.sources import Refused, sources_of
 
 BYTES = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 AGE = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18, "maximum": 99}}, "required": ["age"]}
@@ -140,4 +140,4 @@ def test_deep_texts_have_no_reason_rather_than_an_error() -> None:
     """The text is read by recursion."""
     constraint = lk.JsonSchema({}, BYTES)
     text = b"[" * 5000
-    assert schema_reasons.sources_of(constraint, text, [*text], [ord("x")]) == ()
+    assert sources_of(constraint, Refused(text, b"x")) == ()

@@ -79,6 +79,20 @@ def test_a_negated_token_alone_excludes_one_token() -> None:
     assert not matches(grammar, [0])
 
 
+@pytest.mark.parametrize("content", ["(!<[11]>)*", "( ( !<[11]>\n) )+", "(!<[11]>+)?"])
+def test_a_negated_token_may_be_repeated_in_parentheses(content: str) -> None:
+    # llama.cpp's own tests write such a grammar.
+    grammar = read_gbnf(f"root ::= <[10]> {content} <[11]>")
+    assert matches(grammar, [0, "a", "é", 1])
+    assert not matches(grammar, [0, 1, 1])
+
+
+@pytest.mark.parametrize("content", ["(!<[11]>)", '("a" !<[11]>)*', '(!<[11]> "a")*', '(!<[11]> | "a")*'])
+def test_a_negated_token_beside_others_is_refused(content: str) -> None:
+    with pytest.raises(GrammarError, match="supported only for any number of such tokens"):
+        read_gbnf(f"root ::= <[10]> {content} <[11]>")
+
+
 @pytest.mark.parametrize(
     ("escape", "text"), [(r"\'", "'"), (r"\?", "?"), (r"\a\b\e\f\v\0", "\a\b\x1b\f\v\0"), (r"\x412", "A2")]
 )

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- step -->", "<!-- end of step -->"
 # Steps before those that count: they make masks, and buffers that have room for the others.
 BEFORE, STEPS = 8, 50
 PROMPT = [5, 6, 7, 8]
-DEEPEST = 8
+DEEPEST = 9
 
 Step = Callable[[], object]
 
@@ -143,12 +143,12 @@ CASES: dict[
     tuple[str, str], tuple[Callable[[lk.Processor[Any], int], Step], Callable[[], lk.Processor[Any]], int, int]
 ] = {
     ("transformers", "one row"): (transformers_step, regex, 1, 6),
-    ("transformers", "four rows"): (transformers_step, regex, 4, 12),
-    ("transformers", "a chain of four"): (transformers_step, chain, 1, 16),
+    ("transformers", "four rows"): (transformers_step, regex, 4, 13),
+    ("transformers", "a chain of four"): (transformers_step, chain, 1, 17),
     ("mlx-lm", "one row"): (mlx_lm_step, regex, 1, 6),
-    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 17),
+    ("mlx-lm", "a chain of four"): (mlx_lm_step, chain, 1, 18),
     ("llama.cpp", "one row"): (llama_cpp_step, regex, 1, 6),
-    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 16),
+    ("llama.cpp", "a chain of four"): (llama_cpp_step, chain, 1, 17),
 }
 
 

@@ -15,6 +15,7 @@ from transformers.cache_utils import QuantizedCache
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions import Session
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from tests.sessions.alone import alone, by_mlx_lm, by_transformers
 from tests.sessions.engines import loaded
 
@@ -100,7 +101,7 @@ def test_a_quantised_cache_of_transformers() -> None:
         todo = turns(
             lambda prompt, count: session.generate(prompt, max_new_tokens=count),
             lambda prompt, count: by_transformers(
-                model, prompt, count, None, past_key_values=QuantizedCache("fp8", model.config)
+                model, prompt, count, None, **{cache_argument(model): QuantizedCache("fp8", model.config)}
             ),
         )
     assert todo == [ALL] * 4

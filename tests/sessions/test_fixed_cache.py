@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM, StaticCache
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.demo import model_dir
 from logitkit_adapters.transformers import FixedCache, fixed_cache, prefill
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from tests.sessions.prefill_models import KINDS, SLOTS, assert_same, empty, expected, feed, ids, layers, model, tensors
 
 
@@ -120,9 +121,9 @@ def generated(held: FixedCache, count: int) -> None:
     model().generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
-        past_key_values=held.cache,
         max_new_tokens=count,
         do_sample=False,
+        **{cache_argument(model()): held.cache},
     )
 
 
@@ -166,7 +167,7 @@ def test_values_that_were_made_of_the_cache_itself_know_of_one_another() -> None
         prefill(model(), ids()[:, :1], later)
     assert_same(other, prefill(model(), torch.cat([ids()[:, :3], ids(seed=1)[:, :5]], 1), empty()))
     with torch.no_grad():
-        model()(ids()[:, :2], past_key_values=static)
+        model()(ids()[:, :2], **{cache_argument(model()): static})
     assert prefill(model(), ids()[:, :1], static).length == 11
 
 
@@ -200,7 +201,7 @@ def test_a_cache_is_the_same_under_inference_mode_and_outside(inside: str) -> No
 def test_a_cache_that_was_allocated_under_inference_mode_says_where_it_can_be_used() -> None:
     static = StaticCache(config=model().config, max_cache_len=SLOTS)
     with torch.inference_mode():
-        model()(ids()[:, :2], past_key_values=static)
+        model()(ids()[:, :2], **{cache_argument(model()): static})
         held = prefill(model(), ids()[:, 2:], static)
         assert_same(held, prefill(model(), ids(), empty()))
     for use in (

@@ -11,6 +11,7 @@ from transformers import StaticCache
 
 import logitkit as lk
 from logitkit_adapters.transformers import FixedCache, logits_processor, prefill
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from tests.sessions.prefill_models import KINDS, SLOTS, assert_same, empty, expected, feed, ids, layers, model, tensors
 
 SPLITS = [(6,), (1, 5), (5, 1), (3, 3), (2, 2, 2), (1, 2, 3), (1, 1, 1, 1, 1, 1)]
@@ -152,7 +153,8 @@ def test_a_mask_of_all_slots_says_which_hold_tokens() -> None:
     padded = torch.tensor([[0, 0, 7, 8], [5, 6, 7, 8]])
     mask = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
     with torch.no_grad():
-        model()(padded, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0), past_key_values=static)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        model()(padded, attention_mask=mask, position_ids=positions, **{cache_argument(model()): static})
     told = torch.nn.functional.pad(mask, (0, SLOTS - 4), value=1)
     held = prefill(model(), ids(), static, attention_mask=told)
     for row, begun in enumerate([[7, 8], [5, 6, 7, 8]]):
@@ -208,8 +210,7 @@ def test_processors_are_not_called_for_prompt_positions() -> None:
     prompt = ids(rows=1, length=20)
     held = prefill(model(), prompt[:, :-1], empty(rows=1, slots=40), chunk_length=5)
     options: dict[str, Any] = {"do_sample": False, "max_new_tokens": 5, "attention_mask": torch.ones_like(prompt)}
-    written = model().generate(
-        prompt, past_key_values=held.cache, logits_processor=[logits_processor(Counted(calls))], **options
-    )
+    filled = {cache_argument(model()): held.cache}
+    written = model().generate(prompt, logits_processor=[logits_processor(Counted(calls))], **filled, **options)
     assert calls == list(range(20, 20 + written.shape[1] - 20))
     assert torch.equal(written, model().generate(prompt, **options))

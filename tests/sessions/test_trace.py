@@ -96,7 +96,7 @@ def test_long_outputs_are_fed_in_pieces_with_the_same_result(monkeypatch: pytest
     model, tokenizer = loaded("transformers")
     pattern = re.compile("[a-z ]{40,60}")
     whole = trace(model, tokenizer, PROMPT, pattern)
-    monkeypatch.setattr("logitkit_adapters.sessions.tracing.CHUNK", 3)
+    monkeypatch.setattr("logitkit_adapters.sessions.text_model.CHUNK", 3)
     pieces = trace(model, tokenizer, PROMPT, pattern, output=[step.token_id for step in whole.steps])
     for step, other in zip(pieces.steps, whole.steps, strict=True):
         assert step.probability == pytest.approx(other.probability, abs=1e-5)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, NamedTuple
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
 from logitkit_adapters.cli.usage import UsageError, text_argument
 
-__all__ = ["KINDS", "add_shared", "compiler_of", "vocabulary_of"]
+__all__ = ["KINDS", "add_shared", "compiled"]
 
 # The kinds of definition: the form of the argument, and what it is.
 KINDS = {
@@ -70,6 +72,47 @@ def vocabulary_of(folder: str | None) -> Any:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"the folder {str(path)!r} has no tokenizer that transformers can read: {reason}") from error
     return vocabulary(tokenizer)
+
+
+class CompiledDefinition(NamedTuple):
+    """A definition that has been compiled.
+
+    Args:
+        constraint: The constraint.
+        seconds: How long that took, without reading the tokenizer.
+        warnings: Advice on the definition, and the keywords and formats that are left out of it.
+    """
+
+    constraint: Any
+    seconds: float
+    warnings: list[str]
+
+
+def compiled(kind: str, given: str, arguments: argparse.Namespace) -> CompiledDefinition:
+    """Compile a definition for the tokenizer of the arguments.
+
+    Args:
+        kind: One of `KINDS`.
+        given: The argument.
+        arguments: The parsed arguments, with those of `add_shared`.
+
+    Raises:
+        UsageError: A file or folder cannot be used.
+        LogitkitError: The definition does not compile.
+    """
+    compiler, advice = compiler_of(kind, given, arguments)
+    vocabulary = vocabulary_of(arguments.tokenizer)
+    # All constraints share the trie.
+    _ = vocabulary.trie
+    begin = perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        constraint = compiler(vocabulary)
+    seconds = perf_counter() - begin
+    # Some constraints also warn of what their automaton ignores.
+    ignored = constraint.automaton.ignored
+    heard = [said for said in map(str, (warning.message for warning in caught)) if not said.endswith(ignored)]
+    return CompiledDefinition(constraint, seconds, [*advice, *heard, *ignored])
 
 
 def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[Callable[[Any], Any], tuple[str, ...]]:

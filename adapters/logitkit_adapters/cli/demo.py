@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from functools import partial
+from io import StringIO
 from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
@@ -45,6 +47,7 @@ def add(commands: Any) -> None:
         help="search with N beams (with --regex; default 1, greedy search)",
     )
     demo.add_argument("--html", metavar="FILE", help="also write each text, token by token, to this page for a browser")
+    demo.add_argument("--json", action="store_true", help="print JSON")
     demo.set_defaults(run=run)
 
 
@@ -69,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     from logitkit_adapters.demo.console import Console
 
-    console = Console(sys.stdout, sys.stderr)
+    # With --json, nothing but the object is printed.
+    console = Console(StringIO() if arguments.json else sys.stdout, sys.stderr)
     console.progress("importing torch and transformers")
     with ctrl_c_exits():
         from logitkit.errors import ConfigurationError
@@ -78,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.llama_cpp_engine import LlamaCppDemo
         from logitkit_adapters.demo.mlx_lm_engine import MlxLmDemo
         from logitkit_adapters.demo.page import DemoPage
+        from logitkit_adapters.demo.report import DemoReport
         from logitkit_adapters.demo.run import run_demo
         from logitkit_adapters.demo.transformers_engine import TransformersDemo
     try:
@@ -95,9 +100,12 @@ def run(arguments: argparse.Namespace) -> int:
         if not usable:
             raise ConfigurationError("; or ".join(what for what in missing if what is not None))
         page = None if arguments.html is None else DemoPage()
-        valid = run_demo(usable, cases, console, page)
+        report = DemoReport() if arguments.json else None
+        valid = run_demo(usable, cases, console, page, report)
         if page is not None:
             write_page(arguments.html, page.html())
+        if report is not None:
+            print(json.dumps(report.to_dict(valid), indent=2))
         return 0 if valid else 1
     finally:
         console.done()

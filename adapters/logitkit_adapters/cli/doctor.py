@@ -47,7 +47,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command, and return its exit status: 1 if an installed engine is too old, too new, or fails.
+    """Run the command, and return its exit status: 1 if an installed engine is too old or fails.
 
     Args:
         arguments: The parsed arguments.
@@ -77,21 +77,18 @@ def run(arguments: argparse.Namespace) -> int:
         console.results(
             [head, *(f"{p['name']:17} {p['version'] or '-':10} {p['status']:8} {p['detail']}" for p in packages)]
         )
-    return 1 if any(package["status"] in ("broken", "too old", "too new") for package in packages) else 0
+    return 1 if any(package["status"] in ("broken", "too old") for package in packages) else 0
 
 
 def _examined(name: str, slow: bool) -> dict[str, Any]:
     """Return the name of a package, its version, what logitkit needs, and whether it works."""
-    needed, below = _bound(name, ">=") or "0", _bound(name, "<")
+    needed = _needed(name)
     found: dict[str, Any] = {"name": name, "version": None, "needed": needed}
     found["version"] = _version(name)
     if found["version"] is None:
         return {**found, "status": "missing", "detail": f"pip install 'logitkit[{EXTRAS[name]}]'"}
     if _numbers(found["version"]) < _numbers(needed):
         return {**found, "status": "too old", "detail": f"needs {needed}: pip install -U 'logitkit[{EXTRAS[name]}]'"}
-    if below is not None and _numbers(found["version"]) >= _numbers(below):
-        detail = f"needs a version before {below}: pip install -U 'logitkit[{EXTRAS[name]}]'"
-        return {**found, "status": "too new", "detail": detail}
     if name not in _TESTS or (name == "vllm" and not slow):
         detail = "not started; --slow starts it" if name in _TESTS else ""
         return {**found, "status": "found", "detail": detail}
@@ -112,11 +109,10 @@ def _version(name: str) -> str | None:
     return None
 
 
-def _bound(name: str, sign: str) -> str | None:
-    """Return the version after `>=` or `<` in what logitkit requires of a package, from the extras of the installed logitkit."""
-    ranges = (re.match(rf"{re.escape(name)}\s*\(?([^;]*)", each) for each in requires("logitkit") or ())
-    bounds = (re.search(rf"{sign}\s*([0-9][0-9.]*)", found[1]) for found in ranges if found)
-    return next((found[1] for found in bounds if found), None)
+def _needed(name: str) -> str:
+    """Return the oldest version that logitkit supports, from the extras of the installed package."""
+    ranges = (re.match(rf"{re.escape(name)}\s*\(?[^;]*?>=\s*([0-9.]+)", each) for each in requires("logitkit") or ())
+    return next((found[1] for found in ranges if found), "0")
 
 
 def _numbers(text: str) -> list[int]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import warnings
 from typing import Any
 
-from logitkit_adapters.cli.definitions import KINDS, add_shared, compiler_of, vocabulary_of
+from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
 from logitkit_adapters.cli.usage import text_argument, write_page
 
@@ -47,13 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         from logitkit_adapters.demo.console import Console
 
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
-    compiled, advice = compiler_of(kind, getattr(arguments, kind), arguments)
-    vocabulary = vocabulary_of(arguments.tokenizer)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        constraint = compiled(vocabulary)
-    heard = [*advice, *(str(warning.message) for warning in caught)]
-    explanation = lk.explain(constraint, vocabulary, [], arguments.text)
+    constraint, _, heard = compiled(kind, getattr(arguments, kind), arguments)
+    explanation = lk.explain(constraint, constraint.vocabulary, [], arguments.text)
     if arguments.html is not None:
         write_page(arguments.html, explanation.to_html())
     legal = explanation.refusal is None and explanation.complete

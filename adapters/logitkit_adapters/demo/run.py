@@ -15,6 +15,7 @@ from logitkit_adapters.demo.console import Console
 from logitkit_adapters.demo.engine import DemoGeneration, Engine
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
 from logitkit_adapters.demo.page import DemoPage
+from logitkit_adapters.demo.report import DemoReport
 from logitkit_adapters.demo.table import WIDTH, Cell, columns, quoted, visible
 
 __all__ = ["run_demo"]
@@ -29,7 +30,11 @@ _LEGEND = (
 
 
 def run_demo(
-    engines: Sequence[Engine], cases: Sequence[DemoCase], console: Console, page: DemoPage | None = None
+    engines: Sequence[Engine],
+    cases: Sequence[DemoCase],
+    console: Console,
+    page: DemoPage | None = None,
+    report: DemoReport | None = None,
 ) -> bool:
     """Run every case in every engine that supports it, on one thread.
 
@@ -38,6 +43,7 @@ def run_demo(
         cases: The cases to generate.
         console: The output.
         page: A page that shows each text token by token, or None.
+        report: Collects the texts and costs as data, or None.
 
     Returns:
         Whether every constrained text is valid.
@@ -56,6 +62,8 @@ def run_demo(
             console.results(head)
             if page is not None:
                 page.add_engine(head[0])
+            if report is not None:
+                report.add_engine(release, engine.vocabulary)
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
                 constraint = case.constraint(engine.vocabulary)
@@ -67,7 +75,10 @@ def run_demo(
                 if page is not None:
                     page.add_case(case, engine.vocabulary, constraint, free, held)
                 cost = step_cost(engine, case, constraint, console.step)
-                costs.append(_cost(case, compile_seconds(case.constraint, engine.vocabulary), cost))
+                compilation = compile_seconds(case.constraint, engine.vocabulary)
+                costs.append(_cost(case, compilation, cost))
+                if report is not None:
+                    report.add_case(case, free, held, judged, compilation, cost)
             console.results([*_cost_table(costs, console), ""])
     console.results(_LEGEND)
     return valid

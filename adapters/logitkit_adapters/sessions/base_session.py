@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
 
@@ -18,7 +18,7 @@ from logitkit_adapters.sessions.prompts import Prompt, read_prompts
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 
-__all__ = ["CREATION", "MOST", "BaseSession"]
+__all__ = ["CREATION", "MOST", "BaseSession", "SessionCache"]
 
 MOST = 2**31 - 1
 # The options of a session itself, and of a call.
@@ -30,11 +30,36 @@ OPTIONS = ("attention_mask", "max_new_tokens", "processor", "seed", "log_probs",
 P = TypeVar("P")
 
 
+class SessionCache(Protocol):
+    """The tokens that a session has computed, and may reuse."""
+
+    # The name of these tokens, for errors.
+    name: str
+
+    @property
+    def tokens(self) -> int:
+        """The number of cached tokens."""
+
+    @property
+    def position(self) -> int:
+        """The number of computed tokens of the last generated sequence."""
+
+    def shared(self, prompt: list[int]) -> int:
+        """Return how many tokens of a prompt already exist."""
+
+    def rewind(self, length: int) -> None:
+        """Drop the tokens of the last sequence after a position below the current one."""
+
+    def clear(self) -> None:
+        """Release all caches."""
+
+
 class BaseSession(ABC, Generic[P]):
     """The interface of the sessions of all engines.
 
     Args:
         lock: Held while the session is used.
+        cache: The tokens that the session may reuse.
         processor: The processor of every call that is not given another, or None.
         max_length: The maximum number of tokens of a prompt and its output, or None for the engine's.
         longest: The engine's own maximum, or None if it is unlimited.
@@ -44,9 +69,14 @@ class BaseSession(ABC, Generic[P]):
     _model: Any
 
     def __init__(
-        self, lock: AbstractContextManager[Any], processor: P | None, max_length: int | None, longest: int | None
+        self,
+        lock: AbstractContextManager[Any],
+        cache: SessionCache,
+        processor: P | None,
+        max_length: int | None,
+        longest: int | None,
     ) -> None:
-        self._lock = lock
+        self._lock, self._cache = lock, cache
         self.processor = processor
         self._checked(processor)
         self.max_length = longest
@@ -63,7 +93,7 @@ class BaseSession(ABC, Generic[P]):
     def close(self) -> None:
         """Close the session, which can no longer generate, and release what it keeps; vLLM keeps its cache."""
         with self._lock:
-            self._forget()
+            self._cache.clear()
             self._closed = True
 
     def check_serves(self, model: Any) -> None:
@@ -79,6 +109,14 @@ class BaseSession(ABC, Generic[P]):
             )
 
     @property
+    def cached_tokens(self) -> int:
+        """The number of cached tokens; shared prefixes count once.
+
+        vLLM does not report the size of its cache: there, the tokens of the last call's prompts that it found in it.
+        """
+        return self._cache.tokens
+
+    @property
     def position(self) -> int:
         """The number of computed tokens of the last generated sequence: all but its last token.
 
@@ -88,14 +126,14 @@ class BaseSession(ABC, Generic[P]):
         Raises:
             ConfigurationError: It is set to a higher number; or in vLLM, while the engine runs requests of other callers.
         """
-        return self._position()
+        return self._cache.position
 
     @position.setter
     def position(self, position: int) -> None:
         with self._lock:
-            here = self._position()
+            here = self._cache.position
             if checked_integer("position", position, 0, here, "a session can only be rewound") != here:
-                self._rewind(position)
+                self._cache.rewind(position)
 
     def generate(
         self,
@@ -225,12 +263,12 @@ class BaseSession(ABC, Generic[P]):
             asked = max(1, limit - len(prompt))
         count = checked_integer("max_new_tokens", asked, 1, MOST)
         if limit is not None and len(prompt) + count > limit:
-            there, what = self._shared(prompt)
+            there = self._cache.shared(prompt)
             rest = len(prompt) - there
             raise ConfigurationError(
-                f"a prefix of {there} {what} and an addition of {rest + count}, {rest} of the prompt and {count} new ones, are "
-                f"{len(prompt) + count} tokens: more than max_length={limit}; drop the head of the prompt, or ask for fewer new "
-                "tokens"
+                f"a prefix of {there} {self._cache.name} and an addition of {rest + count}, {rest} of the prompt and {count} new "
+                f"ones, are {len(prompt) + count} tokens: more than max_length={limit}; drop the head of the prompt, or ask for "
+                "fewer new tokens"
             )
         return count
 
@@ -243,25 +281,9 @@ class BaseSession(ABC, Generic[P]):
         """Return the tokenizer, or None, and the function that encodes prompts, or None."""
 
     @abstractmethod
-    def _shared(self, prompt: list[int]) -> tuple[int, str]:
-        """Return how many tokens of a prompt already exist, and a description of them."""
-
-    @abstractmethod
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
         """Generate the rows of a call."""
 
     @abstractmethod
     def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
         """Generate the only row of a call, yield its text in pieces, and return it."""
-
-    @abstractmethod
-    def _position(self) -> int:
-        """See `position`."""
-
-    @abstractmethod
-    def _rewind(self, position: int) -> None:
-        """Drop the tokens after a position below the current one."""
-
-    @abstractmethod
-    def _forget(self) -> None:
-        """Release all caches."""

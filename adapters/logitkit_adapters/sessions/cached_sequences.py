@@ -55,6 +55,8 @@ class CachedSequences:
         rolling: Whether positions may be shifted.
     """
 
+    name = "cached tokens"
+
     def __init__(self, engine: SequenceEngine, max_tokens: int, rolling: bool) -> None:
         self._engine = engine
         self._max_tokens = max_tokens

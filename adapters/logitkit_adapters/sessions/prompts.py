@@ -12,7 +12,7 @@ from torch import Tensor
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import as_integer
 
-__all__ = ["Prompt", "read_prompts"]
+__all__ = ["Prompt", "read_prompts", "stands_for_several"]
 
 Message = Mapping[str, Any]
 PromptItem = str | int | Message | Sequence[int] | Sequence[Message]
@@ -63,6 +63,18 @@ def read_prompts(
     if kind == CHAT:
         return [_applied(list(messages), tokenizer) for messages in items]
     raise _refused(given)
+
+
+def stands_for_several(prompt: Any) -> bool:
+    """Return whether a prompt that `read_prompts` accepts stands for several, even if there is only one."""
+    if isinstance(prompt, Mapping):
+        return stands_for_several(prompt["input_ids"])
+    if hasattr(prompt, "shape"):
+        return len(prompt.shape) > 1
+    if isinstance(prompt, str):
+        return False
+    first = prompt[0]
+    return as_integer(first) is None and not isinstance(first, Mapping)
 
 
 TEXT, ID, IDS, MESSAGE, CHAT = "a text", "a token id", "a list of token ids", "a chat message", "a chat"

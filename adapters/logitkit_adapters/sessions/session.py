@@ -96,18 +96,13 @@ class Session(BaseSession[Processor[Any]]):
         self._compared: Processor[Any] | None = None
         self._engine = engine_of(model, tokenizer, make_cache)
         self._continuous = partial(continuous, model, tokenizer, make_cache=make_cache)
-        super().__init__(self._engine.lock, processor, max_length, self._engine.max_length)
         if max_cached_tokens is None:
             max_cached_tokens = max(KEPT, max_length or 0)
         kept = checked_integer("max_cached_tokens", max_cached_tokens, 0, MOST)
         if rolling:
             self._engine.check_shift()
         self._cached = CachedSequences(self._engine, kept, rolling)
-
-    @property
-    def cached_tokens(self) -> int:
-        """The number of cached tokens; shared prefixes count once."""
-        return self._cached.tokens
+        super().__init__(self._engine.lock, self._cached, processor, max_length, self._engine.max_length)
 
     def _checked(self, processor: Processor[Any] | None) -> Processor[Any] | None:
         if processor is not None:
@@ -121,18 +116,6 @@ class Session(BaseSession[Processor[Any]]):
     def _tokenizer(self) -> tuple[Any, Callable[[str], list[int]] | None]:
         tokenizer = self._engine.tokenizer
         return tokenizer, None if tokenizer is None else self._engine.encode
-
-    def _shared(self, prompt: list[int]) -> tuple[int, str]:
-        return self._cached.shared(prompt), "cached tokens"
-
-    def _position(self) -> int:
-        return self._cached.position
-
-    def _rewind(self, position: int) -> None:
-        self._cached.rewind(position)
-
-    def _forget(self) -> None:
-        self._cached.clear()
 
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
         if call.num_beams > 1:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
-from logitkit.sessions.tokenizations import Row, contexts_of, log_probs_of, tokenizations
-from logitkit.vocabulary import Vocabulary
-from logitkit_adapters.sessions.engines import batch_engine_of, vocabulary_of
-from logitkit_adapters.sessions.initial_state import initial_state
+from logitkit.sessions.tokenizations import tokenizations
 from logitkit_adapters.sessions.prompts import Prompt
+from logitkit_adapters.sessions.text_model import text_model
 
-__all__ = ["ask_options", "probabilities"]
+__all__ = ["probabilities"]
 
 MOST = 2**20
 
@@ -69,64 +67,30 @@ def probabilities(
         >>> round(sum(found.values()), 6), max(found, key=found.get)
         (1.0, ' yes')
     """
-    engine = batch_engine_of(model, tokenizer, None)
-    with engine.lock:
-        rows = initial_state(engine, prompt).rows
-
-        def log_probs(prompt: Row, rows: Sequence[Row]) -> list[float]:
-            contexts = contexts_of(rows)
-            return log_probs_of(rows, contexts, engine.continuations(prompt, contexts))
-
-        vocabulary = vocabulary_of(model, tokenizer)
-        return ask_options(
-            rows, options, vocabulary, engine.max_length, with_eos, normalized, max_tokenizations, log_probs
-        )
-
-
-def ask_options(
-    prompts: Sequence[Sequence[int]],
-    options: Sequence[str],
-    vocabulary: Vocabulary,
-    max_length: int | None,
-    with_eos: bool | None,
-    normalized: bool,
-    max_tokenizations: int,
-    log_probs: Callable[[Row, Sequence[Row]], list[float]],
-) -> dict[str, float]:
-    """Return the probabilities of options; see `probabilities`.
-
-    Args:
-        prompts: The tokens of the prompt, as the only row.
-        options: The options.
-        vocabulary: The tokens.
-        max_length: The model's number of positions, if known.
-        with_eos: Whether EOS must follow.
-        normalized: Whether to divide by the sum.
-        max_tokenizations: The maximum number of tokenizations.
-        log_probs: Returns the log-probability of each of several rows of tokens after the prompt.
-    """
+    text = text_model(model, tokenizer)
+    prompts = text.rows(prompt)
     if len(prompts) != 1 or not prompts[0]:
         raise ConfigurationError(f"{len(prompts)} prompts are given; give one prompt, with at least one token")
     texts = [] if isinstance(options, str) else [*options]
-    if not texts or not all(isinstance(text, str) for text in texts) or len({*texts}) < len(texts):
+    if not texts or not all(isinstance(one, str) for one in texts) or len({*texts}) < len(texts):
         raise ConfigurationError(f"options is {options!r}; give a list of at least one text, all different")
     most = checked_integer("max_tokenizations", max_tokenizations, 1, MOST)
-    if wrong := [text for text in texts if any("\ud800" <= c <= "\udfff" for c in text)]:
+    if wrong := [one for one in texts if any("\ud800" <= c <= "\udfff" for c in one)]:
         raise ConfigurationError(f"options has {wrong[0]!r:.60}, with half of a surrogate pair; give whole characters")
     if with_eos is None:
         with_eos = any(a != b and b.startswith(a) for a in texts for b in texts)
-    spelled = tokenizations(texts, vocabulary, most)
-    ends = [(end,) for end in vocabulary.eos_ids] if with_eos else [()]
+    spelled = tokenizations(texts, text.vocabulary, most)
+    ends = [(end,) for end in text.vocabulary.eos_ids] if with_eos else [()]
     rows = [[(*row, *end) for row in found for end in ends] for found in spelled]
     longest = len(prompts[0]) + max(len(row) for found in rows for row in found)
-    if max_length is not None and longest > max_length:
+    if text.longest is not None and longest > text.longest:
         raise ConfigurationError(
-            f"the prompt and the longest tokenization of an option are {longest} tokens, more than the model's {max_length} "
+            f"the prompt and the longest tokenization of an option are {longest} tokens, more than the model's {text.longest} "
             "positions; give a shorter prompt or shorter options"
         )
-    values = iter(log_probs(tuple(prompts[0]), [row for found in rows for row in found]))
+    values = iter(text.log_probs_of(tuple(prompts[0]), [row for found in rows for row in found]))
     sums = torch.stack(
         [torch.tensor([next(values) for _ in found], dtype=torch.float64).logsumexp(0) for found in rows]
     )
     logs = sums.log_softmax(0) if normalized else sums
-    return {text: math.exp(value) for text, value in zip(texts, logs.tolist(), strict=True)}
+    return {one: math.exp(value) for one, value in zip(texts, logs.tolist(), strict=True)}

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from torch import Tensor
 
 from logitkit.errors import ConfigurationError
 from logitkit.explaining.explain import explain
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.spelled import spelled
 from logitkit.output_types import output_type_of
-from logitkit_adapters.sessions.engines import check_tokens, engine_of, vocabulary_of
-from logitkit_adapters.sessions.prompts import Prompt, read_prompts
-from logitkit_adapters.sessions.sequence import SequenceEngine
-from logitkit_adapters.sessions.session import Session
+from logitkit_adapters.sessions.prompts import Prompt
+from logitkit_adapters.sessions.text_model import text_model
 
-__all__ = ["one_prompt", "trace"]
-
-# How many tokens of an output are fed at once: their logits are in memory together.
-CHUNK = 64
+__all__ = ["trace"]
 
 
 def trace(
@@ -39,8 +32,8 @@ def trace(
     any processor.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, or a `llama_cpp.Llama`; in `logitkit_adapters.vllm`, an `LLM`
-            with `max_logprobs=-1`.
+        model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM` with `max_logprobs=-1`:
+            by default, it reports at most 20 log-probabilities per token. There, the prompt with the output is one request.
         tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, as for `Session`: one prompt.
         processor: A processor, or everything else that `logitkit.output_types.output_type_of` takes, such as a Python type.
@@ -68,50 +61,27 @@ def trace(
         >>> found.token_bytes[found.steps[0].wanted], found.steps[0].removed > 0.5
         (b' yes', True)
     """
-    vocabulary = vocabulary_of(model, tokenizer)
-    constraint = output_type_of(processor, "processor").constraint(vocabulary, closing=output is None)
-    check_tokens(constraint, model, tokenizer)
-    engine = engine_of(model, tokenizer)
-    tokens = one_prompt(prompt, engine.encode, engine.tokenizer)
-    most = None
+    text = text_model(model, tokenizer)
+    text.check_logits()
+    kind = output_type_of(processor, "processor")
+    constraint = text.constraint(kind, closing=output is None)
+    prompts = text.prompts(prompt)
+    if len(prompts) != 1 or not prompts[0]:
+        raise ConfigurationError(f"{len(prompts)} prompts are given; give one prompt, with at least one token")
+    tokens, most, longest = prompts[0], None, text.longest
     if output is None:
-        with Session(model, tokenizer, constraint) as session:
-            output = session.generate(tokens, max_new_tokens=max_new_tokens).rows[0].token_ids
+        with text.session() as session:
+            request = text.request(kind, constraint, closing=True)
+            written = session.generate(tokens, max_new_tokens=max_new_tokens, processor=request).rows[0].token_ids
         most = len(tokens) + max_new_tokens
-    written = spelled(output, vocabulary)
-    longest = engine.max_length
+    else:
+        written = spelled(output, text.vocabulary)
     if longest is not None and len(tokens) + len(written) > longest:
         raise ConfigurationError(
-            f"the prompt has {len(tokens)} tokens and the output {len(written)}, together more than the model's {longest} "
-            "positions; give a shorter prompt or output"
+            f"the prompt has {len(tokens)} tokens and the output {len(written)}; together they must be {text.bound}; give a "
+            "shorter prompt or output"
         )
-    with engine.lock:
+    with text.lock:
         return explain(
-            constraint, vocabulary, tokens, written, logits=_logits(engine, tokens, written), max_length=most
+            constraint, text.vocabulary, tokens, written, logits=text.logits(tokens, written), max_length=most
         )
-
-
-def one_prompt(prompt: Prompt, encode: Any, tokenizer: Any) -> list[int]:
-    """Return the tokens of the only prompt.
-
-    Args:
-        prompt: The prompt.
-        encode: Returns the tokens of a text.
-        tokenizer: The tokenizer, for chats.
-
-    Raises:
-        ConfigurationError: There are several, or it has no tokens.
-    """
-    found = read_prompts(prompt, encode, tokenizer)
-    if len(found) != 1 or not found[0]:
-        raise ConfigurationError(f"{len(found)} prompts are given; give one prompt, with at least one token")
-    return found[0]
-
-
-def _logits(engine: SequenceEngine, prompt: Sequence[int], output: Sequence[int]) -> Iterator[Tensor]:
-    """Yield the logits of the model in the place of each token of the output, [V] on the CPU."""
-    sequence = engine.new()
-    yield sequence.feed(prompt).cpu()
-    for begin in range(0, len(output) - 1, CHUNK):
-        fed = output[begin : min(begin + CHUNK, len(output) - 1)]
-        yield from sequence.feed(fed, all_positions=True).cpu()

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar, overload
+from collections.abc import Callable, Generator
+from typing import Any, Literal, TypeVar, overload
 
-from logitkit.composition.chain import chain
-from logitkit.configuration.reading import from_config
-from logitkit.errors import ConfigurationError, IncompleteOutput
-from logitkit.explaining.explain import explain
-from logitkit.explaining.explanation import Explanation
-from logitkit.explaining.reason import reason_lines
-from logitkit.output_types import OutputType, output_type_of
-from logitkit.parameters.integers import as_integer
+from logitkit.errors import ConfigurationError
+from logitkit.output_types import output_type_of
 from logitkit.protocol.processor import Processor
-from logitkit.vocabulary.vocabulary import Vocabulary
 from logitkit_adapters.sessions.base_session import BaseSession
-from logitkit_adapters.sessions.engines import vocabulary_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generation_stream import GenerationStream
-from logitkit_adapters.sessions.prompts import Prompt
+from logitkit_adapters.sessions.prompts import Prompt, stands_for_several
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
-from logitkit_adapters.sessions.session import Session
+from logitkit_adapters.sessions.text_model import text_model
+from logitkit_adapters.sessions.typed_output import OutputReader, TypedOutput
 
-__all__ = ["TypedGeneration", "TypedOutput", "TypedStream", "generate_typed"]
+__all__ = ["TypedStream", "generate_typed"]
 
 T = TypeVar("T")
 
@@ -32,26 +24,6 @@ OPTIONS = (
     *("attention_mask", "max_new_tokens", "processor", "seed", "num_samples"),
     *("closing", "stream", "session"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class TypedOutput(Generic[T]):
-    """A value that a model wrote.
-
-    Args:
-        value: The value: an instance of the type, the data of a schema, a turn with tool calls, or the text of a pattern or
-            language.
-        text: Its text.
-        token_ids: Its tokens, including a final EOS.
-        log_prob: The log-probability of these tokens after the processors; None in a vLLM engine that does not report it.
-        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`.
-    """
-
-    value: T
-    text: str
-    token_ids: list[int]
-    log_prob: float | None
-    finished: str
 
 
 class TypedStream(GenerationStream):
@@ -84,87 +56,6 @@ class TypedStream(GenerationStream):
         return self.output.value
 
 
-@dataclass(frozen=True, kw_only=True)
-class TypedGeneration:
-    """A session, and the type of the values that it is to generate.
-
-    Args:
-        session: The session.
-        kind: The type.
-        vocabulary: The tokens.
-        constraint: The constraint of the type.
-        processor: The processor of the session's calls.
-        log_probs: Whether the session returns log-probabilities.
-    """
-
-    session: BaseSession[Any]
-    kind: OutputType
-    vocabulary: Vocabulary
-    constraint: Processor[Any]
-    processor: Any
-    log_probs: bool = True
-
-    def run(self, prompt: Prompt, stream: bool, options: Mapping[str, Any]) -> Any:
-        """Return a typed output, a list of them, or a stream."""
-        call = self.session.prepare(prompt, processor=self.processor, log_probs=self.log_probs, **options)
-        limit, needed = min(call.counts), self._needed()
-        if limit < needed:
-            raise IncompleteOutput(
-                f"the limit is {limit} new tokens, but the shortest output of this type takes {needed}; give max_new_tokens="
-                f"{needed} or more",
-                limit,
-                needed,
-            )
-        pairs = call.rows
-        if stream:
-            if is_batch(prompt) or call.num_samples > 1:
-                raise ConfigurationError(
-                    "stream=True was given with several prompts or samples; it returns the text of one"
-                )
-            return TypedStream(self.session.pieces(call), lambda row: self._read(row, *pairs[0]))
-        outputs = [self._read(row, *pair) for row, pair in zip(self.session.run(call).rows, pairs, strict=True)]
-        return outputs if is_batch(prompt) or call.num_samples > 1 else outputs[0]
-
-    def _needed(self) -> int:
-        """Return the number of tokens of the shortest text, without EOS; 0 if it is unknown."""
-        automaton = getattr(self.constraint, "automaton", None)
-        cost = getattr(automaton, "cost", None)
-        return 0 if automaton is None or cost is None else int(cost[automaton.start])
-
-    def _read(self, row: GeneratedRow, prompt: list[int], limit: int) -> TypedOutput[Any]:
-        """Return the output of a row."""
-        if row.finished == "length":
-            raise self._incomplete(row, prompt, limit, "was cut off at the token limit")
-        if row.finished == "conflict":
-            reason = "is incomplete, because the processors together allowed no further token; change the processor"
-            raise self._incomplete(row, prompt, limit, reason)
-        if row.finished.startswith("stop: ") and not self._explained(self.constraint, row, prompt, limit).complete:
-            raise self._incomplete(row, prompt, limit, f"was ended by a {row.finished} before it was complete")
-        value = self.kind.value(row.text, row.token_ids, self.vocabulary)
-        return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
-
-    def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
-        """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
-        tokens, ends = row.token_ids, self.vocabulary.eos_ids
-        if row.finished.startswith("stop: ") and tokens[-1] in ends:
-            tokens = tokens[:-1]
-        return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
-
-    def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
-        """Return the error for an incomplete output, with the least limit that would do, or the token that was refused."""
-        known = isinstance(self.processor, Mapping)
-        processor = from_config(self.processor, self.vocabulary) if known else self.processor
-        found = self._explained(processor, row, prompt, limit)
-        needed = len(row.token_ids) + len(found.completion) if found.completion else None
-        if row.finished == "length":
-            reason += f"; give {'a larger max_new_tokens' if needed is None else f'max_new_tokens={needed} or more'}"
-        elif row.finished == "conflict" and found.refusal is not None:
-            effects = next(step.effects for step in found.steps if step.refusal is not None)
-            banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
-            reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
-        return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)
-
-
 # One text gives one output; a type checker cannot tell the other cases apart.
 @overload
 def generate_typed(
@@ -192,20 +83,22 @@ def generate_typed(
     num_samples: int = 1,
     closing: bool = True,
     stream: bool = False,
-    session: Session | None = None,
+    session: BaseSession[Any] | None = None,
     **others: Any,
 ) -> Any:
     """Generate a value of a type.
 
     Args:
-        model: A causal language model of transformers or mlx-lm, or a `llama_cpp.Llama`.
-        tokenizer: Its tokenizer; None for llama.cpp.
+        model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM`, created with
+            `logits_processors=["logitkit_adapters.vllm:LogitsProcessor"]`, which runs the prompts of a list together.
+        tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, or a list of these, as for `Session.generate`.
         output_type: A pydantic model, a dataclass, a `TypedDict`, `Literal`, an `Enum`, `int`, `float`, `bool`, `date`,
             `list[int]`, `X | None`, a JSON Schema as a dict, `re.compile(...)`, `logitkit.Tools`, a language or a processor.
         max_new_tokens: The maximum number of new tokens per output. None: up to the model's last position.
         attention_mask: 1 for a token and 0 for padding, in the shape of the token ids.
-        processor: Further processors, which run after the constraint of the type, such as `logitkit.Temperature(0.7)`.
+        processor: Further processors, which run after the constraint of the type, such as `logitkit.Temperature(0.7)`. In vLLM,
+            they and the type need a JSON form, and are of different kinds.
         seed: Sample with this seed. None: greedy, unless there are several samples.
         num_samples: The number of outputs per prompt.
         closing: Whether the output is completed within `max_new_tokens`; a processor as the type does not know it.
@@ -237,31 +130,19 @@ def generate_typed(
     refuse_sampling_options(others, OPTIONS)
     if session is not None:
         session.check_serves(model)
-    kind, vocabulary = output_type_of(output_type), vocabulary_of(model, tokenizer)
-    constraint = kind.constraint(vocabulary, closing=closing)
-    generation = TypedGeneration(
-        session=Session(model, tokenizer) if session is None else session,
-        kind=kind,
-        vocabulary=vocabulary,
-        constraint=constraint,
-        processor=constraint if processor is None else chain(constraint, processor),
+    text, kind = text_model(model, tokenizer), output_type_of(output_type)
+    constraint = text.constraint(kind, closing)
+    request = text.request(kind, constraint, closing, processor)
+    used = text.session() if session is None else session
+    call = used.prepare(
+        prompt, attention_mask, max_new_tokens, request, seed=seed, num_samples=num_samples, log_probs=text.log_probs
     )
-    options = {
-        "attention_mask": attention_mask,
-        "max_new_tokens": max_new_tokens,
-        "seed": seed,
-        "num_samples": num_samples,
-    }
-    return generation.run(prompt, stream, options)
-
-
-def is_batch(prompt: Any) -> bool:
-    """Return whether a prompt that `read_prompts` accepts stands for several, even if there is only one."""
-    if isinstance(prompt, Mapping):
-        return is_batch(prompt["input_ids"])
-    if hasattr(prompt, "shape"):
-        return len(prompt.shape) > 1
-    if isinstance(prompt, str):
-        return False
-    first = prompt[0]
-    return as_integer(first) is None and not isinstance(first, Mapping)
+    several = stands_for_several(prompt) or num_samples > 1
+    if stream and several:
+        raise ConfigurationError("stream=True was given with several prompts or samples; it returns the text of one")
+    reader = OutputReader(kind, text.vocabulary, constraint, request)
+    reader.check_limit(min(call.counts))
+    if stream:
+        return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]))
+    outputs = [reader.read(row, *pair) for row, pair in zip(used.run(call).rows, call.rows, strict=True)]
+    return outputs if several else outputs[0]

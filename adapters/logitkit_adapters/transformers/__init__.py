@@ -4,7 +4,8 @@ hook                   logits_processor: the hook for `generate(logits_processor
 caller                 whether `generate` has just begun
 continuous_batching    the same for continuous batching
 vocabulary             the vocabulary of a tokenizer
-engine                 session support: sequence and recurrent run one sequence, batch runs rows (model, rope, batch_cache)
+engine                 session support: sequence and recurrent run one sequence, batch runs rows
+                       (model, cache_argument, rope, batch_cache)
 fixed_cache, prefill   a cache of fixed shape, and prompts fed into it (prefill_arguments, static_layers)
 """
 

@@ -51,6 +51,7 @@ class TransformersBatches(BatchEngine):
         self.make_cache = make_cache or (DynamicCache if whole else lambda: DynamicCache(config=model.config))
         self.options = engine.last_only
         self.takes_positions = engine.takes_positions
+        self.cache_argument = engine.cache_argument
 
     def run(self, state: SequenceState) -> TransformersRun:
         """Return a run of the rows of a state."""
@@ -64,7 +65,7 @@ class TransformersBatches(BatchEngine):
         cache, engine = self.make_cache(), self.engine
         assert isinstance(engine, TransformersModel)
         ids = torch.tensor([list(prompt)], device=self.device)
-        options = {"use_cache": True, "past_key_values": cache, **engine.positions(0, len(prompt)), **self.options}
+        options = {"use_cache": True, engine.cache_argument: cache, **engine.positions(0, len(prompt)), **self.options}
         first = self.model(input_ids=ids, **options).logits[0, -1:].to(torch.float32)
         width = max(map(len, rows))
         if not width:
@@ -76,8 +77,8 @@ class TransformersBatches(BatchEngine):
             ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in group], device=self.device)
             several = engine.copied(cache)
             several.batch_repeat_interleave(len(group))
-            positions = engine.positions(len(prompt), len(prompt) + width)
-            output = self.model(input_ids=ids, past_key_values=several, use_cache=True, **positions)
+            options = {"use_cache": True, engine.cache_argument: several}
+            output = self.model(input_ids=ids, **options, **engine.positions(len(prompt), len(prompt) + width))
             for row, logits in zip(group, output.logits, strict=True):
                 yield torch.cat([first, logits[: len(row)].to(torch.float32)])
 
@@ -179,11 +180,9 @@ class TransformersRun:
     @torch.no_grad()
     def _feed(self, tokens: Tensor, masks: Tensor) -> Tensor:
         self._masks = torch.cat([self._masks, masks], 1)
-        options: dict[str, Any] = {**self._engine.options}
+        options: dict[str, Any] = {**self._engine.options, self._engine.cache_argument: self._cache}
         if self._engine.takes_positions:
             options["position_ids"] = (self._masks.cumsum(1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-        output = self._engine.model(
-            input_ids=tokens, attention_mask=self._masks, past_key_values=self._cache, use_cache=True, **options
-        )
+        output = self._engine.model(input_ids=tokens, attention_mask=self._masks, use_cache=True, **options)
         logits: Tensor = output.logits[:, -1].to(torch.float32)
         return logits

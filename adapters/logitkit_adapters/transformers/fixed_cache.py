@@ -13,6 +13,7 @@ from transformers import StaticCache
 
 from logitkit.errors import ConfigurationError
 from logitkit.parameters.integers import checked_integer
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from logitkit_adapters.transformers.static_layers import check_layers, check_writable, layers_of, repeated
 
 __all__ = ["FixedCache", "fixed_cache"]
@@ -32,7 +33,8 @@ class FixedCache(NamedTuple):
     the later values are invalid, which `prefill` detects.
 
     Args:
-        cache: The cache for `model(past_key_values=...)` and `generate`. Its own index is that of the last value made.
+        cache: The cache to pass to `model(...)` and `generate(...)`, as `cache` from transformers 5.24 on and as
+            `past_key_values` before. Its own index is that of the last value made.
         filled: The number of filled slots, a scalar int64.
         slots: [B, max] bool, which slots hold a token of the row; the others below the index hold padding. This is the
             `attention_mask` of transformers for the cached tokens.
@@ -212,7 +214,7 @@ def allocate(model: Any, cache: StaticCache, rows: int) -> FixedCache:
     # One token reveals the shapes of all layers and of the logits, in any architecture.
     ids = torch.zeros(rows, 1, dtype=torch.int64, device=model.device)
     with torch.inference_mode(layers_of(cache)[0].cumulative_length.is_inference()), torch.no_grad():
-        logits = model(input_ids=ids, past_key_values=cache, use_cache=True).logits[:, -1]
+        logits = model(input_ids=ids, use_cache=True, **{cache_argument(model): cache}).logits[:, -1]
         cache.reset()  # type: ignore[no-untyped-call]
         _leave_out_of_graphs()
         return held_by(cache, torch.full_like(logits, torch.nan))

@@ -1,4 +1,4 @@
-"""A decoder of transformers, and its cache argument."""
+"""A decoder of transformers, of which sessions and batches run sequences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.hooks.model_tokens import ends_of
 from logitkit_adapters.sessions.array_caches import ArrayEngine
 from logitkit_adapters.sessions.checksum import checksum
+from logitkit_adapters.transformers.cache_argument import cache_argument, makes_own_cache
 
 __all__ = ["TransformersModel", "is_recurrent", "reads_pads"]
 
-# RWKV calls it `state`.
-NAMES = ("past_key_values", "cache_params", "state")
 # With linear biases, which depend on distances between tokens.
 DISTANCES = frozenset({"bloom", "mpt"})
 
@@ -31,8 +30,8 @@ DISTANCES = frozenset({"bloom", "mpt"})
 NO_MATTER = frozenset({"_name_or_path", "transformers_version"})
 
 
-def checked_cache_name(model: Any) -> str:
-    """Return the name of the argument for the cache of a decoder.
+def is_recurrent(model: Any) -> bool:
+    """Return whether some layers of a decoder keep one state for all tokens instead of an entry per token.
 
     Raises:
         ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
@@ -41,27 +40,7 @@ def checked_cache_name(model: Any) -> str:
         raise ConfigurationError(
             f"{type(model).__name__} has an encoder, whose output cannot be cached with a sequence; give a decoder-only model"
         )
-    # From the class, because the method of an object may be wrapped.
-    taken = inspect.signature(type(model).forward).parameters
-    name = next((name for name in NAMES if name in taken), None)
-    if name is None:
-        raise ConfigurationError(
-            f"{type(model).__name__} takes no cache ({', '.join(NAMES)}) that it could continue from; use its `generate`"
-        )
-    if name == "past_key_values" and not getattr(model, "_supports_default_dynamic_cache", lambda: True)():
-        raise ConfigurationError(
-            f"{type(model).__name__} has a special kind of cache, from which sequences cannot continue; use its `generate`"
-        )
-    return name
-
-
-def is_recurrent(model: Any) -> bool:
-    """Return whether some layers of a decoder keep one state for all tokens instead of an entry per token.
-
-    Raises:
-        ConfigurationError: The model has an encoder, no cache, or a special kind of cache.
-    """
-    if checked_cache_name(model) != "past_key_values" or getattr(model, "_is_stateful", False):
+    if makes_own_cache(model) or getattr(model, "_is_stateful", False):
         return True
     layers = DynamicCache(config=model.config).layers
     return any(hasattr(layer, "conv_states") or hasattr(layer, "recurrent_states") for layer in layers)
@@ -85,7 +64,7 @@ class TransformersModel(ArrayEngine):
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.cache_name = checked_cache_name(model)
+        self.cache_argument = cache_argument(model)
         self.model = model
         # Each session has its own caches, and a model without state can run in several threads at the same time.
         self.lock = RLock()

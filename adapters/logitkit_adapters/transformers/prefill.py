@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import StaticCache
 
 from logitkit.sessions import prefill_mask
+from logitkit_adapters.transformers.cache_argument import cache_argument
 from logitkit_adapters.transformers.fixed_cache import OUT_OF_GRAPHS, FixedCache, fixed_cache
 from logitkit_adapters.transformers.prefill_arguments import (
     between,
@@ -89,12 +90,15 @@ def prefill(
         if mode == "prefix" and not 0 <= prefix_lengths <= input_ids.shape[-1]:
             raise beyond_the_columns(prefix_lengths, input_ids.shape[-1])
         prefix_lengths = torch.tensor(prefix_lengths)
-    return _fed(model, input_ids, cache, attention_mask, mask, mode, prefix_lengths, chunk_length)
+    return _fed(
+        model, cache_argument(model), input_ids, cache, attention_mask, mask, mode, prefix_lengths, chunk_length
+    )
 
 
 @torch.no_grad()
 def _fed(
     model: Any,
+    name: str,
     input_ids: Tensor,
     cache: FixedCache | StaticCache,
     attention_mask: Tensor | None,
@@ -126,9 +130,9 @@ def _fed(
                 input_ids=input_ids[:, columns].contiguous(),
                 attention_mask=_as_taken(model, allowed[:, :, columns]).contiguous(),
                 position_ids=positions[:, columns].contiguous(),
-                past_key_values=held.cache,
                 use_cache=True,
                 logits_to_keep=1 if attention_mask is None else 0,
+                **{name: held.cache},
             ).logits
             logits = output[:, -1] if attention_mask is None else _logits_of_last(output, present[:, columns], logits)
     except BaseException:

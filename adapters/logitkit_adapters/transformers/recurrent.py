@@ -12,6 +12,7 @@ from transformers import Cache, DynamicCache
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions.array_caches import ArraySequence, cannot_shift
 from logitkit_adapters.sessions.shared_model import shared_by
+from logitkit_adapters.transformers.cache_argument import makes_own_cache
 from logitkit_adapters.transformers.model import TransformersModel
 
 __all__ = ["RecurrentEngine", "RecurrentSequence"]
@@ -61,12 +62,12 @@ class RecurrentSequence(ArraySequence):
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=engine.model.device)
         options: dict[str, Any] = dict.fromkeys(engine.last_only, keep)
         if use_cache:
-            options[engine.cache_name] = self.cache
+            options[engine.cache_argument] = self.cache
         options |= engine.positions(self.length - len(tokens), self.length)
         with torch.no_grad():
             output = engine.model(input_ids=ids, use_cache=use_cache, **options)
         if use_cache:
-            returned = getattr(output, engine.cache_name, None)
+            returned = getattr(output, engine.cache_argument, None)
             engine.returns_cache = returned is not None
             engine.shared.fed_last = self._mark
             self.cache = self.cache if returned is None else returned
@@ -95,9 +96,10 @@ class RecurrentEngine(TransformersModel):
 
     def __init__(self, model: Any, tokenizer: Any = None, make_cache: Callable[[], Any] | None = None) -> None:
         super().__init__(model, tokenizer)
-        if self.cache_name != "past_key_values" and make_cache is not None:
+        self._makes_own_cache = makes_own_cache(model)
+        if self._makes_own_cache and make_cache is not None:
             raise ConfigurationError(
-                f"make_cache is given, but {type(model).__name__} makes its cache ({self.cache_name}) by itself; leave it out"
+                f"make_cache is given, but {type(model).__name__} makes its cache ({self.cache_argument}) by itself; leave it out"
             )
         self.make_cache = make_cache or self._empty_cache
         # RecurrentGemma keeps states in its modules, those of the sequence that was fed last.
@@ -106,7 +108,7 @@ class RecurrentEngine(TransformersModel):
         self.lock = self.shared.lock
 
     def _empty_cache(self) -> Cache | None:
-        return DynamicCache(config=self.model.config) if self.cache_name == "past_key_values" else None
+        return None if self._makes_own_cache else DynamicCache(config=self.model.config)
 
     def can_continue(self, cache: Any) -> bool:
         """Return whether the model returns its whole state."""

@@ -23,11 +23,14 @@ class TransformersSequence(ArraySequence):
         """Run tokens through the model and return float32 logits."""
         engine = self._engine
         ids = torch.tensor([list(tokens)], dtype=torch.int64, device=engine.model.device)
-        options: dict[str, Any] = engine.positions(self.length, self.length + len(tokens))
+        options: dict[str, Any] = {
+            engine.cache_argument: self.cache,
+            **engine.positions(self.length, self.length + len(tokens)),
+        }
         if not all_positions:
             options |= engine.last_only
         with torch.no_grad():
-            output = engine.model(input_ids=ids, past_key_values=self.cache, use_cache=True, **options)
+            output = engine.model(input_ids=ids, use_cache=True, **options)
         self._count(tokens)
         logits: Tensor = output.logits[0] if all_positions else output.logits[0, -1]
         return logits.to(torch.float32, copy=True)

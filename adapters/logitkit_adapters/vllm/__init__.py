@@ -6,9 +6,8 @@ parameters, configurations, requests    the configuration of a request: read, co
 admission          a server compiles configurations in another process before it admits a request
 compiler, compile_process, compiled     that process, seen from the server; the process itself; the files that it writes
 sampling           sampling_params: the sampling parameters of a request for an output type
-session, beams, text_probabilities    Session, beam search and the probabilities of texts on an engine
-tracing            trace: an explanation of an output, with the probabilities of the model
-typed              generate_typed: a value of a type
+session, beams     Session, which remembers its last_call, and beam search on an engine
+text_model         the engine as generate_typed, trace and probabilities use it
 engine, settings   the engine's configuration; the operator's settings
 """
 
@@ -16,14 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from logitkit_adapters.sessions import generate_typed as generate_typed
+    from logitkit_adapters.sessions import probabilities as probabilities
+    from logitkit_adapters.sessions import trace as trace
     from logitkit_adapters.vllm.beams import beam_search as beam_search
     from logitkit_adapters.vllm.engine import vocabulary as vocabulary
     from logitkit_adapters.vllm.plugin import LogitsProcessor as LogitsProcessor
     from logitkit_adapters.vllm.sampling import sampling_params as sampling_params
     from logitkit_adapters.vllm.session import Session as Session
-    from logitkit_adapters.vllm.text_probabilities import probabilities as probabilities
-    from logitkit_adapters.vllm.tracing import trace as trace
-    from logitkit_adapters.vllm.typed import generate_typed as generate_typed
 
 __all__ = [
     "LogitsProcessor",

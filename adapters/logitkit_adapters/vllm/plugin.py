@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from logitkit_adapters.loaded_class import needed_for
+from logitkit_adapters.sessions import generate_typed, probabilities, trace
 from logitkit_adapters.vllm.admission import install
 from logitkit_adapters.vllm.beams import beam_search
 from logitkit_adapters.vllm.configurations import configurations_of
@@ -23,9 +24,6 @@ from logitkit_adapters.vllm.parameters import asked, prompt_length
 from logitkit_adapters.vllm.sampling import sampling_params
 from logitkit_adapters.vllm.session import Session
 from logitkit_adapters.vllm.settings import settings
-from logitkit_adapters.vllm.text_probabilities import probabilities
-from logitkit_adapters.vllm.tracing import trace
-from logitkit_adapters.vllm.typed import generate_typed
 from logitkit_adapters.vllm.v1 import V1Rows
 from logitkit_adapters.vllm.v2 import V2Slots
 

@@ -19,6 +19,7 @@ from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.shared_model import shared_by
 from logitkit_adapters.vllm.configurations import configurations_of
+from logitkit_adapters.vllm.last_call import LastCall
 from logitkit_adapters.vllm.parameters import KEY, asked
 
 __all__ = ["Session"]
@@ -72,15 +73,8 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         self._config = llm.llm_engine.vllm_config
         longest = int(self._config.model_config.max_model_len)
         self._engine = shared_by(llm)
-        super().__init__(self._engine.lock, processor, max_length, longest)
-        # The prompt and output of each row of the last call.
-        self._last: list[list[int]] = []
-        self._cached_tokens = 0
-
-    @property
-    def cached_tokens(self) -> int:
-        """The tokens of the last call's prompts that vLLM found in its cache; it does not report the size of the cache."""
-        return self._cached_tokens
+        self._last = LastCall(llm)
+        super().__init__(self._engine.lock, self._last, processor, max_length, longest)
 
     def _checked(self, processor: Processor[Any] | Mapping[str, Any] | str | None) -> dict[str, Any] | None:
         """Return the extra arguments of requests."""
@@ -96,31 +90,12 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
         tokenizer = self._model.get_tokenizer()
         return tokenizer, None if tokenizer is None else tokenizer.encode
 
-    def _shared(self, prompt: list[int]) -> tuple[int, str]:
-        shared = max((lk.plan_reuse(row[:-1], prompt).length for row in self._last), default=0)
-        return shared, "tokens of the last call"
-
-    def _position(self) -> int:
-        return len(self._last[-1]) - 1 if self._last else 0
-
-    def _rewind(self, position: int) -> None:
-        # vLLM's cache cannot be cut, so all tokens are dropped, also those of other callers.
-        if not self._model.reset_prefix_cache():
-            raise ConfigurationError(
-                f"position cannot be set to {position} while the engine runs requests, because they use its cache; set it "
-                "when they are done"
-            )
-        self._forget()
-
-    def _forget(self) -> None:
-        self._last, self._cached_tokens = [], 0
-
     def _rows(self, call: SessionCall) -> list[GeneratedRow]:
         self._check(call)
         with self._engine.without_stream():
             outputs = self._run(call)
             rows = [self._row(call, *pair, output) for pair, output in zip(call.rows, outputs, strict=True)]
-            self._remember([tokens for tokens, _ in call.rows], rows)
+            self._last.remember([tokens for tokens, _ in call.rows], rows)
         return rows
 
     def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
@@ -154,7 +129,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
                 shared.stream_thread = None
                 shared.stream_ended.notify_all()
         row = self._row(call, tokens, count, output)
-        self._remember([tokens], [row])
+        self._last.remember([tokens], [row])
         return Generated((row,))
 
     def _check(self, call: SessionCall) -> None:
@@ -233,10 +208,6 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
             log_probs=log_probs,
             log_prob=None if log_probs is None else sum(log_probs),
         )
-
-    def _remember(self, prompts: list[list[int]], rows: list[GeneratedRow]) -> None:
-        self._last = [[*tokens, *row.token_ids] for tokens, row in zip(prompts, rows, strict=True)]
-        self._cached_tokens = sum(row.cached_tokens for row in rows)
 
     def _check_fits_step(self, longest: int) -> None:
         """Refuse prompts at which vLLM would crash: on a CPU it cannot prefill a prompt with a seed in chunks."""

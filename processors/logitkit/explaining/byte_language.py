@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import LogitkitError
 from logitkit.json_schema.layout import Whitespace
@@ -14,30 +12,12 @@ from logitkit.languages.language import Language
 from logitkit.languages.schemas import JsonValue
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["automaton", "endings", "is_legal", "is_schema_legal"]
-
-
-def endings(dfa: NestedDfa, text: bytes) -> Iterator[bool]:
-    """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
-    state, stack = dfa.start, list[int]()
-    yield bool(dfa.accepting[state])
-    for byte in text:
-        does = int(dfa.step[state, dfa.byte_class[byte]])
-        if does < dfa.states:
-            state = does
-        elif does < dfa.states + dfa.calls:
-            stack.append(int(dfa.frame[does - dfa.states]))
-            state = int(dfa.entry[does - dfa.states])
-        else:
-            state = int(dfa.behind[does - dfa.states - dfa.calls, stack.pop()])
-        if state == DEAD:
-            return
-        yield bool(dfa.accepting[state]) and not stack
+__all__ = ["automaton", "is_legal", "is_schema_legal"]
 
 
 def is_legal(dfa: NestedDfa, text: bytes, complete: bool) -> bool:
     """Whether a text belongs to a language, or, if it is not complete, is the beginning of a text that does."""
-    found = [*endings(dfa, text)]
+    found = [*dfa.endings(text)]
     return len(found) == len(text) + 1 and (found[-1] or not complete)
 
 

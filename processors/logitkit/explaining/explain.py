@@ -78,13 +78,12 @@ def explain(
         steps.append(run.step(token, row))
     completion = None if run.refused else run.completion()
     known = {token for step in steps for token in [step.wanted, *((step.refusal and step.refusal.completion) or ())]}
-    names = {token: name.encode() for name, token in vocabulary.special.items()}
     return Explanation(
         name_of(processor),
         tuple(steps),
         not run.refused and run.complete(),
         completion,
-        {i: names.get(i) or vocabulary.tokens[i] or b"" for i in known | {*(completion or ())} if i is not None},
+        {i: vocabulary.special_names.text([i]) for i in known | {*(completion or ())} if i is not None},
     )
 
 
@@ -120,7 +119,6 @@ class _ExplainedRow:
         self.state = init_checked(processor, self.context)
         self.history: list[int] = []
         self.dead = self.refused = False
-        self.names = {token: name for name, token in vocabulary.special.items()}
         self.ends = {*eos_ids_of(processor), *vocabulary.eos_ids}
 
     @property
@@ -143,7 +141,7 @@ class _ExplainedRow:
         step = Step(
             token,
             self.vocabulary.tokens[token] or b"",
-            self.names.get(token, ""),
+            self.vocabulary.special_names.name(token),
             int(np.count_nonzero(done.legal)),
             done.effects,
             refusal,

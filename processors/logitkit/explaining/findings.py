@@ -122,6 +122,11 @@ class Findings:
     token_bytes: Mapping[int, bytes] = field(default_factory=dict, hash=False)
 
     @property
+    def refused_at(self) -> int | None:
+        """The position of the first illegal token, or None if all tokens are legal."""
+        return next((at for at, step in enumerate(self.steps) if step.refusal is not None), None)
+
+    @property
     def refusal(self) -> Refusal | None:
         """The refusal of the first illegal token, or None if all tokens are legal."""
-        return next((step.refusal for step in self.steps if step.refusal is not None), None)
+        return None if self.refused_at is None else self.steps[self.refused_at].refusal

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from logitkit.explaining.byte_language import automaton, endings, is_legal
+from logitkit.explaining.byte_language import automaton, is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.open_json import read_json
 from logitkit.explaining.pattern_sources import pattern_sources
@@ -86,7 +86,7 @@ class _OpenPart(NamedTuple):
 class _PartSearch:
     def __init__(self, text: bytes, at: int, vocabulary: Vocabulary, tools: Mapping[Language, str]) -> None:
         self.text, self.at, self.tools, self.steps = text, at, tools, 0
-        self.vocabulary, self.names = vocabulary, {token: name for name, token in vocabulary.special.items()}
+        self.vocabulary = vocabulary
         self.open: list[_OpenPart] = []
         self.known: dict[tuple[Language, int], set[int]] = {}
 
@@ -142,7 +142,7 @@ class _PartSearch:
         dfa = automaton(part)
         if dfa is None:
             return set()
-        found = [*endings(dfa, self.text[start : self.at])]
+        found = [*dfa.endings(self.text[start : self.at])]
         self.steps += len(found)
         if self.steps > _MOST_STEPS:
             raise _TooManyWays
@@ -161,9 +161,9 @@ class _PartSearch:
 
     def _name(self, marker: str | SpecialToken) -> str:
         token = marker if isinstance(marker, str) else marker.token
-        if isinstance(token, str):
-            return token
-        return self.names.get(token) or (self.vocabulary.tokens[token] or b"").decode("utf-8", "replace")
+        return (
+            token if isinstance(token, str) else self.vocabulary.special_names.text([token]).decode("utf-8", "replace")
+        )
 
 
 # For each state the parts that may come next, each with the state after it; and the states in which the text may end.

@@ -41,9 +41,8 @@ _CAUSES = {
 
 def verdict(found: Findings) -> str:
     """Return one sentence on the whole output."""
-    at = next((at for at, step in enumerate(found.steps) if step.refusal is not None), None)
-    if at is not None and (refusal := found.steps[at].refusal) is not None:
-        return f"{refusal.processor} refuses token {at} of {len(found.steps)}."
+    if found.refusal is not None:
+        return f"{found.refusal.processor} refuses token {found.refused_at} of {len(found.steps)}."
     if found.complete:
         return f"The output is legal and complete for {found.processor}."
     return f"The output is the beginning of a legal text for {found.processor}, but not complete."
@@ -59,9 +58,8 @@ def spelling(found: Findings, tokens: Iterable[int]) -> str:
 
 def reason(found: Findings) -> Iterator[str | Marked]:
     """Yield why the first illegal token is illegal, or how an incomplete output can end."""
-    at = next((at for at, step in enumerate(found.steps) if step.refusal is not None), None)
-    if at is not None:
-        yield from refusal_reason(found, at)
+    if found.refused_at is not None:
+        yield from refusal_reason(found, found.refused_at)
     elif not found.complete and found.completion is not None:
         yield f"A shortest legal text goes on with {spelling(found, found.completion)}."
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,8 @@ __all__ = ["ban", "language_refusal"]
 LISTED = 5
 # An object or list in a longer text is looked for at this many brackets.
 MOST_BRACKETS = 100
+# A string of JSON, which may be open at the end.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 
 
 def ban(processor: Processor[Any], vocabulary: Vocabulary, legal: NDArray[np.bool_]) -> Refusal:
@@ -101,12 +105,16 @@ def language_refusal(
         len(written),
         expected_words(characters, walk.may_end(), special),
     )
-    refused = Refused(
-        written, data[done:], characters, tuple(history), (token, *following), token in vocabulary.eos_ids
+    rest = vocabulary.special_names.text(takewhile(lambda i: i not in vocabulary.eos_ids, (token, *following)))
+    place = Refused(
+        vocabulary.special_names.text(history) + rest[:done],
+        rest[done:],
+        characters,
+        None if token in vocabulary.eos_ids else data[done:],
     )
     if isinstance(constraint, Intersection):
-        return _by_parts(constraint, refusal, refused, token)
-    sources = sources_of(constraint, refused)
+        return _by_parts(constraint, refusal, place, history, token)
+    sources = sources_of(constraint, place)
     if isinstance(constraint, JsonSchema):
         begun = written
     else:
@@ -114,24 +122,21 @@ def language_refusal(
     return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
 
 
-def _by_parts(both: Intersection, refusal: Refusal, refused: Refused, token: int) -> Refusal:
+def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Sequence[int], token: int) -> Refusal:
     """Name the parts of an intersection that refuse a token, and take their sources."""
-    parts = []
-    for part in both.parts:
-        form = part.byte_form
-        if form is None:
-            refuses = not Walk.start(part.flat_automaton).after(*refused.token_ids, token).is_live
-        elif token in both.vocabulary.eos_ids:
-            refuses = not form.start().after(*refused.token_ids).may_end()
-        else:
-            refuses = len(form.viable_prefix(refused.token_ids, both.vocabulary.tokens[token] or b"")[0]) <= len(
-                refused.written
-            )
-        if refuses:
-            parts.append(part)
-    parts = parts or list(both.parts)
-    sources = dict.fromkeys(source for part in parts for source in sources_of(part, refused))
+    parts = [part for part in both.parts if _refuses(part, history, token, refusal.byte or 0)] or list(both.parts)
+    sources = dict.fromkeys(source for part in parts for source in sources_of(part, place))
     return replace(refusal, processor=" and ".join(dict.fromkeys(map(name_of, parts))), sources=tuple(sources))
+
+
+def _refuses(part: Constraint, history: Sequence[int], token: int, byte: int) -> bool:
+    """Whether a part of an intersection refuses a token at a byte."""
+    form = part.byte_form
+    if form is None:
+        return not Walk.start(part.flat_automaton).after(*history, token).is_live
+    if token in part.vocabulary.eos_ids:
+        return not form.start().after(*history).may_end()
+    return len(form.viable_prefix(history, part.vocabulary.tokens[token] or b"")[0]) <= byte
 
 
 def _viable_but_illegal(constraint: Constraint, name: str, history: Sequence[int], token: int, left: int) -> Refusal:
@@ -160,8 +165,7 @@ def _tokens(vocabulary: Vocabulary, ids: list[int]) -> str:
     others = [token for token in ids if token not in ends]
     if len(others) > LISTED:
         return ""
-    names = {token: name for name, token in vocabulary.special.items()}
-    texts = [names.get(i) or (vocabulary.tokens[i] or b"").decode("utf-8", "replace") or str(i) for i in others]
+    texts = [vocabulary.special_names.text([i]).decode("utf-8", "replace") or str(i) for i in others]
     words = expected_words(CharSet(), bool(ends), texts)
     return f"the token {words}" if len(others) == 1 and not ends else words
 
@@ -178,13 +182,9 @@ def _open_json(written: bytes) -> bytes:
 
 def _open_brackets(written: bytes) -> str:
     """Return the open brackets of the beginning of a JSON text, outermost first."""
-    open_brackets, in_string, escaped = "", False, False
-    for letter in written.decode("utf-8", "ignore"):
-        if in_string:
-            in_string, escaped = escaped or letter != '"', letter == "\\" and not escaped
-        elif letter == '"':
-            in_string = True
-        elif letter in "{[":
+    open_brackets = ""
+    for letter in _STRING.sub("", written.decode("utf-8", "ignore")):
+        if letter in "{[":
             open_brackets += letter
         elif letter in "}]":
             open_brackets = open_brackets[:-1]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.language import pattern_dfa
 from logitkit.constraints.choice import Choice
 from logitkit.constraints.forced_prefix import ForcedPrefix
 from logitkit.constraints.grammar import Grammar
@@ -14,16 +11,20 @@ from logitkit.constraints.json_schema import JsonSchema
 from logitkit.constraints.regex import Regex
 from logitkit.constraints.texts import as_bytes
 from logitkit.constraints.then import Then
-from logitkit.errors import LogitkitError
-from logitkit.explaining import schema_reasons
 from logitkit.explaining.findings import Source
+from logitkit.explaining.language_sources import language_sources
 from logitkit.explaining.pattern_sources import assertion_sources, pattern_sources
 from logitkit.explaining.rule_sources import rule_sources
+from logitkit.explaining.schema_sources import schema_sources
+from logitkit.languages.combined import sequence
 from logitkit.languages.constraint import LanguageConstraint
 from logitkit.languages.described import DescribedByLanguage
-from logitkit.limits import DEFAULT_LIMITS
+from logitkit.languages.language import Language
 from logitkit.patterns.charset import CharSet
 from logitkit.runtime.constraint import Constraint
+from logitkit.tools.formats import FORMATS
+from logitkit.tools.tools_constraint import ToolsConstraint
+from logitkit.tools.turn_language import arguments_language, marker
 
 __all__ = ["Refused", "sources_of"]
 
@@ -32,96 +33,90 @@ LISTED = 5
 
 
 class Refused(NamedTuple):
-    """The place at which a text fails.
+    """The place at which a text fails. Special tokens stand in it by their names.
 
     Args:
         written: The bytes before it.
-        refused: The bytes of the token from there on; empty for an end of text or a special token.
+        rest: The bytes from there on, as far as they are known; empty for an end of text.
         characters: The characters that may come next.
-        token_ids: The ids of the tokens before the one that is refused.
-        following: The ids from the refused token on.
-        is_end: Whether the refused token is an EOS.
+        refused: The bytes of the refused token from there on; None for an end of text, empty for a special token.
     """
 
     written: bytes
-    refused: bytes
-    characters: CharSet
-    token_ids: tuple[int, ...]
-    following: tuple[int, ...]
-    is_end: bool = False
+    rest: bytes
+    characters: CharSet = CharSet()
+    refused: bytes | None = b""
 
 
-def sources_of(constraint: Constraint, refused: Refused) -> tuple[Source, ...]:
-    """Return the parts of the definition that describe what may come next, the most specific first."""
-    return next((read(constraint, refused) for kind, read in READERS if isinstance(constraint, kind)), ())
+def sources_of(constraint: Constraint, place: Refused) -> tuple[Source, ...]:
+    """Return the parts of the definition of a constraint that refuse a text, the most specific first.
 
+    Args:
+        constraint: The constraint.
+        place: The place at which the text fails.
 
-def _of_pattern(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    # Without the bytes that only begin a character.
-    written = refused.written.decode("utf-8", "ignore")
-    begun = refused.written[len(written.encode()) :]
-    character = (begun + refused.refused).decode("utf-8", "ignore")[:1]
-    found: tuple[Source, ...] = ()
-    if character or (refused.is_end and not begun):
-        found = assertion_sources(constraint.pattern, written, character, _viable)
-    return found or pattern_sources(constraint.pattern, written, refused.characters)
+    Returns:
+        The parts; none for constraints without a definition in text, and for texts that nest hundreds of levels deep.
 
-
-def _viable(pattern: str, text: str, complete: bool) -> bool:
-    """Whether a text matches a pattern, or, if it is not complete, is the beginning of one that does."""
+    Example:
+        >>> import logitkit as lk
+        >>> vocabulary = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+        >>> constraint = lk.JsonSchema({"type": "array", "minItems": 2}, vocabulary)
+        >>> sources_of(constraint, Refused(b"[1", b"]"))[0].pointer
+        '/minItems'
+    """
     try:
-        dfa = pattern_dfa(pattern, DEFAULT_LIMITS)
-    except LogitkitError:
-        return False
-    state = dfa.run(text.encode())
-    return bool(dfa.accepting[state]) if complete else state != DEAD
+        return _sources(constraint, place)
+    except RecursionError:  # the text nests too deeply
+        return ()
 
 
-def _of_choice(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    possible = [option for option in constraint.options if as_bytes(option).startswith(refused.written)]
-    texts = [option if isinstance(option, str) else option.decode("utf-8", "replace") for option in possible[:LISTED]]
-    return tuple(Source("text", text) for text in texts)
+def _sources(constraint: Constraint | None, place: Refused) -> tuple[Source, ...]:
+    written, rest, characters, _ = place
+    match constraint:
+        case Regex(pattern):
+            return _of_pattern(pattern, place)
+        case Choice(options):
+            possible = [text for text in map(as_bytes, options) if text.startswith(written)]
+            return tuple(_text(text) for text in possible[:LISTED])
+        case Grammar(text):
+            return rule_sources(constraint.rule_set(), text, written.decode("utf-8", "ignore"), characters)
+        case JsonSchema():
+            return schema_sources(constraint.schema, written, rest, constraint.whitespace)
+        case LanguageConstraint() | DescribedByLanguage():
+            return language_sources(constraint.language, written, rest, constraint.vocabulary, _calls(constraint))
+        case Then(first, second, str() | bytes() as text):
+            _, found, after = written.partition(as_bytes(text))
+            return _sources(second, place._replace(written=after)) if found else _sources(first, place)
+        case ForcedPrefix(text, _, then):
+            prefix = as_bytes(text)
+            inside = written.startswith(prefix)
+            return _sources(then, place._replace(written=written[len(prefix) :])) if inside else (_text(prefix),)
+    return ()
 
 
-def _of_grammar(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    written = refused.written.decode("utf-8", "ignore")
-    return rule_sources(constraint.rule_set(), constraint.text, written, refused.characters)
+def _of_pattern(pattern: str, place: Refused) -> tuple[Source, ...]:
+    # Without the bytes that only begin a character.
+    written = place.written.decode("utf-8", "ignore")
+    begun = place.written[len(written.encode()) :]
+    character = (begun + (place.refused or b"")).decode("utf-8", "ignore")[:1]
+    found: tuple[Source, ...] = ()
+    if character or (place.refused is None and not begun):
+        found = assertion_sources(pattern, written, character)
+    return found or pattern_sources(pattern, written, place.characters)
 
 
-def _of_schema(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    return schema_reasons.sources_of(constraint, refused.written, refused.token_ids, refused.following)
+def _text(text: bytes) -> Source:
+    return Source("text", text.decode("utf-8", "replace"))
 
 
-def _of_prefix(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    text = as_bytes(constraint.text)
-    if not refused.written.startswith(text):
-        return (Source("text", text.decode("utf-8", "replace")),)
-    return () if constraint.then is None else _inside(constraint.then, refused, refused.written[len(text) :])
-
-
-def _of_marker(constraint: Any, refused: Refused) -> tuple[Source, ...]:
-    found = _of_schema(constraint, refused)
-    if found or isinstance(constraint.marker, int):
-        return found
-    vocabulary, ids = constraint.vocabulary, refused.token_ids
-    written = schema_reasons.with_names(vocabulary, ids) + refused.written[len(vocabulary.decode(ids)) :]
-    before, marker, after = written.partition(as_bytes(constraint.marker))
-    part = constraint.second if marker else constraint.first
-    return () if part is None else _inside(part, refused, after if marker else before)
-
-
-def _inside(part: Constraint, refused: Refused, written: bytes) -> tuple[Source, ...]:
-    """Return the sources in a constraint on a part of the text, if they follow from the text alone."""
-    return sources_of(part, refused._replace(written=written)) if isinstance(part, Regex | Choice) else ()
-
-
-READERS: Sequence[tuple[type, Callable[[Any, Refused], tuple[Source, ...]]]] = (
-    (Regex, _of_pattern),
-    (Choice, _of_choice),
-    (Grammar, _of_grammar),
-    (JsonSchema, _of_schema),
-    (LanguageConstraint, _of_schema),
-    (DescribedByLanguage, _of_schema),
-    (Then, _of_marker),
-    (ForcedPrefix, _of_prefix),
-)
+def _calls(constraint: Constraint) -> dict[Language, str]:
+    """Return the name of each tool, by the part of the language that is its call."""
+    if not isinstance(constraint, ToolsConstraint):
+        return {}
+    form = FORMATS[constraint.format] if isinstance(constraint.format, str) else constraint.format
+    return {
+        sequence(marker(form, tool.name + name_end), arguments_language(tool, form)): tool.name
+        for tool in constraint.tools
+        for _, name_end in form.heads
+    }

@@ -25,7 +25,7 @@ def spelled(given: Sequence[int] | str, vocabulary: Vocabulary) -> list[int]:
     if not isinstance(given, str):
         return [int(token) for token in given]
     names = {name.encode(): token for name, token in vocabulary.special.items()}
-    text, at, tokens, trie = given.encode(), 0, [], vocabulary.trie
+    text, at, tokens = given.encode(), 0, list[int]()
     longest = max(map(len, names), default=0)
     while at < len(text):
         named = next((n for end in range(longest, 0, -1) if (n := text[at : at + end]) in names), None)
@@ -33,13 +33,13 @@ def spelled(given: Sequence[int] | str, vocabulary: Vocabulary) -> list[int]:
             tokens.append(names[named])
             at += len(named)
             continue
-        path = trie.path(text[at : at + trie.depth])
-        length = next((n for n in range(len(path), 0, -1) if trie.own[path[n - 1]]), 0)
-        if not length:
+        found = vocabulary.trie.tokens_at(text, at)
+        if not found:
             raise ConfigurationError(
                 f"no token of the vocabulary begins {text[at : at + 20].decode('utf-8', 'replace')!r}, at byte {at} of the text; "
                 "give token ids, or a text that the tokens can spell"
             )
-        tokens.append(int(trie.tokens[trie.first[path[length - 1]]]))
-        at += length
+        # Of equal tokens, the first.
+        at, token = max(found, key=lambda one: one[0])
+        tokens.append(token)
     return tokens

@@ -18,7 +18,7 @@ _NEAR = 20
 def shown_steps(found: Findings) -> list[int | None]:
     """Return the positions to show of an output; None where tokens are left out."""
     last = len(found.steps) - 1
-    refused = next((at for at, step in enumerate(found.steps) if step.refusal is not None), last)
+    refused = last if found.refused_at is None else found.refused_at
     shown: list[int | None] = []
     for at in range(last + 1):
         if min(at, last - at, abs(at - refused)) < _NEAR:

@@ -64,7 +64,8 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     refuses or takes as unbounded, is taken as written. What is always a mistake is refused: two definitions of a rule, a rule
     without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. A token
     that is not one (`!<x>`) stands for any part of a text, or for another special token of the grammar; since the reader does
-    not see tokens, it must be repeated by `*` or `+`. Of XGrammar, lookahead `(=...)` and macros are refused.
+    not see tokens, it must be repeated by `*` or `+`, where it may stand in parentheses of its own. Of XGrammar, lookahead
+    `(=...)` and macros are refused.
 
     Args:
         text: The grammar.
@@ -275,17 +276,28 @@ class _GbnfReader:
             self._append(Characters(CharSet.single(LETTERS + letter)))
             return
         after = self.at
-        self._skip(_SPACE_OR_NEWLINE if self.stack else _SPACE)
-        repeated = self.text[self.at : self.at + 1] in ("*", "+", "{")
-        if not repeated or read_counts(self.text, self.at)[:2] not in ((0, None), (1, None)):
+        if not self._is_repeated(after):
             written = self.text[begin:after]
             reason = f"{written} is supported only for any number of such tokens; write {written}* or {written}+"
             raise GrammarError(reason, self.text, begin)
-        self.at = after
         if letter not in self.excluding:
             self.excluding[letter] = GrammarRule(self.name, Call(len(self.first_mention)), begin, after)
             self.first_mention.append(begin)
         self._append(self.excluding[letter].body)
+
+    def _is_repeated(self, after: int) -> bool:
+        """Return whether a token that ends here is repeated by `*` or `+`, alone or as all that its parentheses contain."""
+        group, outside = self.group, len(self.stack)
+        while True:
+            spaces = (_SPACE_OR_NEWLINE if outside else _SPACE).match(self.text, after)
+            assert spaces is not None
+            after = spaces.end()
+            if self.text[after : after + 1] in ("*", "+", "{"):
+                return read_counts(self.text, after)[:2] in ((0, None), (1, None))
+            if group.parts or group.options or not outside or self.text[after : after + 1] != ")":
+                return False
+            after, outside = after + 1, outside - 1
+            group = self.stack[outside]
 
     def _exclude(self) -> None:
         """Define the rule of each negated token: any character, and any other token of the grammar."""

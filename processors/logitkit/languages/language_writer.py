@@ -122,11 +122,8 @@ class LanguageWriter:
         return found
 
     def _spelled(self, text: bytes) -> int | None:
-        trie = self.vocabulary.trie
-        path = trie.path(text)
-        if len(path) < len(text) or not trie.own[path[-1]]:
-            return None
-        return int(trie.tokens_below(path[-1])[0])
+        found = self.vocabulary.trie.tokens_at(text)
+        return next((token for end, token in found if end == len(text)), None)
 
     def letter(self, special: str | int) -> Node:
         """Return the tree of a special token."""

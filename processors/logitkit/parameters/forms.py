@@ -145,7 +145,7 @@ class ListOf(Form):
     @property
     def allowed(self) -> str:
         """A description of the allowed JSON values."""
-        return f"a list{' that is not empty' if self.least else ''}, each of it {self.form.allowed}"
+        return f"a list{' that is not empty' if self.least else ''}, each item {self.form.allowed}"
 
     def holds(self, value: Any) -> bool:
         """Whether it is long enough."""

@@ -72,7 +72,7 @@ class Bank:
         # Slots whose automata may be equal, to be compared: a garbage collection during a change may leave some out of date.
         self._alike: dict[Hashable, set[int]] = {}
         self.masks = MaskCache(mask_bytes)
-        # The rows of the last step on the host, as numbers: a `HostRows`.
+        # The rows of the last step on the host, as numbers: `HostRows`, which knows of banks.
         self.last_rows: Any = None
         self._layouts: dict[torch.device, BankLayout] = {}
         # Slots whose tables on a device are out of date.

@@ -113,13 +113,8 @@ def byte_form(constraint: CompiledLanguage) -> ByteForm | None:
 
 
 def _byte_ids(vocabulary: Vocabulary, own: set[int]) -> tuple[int | None, ...]:
-    found: list[int | None] = []
-    for byte in range(256):
-        path = vocabulary.trie.path(bytes([byte]))
-        trie, node = vocabulary.trie, path[-1] if path else 0
-        ids = trie.tokens[trie.first[node] : trie.first[node] + trie.own[node]].tolist() if node else []
-        found.append(next((token for token in ids if token not in own), None))
-    return tuple(found)
+    found = (vocabulary.trie.tokens_at(bytes([byte])) for byte in range(256))
+    return tuple(next((token for _, token in one if token not in own), None) for one in found)
 
 
 def _extended(vocabulary: Vocabulary) -> Vocabulary:

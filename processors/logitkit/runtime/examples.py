@@ -26,8 +26,7 @@ ENDS = 1 / 3
 
 def matches_text(constraint: CompiledLanguage, text: str | bytes) -> bool:
     """Whether the tokens can spell a text that a constraint allows; a name of a special token stands for it too."""
-    vocabulary = constraint.vocabulary
-    trie, data = vocabulary.trie, text.encode() if isinstance(text, str) else text
+    vocabulary, data = constraint.vocabulary, text.encode() if isinstance(text, str) else text
     names = {name.encode(): token for name, token in vocabulary.special.items() if token not in vocabulary.eos_ids}
     start = Walk.start(constraint.automaton)
     # The places that some tokens reach, by offset: equal ones once.
@@ -36,8 +35,7 @@ def matches_text(constraint: CompiledLanguage, text: str | bytes) -> bool:
     for at, walks in enumerate(reached):
         if not walks:
             continue
-        path = enumerate(trie.path(data[at : at + trie.depth]), 1)
-        ids = [(at + n, i) for n, node in path for i in trie.tokens_below(node)[: trie.own[node]].tolist()]
+        ids = vocabulary.trie.tokens_at(data, at)
         ids += [(at + len(name), token) for name, token in names.items() if data.startswith(name, at)]
         for walk in walks.values():
             legal = walk.legal()
@@ -72,9 +70,7 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
         raise ConfigurationError(
             f"no way to complete {vocabulary.decode(written)!r} for this {type(constraint).__name__} was found; try another seed"
         )
-    names = {token: name.encode() for name, token in vocabulary.special.items()}
-    text = b"".join(names.get(token) or vocabulary.tokens[token] or b"" for token in (*written, *rest))
-    return text.decode("utf-8", "replace")
+    return vocabulary.special_names.text((*written, *rest)).decode("utf-8", "replace")
 
 
 def _usable(vocabulary: Vocabulary, form: ByteForm | None) -> list[NDArray[np.int64]]:

@@ -79,7 +79,7 @@ def drop_nan(row: NDArray[Any], never: Any) -> bool:
 CLOSE = 4
 
 # The number of columns of a long mask that are hashed to find an equal mask.
-SEEN = 1024
+SEEN = 256
 
 
 # Compared by identity, because equal masks are shared.
@@ -157,8 +157,8 @@ class RowMask:
         # A sample of the columns distinguishes most masks; equal samples are compared in full.
         sample = hash(ids[:: max(1, len(ids) // SEEN)].tobytes())
         other = _in_use.setdefault((self.size, self.forced.tobytes(), name, len(ids), sample), self)
-        # As bytes, because NaN is not equal to itself.
-        if other is self or np.array_equal(ids.view(np.int8), other.content()[1].view(np.int8)):
+        # As integers, because NaN is not equal to itself.
+        if other is self or np.array_equal(ids.view(f"i{ids.itemsize}"), other.content()[1].view(f"i{ids.itemsize}")):
             return other
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +23,9 @@ from logitkit.sessions.text_tokenizer import TextTokenizer
 __all__ = ["batched"]
 
 S = TypeVar("S", bound=SequenceRows)
+
+# The fields with one value per row, or one row of values per prompt.
+PER_ROW = ("weights", "open_weights", "prompt_lengths", "seams", "finished", "lost_bos")
 
 
 def batched(states: Sequence[S]) -> S:
@@ -57,9 +60,7 @@ def batched(states: Sequence[S]) -> S:
         )
         return torch.cat([part.to(device) for part in parts])
 
-    def rows(name: str) -> Tensor:
-        return torch.cat([getattr(one, name).to(device) for one in given])
-
+    per_row: dict[str, Any] = {name: torch.cat([getattr(one, name).to(device) for one in given]) for name in PER_ROW}
     # A cached column is valid for all rows or none.
     cached = min(one.cached + padding for one, padding in zip(given, paddings, strict=True))
     cache = _cache(given, paddings, cached)
@@ -70,12 +71,7 @@ def batched(states: Sequence[S]) -> S:
         token_ids=columns("token_ids", pad_id),
         attention_masks=columns("attention_masks", 0),
         token_log_probs=columns("token_log_probs", torch.nan),
-        weights=rows("weights"),
-        open_weights=rows("open_weights"),
-        prompt_lengths=rows("prompt_lengths"),
-        seams=rows("seams"),
-        finished=rows("finished"),
-        lost_bos=rows("lost_bos"),
+        **per_row,
         kv_cache=cache,
         cached=0 if cache is None else cached,
         processor=first.processor if is_same else None,

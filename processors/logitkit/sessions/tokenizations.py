@@ -32,21 +32,8 @@ def tokenizations(texts: Sequence[str], vocabulary: Vocabulary, limit: int) -> l
         [[(2,), (0, 1)], [(1, 0)]]
     """
     data = [text.encode() for text in texts]
-    longest = max(len(token or b"") for token in vocabulary.tokens)
-    parts: dict[bytes, list[int]] = {
-        one[i:j]: [] for one in data for i in range(len(one)) for j in range(i + 1, min(i + longest, len(one)) + 1)
-    }
-    for i, token in enumerate(vocabulary.tokens):
-        if token in parts:
-            parts[token].append(i)
     # For each position of each text, the tokens that may follow, and the number of tokenizations of the rest.
-    follow = [
-        [
-            [(j, t) for j in range(i + 1, min(i + longest, len(one)) + 1) for t in parts[one[i:j]]]
-            for i in range(len(one))
-        ]
-        for one in data
-    ]
+    follow = [[vocabulary.trie.tokens_at(one, at) for at in range(len(one))] for one in data]
     counts = [_counts(edges) for edges in follow]
     for text, count in zip(texts, counts, strict=True):
         if not count[0]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from logitkit.errors import ConfigurationError
@@ -37,6 +37,7 @@ class SpecialNames:
 
     def __init__(self, special: Mapping[str, int], tokens: Sequence[bytes | None], eos_ids: Collection[int]) -> None:
         self._ids = {name.encode(): token for name, token in special.items()}
+        self._names, self._tokens = {token: name for name, token in special.items()}, tokens
         self._folded: dict[str, list[int]] = {}
         for name, token in special.items():
             self._folded.setdefault(name.casefold(), []).append(token)
@@ -51,6 +52,14 @@ class SpecialNames:
     def token(self, text: str | bytes) -> int | None:
         """Return the special token that a text names, or None."""
         return self._ids.get(text if isinstance(text, bytes) else text.encode())
+
+    def name(self, token: int) -> str:
+        """Return the name of a token; "" if it is not a special one."""
+        return self._names.get(token, "")
+
+    def text(self, ids: Iterable[int]) -> bytes:
+        """Return the text of tokens, with special tokens by their names."""
+        return b"".join(self.name(token).encode() or self._tokens[token] or b"" for token in ids)
 
     def tokens(self, text: str | bytes, ignore_case: bool = False) -> list[int]:
         """Return the special tokens that a text names: at most one, or any number if case is ignored."""

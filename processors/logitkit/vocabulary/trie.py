@@ -137,6 +137,11 @@ class Trie:
             nodes.append(node)
         return nodes
 
+    def tokens_at(self, text: bytes, at: int = 0) -> list[tuple[int, int]]:
+        """Return the tokens that stand at a place of a text: where each ends, and its id, the shortest first."""
+        nodes = enumerate(self.path(text[at : at + self.depth]), at + 1)
+        return [(end, i) for end, node in nodes for i in self.tokens_below(node)[: self.own[node]].tolist()]
+
     def tokens_below(self, node: int) -> NDArray[np.int64]:
         """Return the ids of the tokens that start with the prefix of a node, first those that are equal to it."""
         return self.tokens[self.first[node] : self.first[node] + self.below[node]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -114,9 +114,10 @@ class NestedDfa:
         copies = self.copies
         return copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
 
-    def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
-        """Whether the whole text is in the language, and nests no deeper than allowed."""
+    def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
+        """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
         state, stack = self.start, list[int]()
+        yield bool(self.accepting[state])
         for byte in text:
             does = int(self.step[state, self.byte_class[byte]])
             if does < self.states:
@@ -127,8 +128,13 @@ class NestedDfa:
             else:
                 state = int(self.behind[does - self.states - self.calls, stack.pop()])
             if state == DEAD or len(stack) > max_depth:
-                return False
-        return bool(self.accepting[state]) and not stack
+                return
+            yield bool(self.accepting[state]) and not stack
+
+    def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
+        """Whether the whole text is in the language, and nests no deeper than allowed."""
+        found = [*self.endings(text, max_depth)]
+        return len(found) == len(text) + 1 and found[-1]
 
 
 def check_counts_nothing(dfa: NestedDfa) -> None:

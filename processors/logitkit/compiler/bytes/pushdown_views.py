@@ -14,8 +14,10 @@ needs must have room as well, whatever the exit; so a frame is pushed only where
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
+
+import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP
@@ -26,15 +28,29 @@ __all__ = ["Rows", "Views", "bits"]
 # For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
 Rows: TypeAlias = list[list[tuple[int, int]]]
 
+# The bits of longer masks are found together.
+LONG = 200
+
+# What it costs to ask once more which exits a view or a move has.
+LEVEL_STEPS = 3
+
 # The end of the text, as an exit.
 FINISH = 0
 
 
-def bits(mask: int) -> Iterator[int]:
+def bits(mask: int) -> Iterable[int]:
     """Return the numbers of the bits of a mask."""
+    if mask.bit_length() > LONG:
+        spread = np.unpackbits(
+            np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8), bitorder="little"
+        )
+        found: list[int] = np.flatnonzero(spread).tolist()
+        return found
+    found = []
     while mask:
-        yield (mask & -mask).bit_length() - 1
+        found.append((mask & -mask).bit_length() - 1)
         mask &= mask - 1
+    return found
 
 
 class Views:
@@ -92,6 +108,8 @@ class Views:
                 limits.spend(3 * len(frames[node]))
             self.exit_of.append(self.exit_number[node, looked_at] if looked_at else -1)
             done += 1
+        # The views after some exits, a mask, pop a frame.
+        self.popped: dict[tuple[int, int], list[int]] = {}
         self.own = [1 << exit_ if exit_ >= 0 else 0 for exit_ in self.exit_of]
         self.does: list[list[int]] = []
         for view, (node, mask) in enumerate(self.views):
@@ -99,6 +117,13 @@ class Views:
             if FINISHED in found:
                 self.own[view] |= 1 << FINISH
             self.does.append(sorted(found - {FINISHED}))
+        self.moves = sorted({-2 - does for found in self.does for does in found if does < 0})
+        # Which views lead to each view, and then to each move.
+        self.before: list[list[int]] = [[] for _ in range(len(self.views) + len(target))]
+        for view, ways in enumerate(self.does):
+            for does in ways:
+                self.before[does if does >= 0 else len(self.views) - 2 - does].append(view)
+        limits.spend(sum(map(len, self.before)))
         self.exits: list[int] = []
         self.need: list[int] = []
         self.frame_need: list[int] = []
@@ -121,9 +146,11 @@ class Views:
             kept = ~sum([1 << e for e in useless])
             self.own = [own & kept for own in self.own]
             self.after = [{} if e in useless else after for e, after in enumerate(self.after)]
+            self.popped = {}
         if all(self.exits[view] for view in reached):
             return True
         self.own, self.after, self.exits, self.need, self.frame_need, self.every_exit = before
+        self.popped = {}
         return False
 
     def _settle(self) -> None:
@@ -151,47 +178,71 @@ class Views:
         """Return the exits of each view, and how many further frames it needs, as the frames' needs are known so far."""
         count = len(self.views)
         need = [NEVER] * count
-        # For each number of further frames, the exits of each view.
+        # For each number of further frames, the exits of each view, and then of each move.
         history: list[list[int]] = []
-        same = 0
-        # Where no number of frames changes anything, none ever will.
-        patience = 1 + max(map(len, self.pushed), default=0) + max(self.frame_need, default=0)
+        moved: dict[int, list[int]] = {}
+        # A level depends on so many levels before it, and every move is possible from some level on. Later, nothing changes.
+        longest = max(map(len, self.pushed), default=0)
+        room = [
+            max(len(self.pushed[m]), *(i + self.frame_need[f] for i, f in enumerate(self.pushed[m])))
+            for m in self.moves
+        ]
+        same, last = 0, max(room, default=0)
         while True:
-            reached = history[-1][:] if history else self.own[:]
-            sources: list[list[int]] = [[] for _ in range(count)]
-            for view, does in enumerate(self.does):
-                for target in does:
-                    for end in [target] if target >= 0 else self._after_call(history, -2 - target):
-                        sources[end].append(view)
-            self.limits.spend(count + 3 * sum(map(len, sources)))
-            todo = [view for view in range(count) if reached[view]]
-            while todo:
-                view = todo.pop()
-                for source in sources[view]:
-                    if reached[view] & ~reached[source]:
-                        reached[source] |= reached[view]
-                        todo.append(source)
-            same = same + 1 if history and history[-1] == reached else 0
+            before, moved = moved, {}
+            for move, least in zip(self.moves, room, strict=True):
+                for end in self._after_call(history, move) if least <= len(history) else ():
+                    moved.setdefault(end, []).append(count + move)
+            self.limits.spend(LEVEL_STEPS * (count + len(self.moves)) + sum(map(len, moved.values())))
+            if not history:
+                reached = self._reached(self.own + [0] * len(self.target), moved, range(count))
+            elif moved != before:
+                same = 0
+                reached = self._reached(history[-1], moved, [end for end in moved if moved[end] != before.get(end)])
+            else:
+                same, reached = same + 1, history[-1]
             for view in range(count):
                 if reached[view] and (need[view] == NEVER or (self.every_exit and reached[view] != history[-1][view])):
                     need[view] = len(history)
             history.append(reached)
-            if same >= patience or (not self.every_exit and NEVER not in need[FINISHED + 1 :]):
-                return reached, need
+            settled = same >= longest and len(history) > last
+            if settled or (not self.every_exit and NEVER not in need[FINISHED + 1 :]):
+                return reached[:count], need
+
+    def _reached(self, exits: list[int], moved: dict[int, list[int]], fresh: Iterable[int]) -> list[int]:
+        """Return the exits of views and moves, given those without a symbol more and where moves lead after their frames.
+
+        Args:
+            exits: What is known.
+            moved: The moves that lead to views after their frames.
+            fresh: The views and moves of which others do not know all exits.
+        """
+        found = exits[:]
+        todo = [*fresh]
+        while todo:
+            place = todo.pop()
+            mask = found[place]
+            for source in (*self.before[place], *moved.get(place, ())):
+                if mask & ~found[source]:
+                    found[source] |= mask
+                    todo.append(source)
+        return found
 
     def _after_call(self, history: list[list[int]], move: int) -> list[int]:
         """Return the views in which the frames of a move may all be popped again, with so many further frames as are allowed."""
-        frames, allowed = self.pushed[move], len(history)
-        if any(i + self.frame_need[frame] > allowed for i, frame in enumerate(frames)):
-            return []
-        here = {self.target[move]: None}
-        for still in range(len(frames), 0, -1):
-            if allowed < still:
-                return []
+        frames, here = self.pushed[move], [self.target[move]]
+        for frame, reached in zip(reversed(frames), history[len(history) - len(frames) :], strict=True):
             ends = 0
             for view in here:
-                ends |= history[allowed - still][view]
-            found = [self.after[end].get(frames[still - 1]) for end in bits(ends)]
-            here = dict.fromkeys([view for view in found if view is not None])
-            self.limits.spend(len(found) // 4)
-        return list(here)
+                ends |= reached[view]
+            here = self._popped(ends, frame)
+        return here
+
+    def _popped(self, ends: int, frame: int) -> list[int]:
+        """Return the views after some exits pop a frame."""
+        found = self.popped.get((ends, frame))
+        if found is None:
+            views = [self.after[end].get(frame) for end in bits(ends)]
+            found = self.popped[ends, frame] = [*dict.fromkeys([view for view in views if view is not None])]
+            self.limits.spend(len(views) // 2)
+        return found

@@ -19,6 +19,9 @@ from logitkit.limits import Limits
 
 __all__ = ["without_contradictions"]
 
+# So many frames are looked at in the time of one step.
+FRAMES_A_STEP = 4
+
 
 def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views]:
     """Remove what no text goes on after.
@@ -73,18 +76,34 @@ class _Places:
     def __init__(self, nodes: SetNodes, views: Views, limits: Limits) -> None:
         self.nodes, self.views, self.limits = nodes, views, limits
         self.met = [0] * len(views.views)
+        # The contexts of each frame, and what may lie below any of them, as masks.
+        self.contexts: dict[int, int] = {}
+        self.below: dict[int, int] = {}
+        for context, frame in enumerate(nodes.context_frame):
+            if context != BOTTOM:
+                self.contexts[frame] = self.contexts.get(frame, 0) | 1 << context
+                self.below[frame] = self.below.get(frame, 0) | nodes.below[context]
         # The views that a pop of each frame leads to, for each view that pops it; and which views lead to each view.
         self.leads: list[dict[int, list[int]]] = [{} for _ in self.met]
         self.before: list[dict[int, None]] = [{} for _ in self.met]
-        todo = [(node, nodes.tops[node]) for node in range(len(nodes.rows))]
+        todo = {node: nodes.tops[node] for node in range(len(nodes.rows))}
         while todo:
-            view, contexts = todo.pop()
+            view, contexts = todo.popitem()
             contexts &= ~self.met[view]
             self.met[view] |= contexts
-            for context in bits(contexts):
-                self.limits.spend(2)
-                if context != BOTTOM:
-                    todo += [(to, nodes.below[context]) for to in self._popped(view, nodes.context_frame[context])]
+            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
+            for frame, members in self.contexts.items():
+                mine = contexts & members
+                if not mine:
+                    continue
+                below = self.below[frame] if mine == members else 0
+                for context in bits(mine) if mine != members else ():
+                    below |= nodes.below[context]
+                popped = self._popped(view, frame)
+                self.limits.spend(2 + len(popped) + mine.bit_count())
+                for to in popped:
+                    if below & ~self.met[to]:
+                        todo[to] = todo.get(to, 0) | below
 
     def _popped(self, view: int, frame: int) -> list[int]:
         """Return the views that a pop of a frame leads to."""
@@ -125,21 +144,24 @@ class _Places:
         todo = dict.fromkeys(range(len(found)))
         while todo:
             view, _ = todo.popitem()
-            holds = 0
-            reached: dict[int, int] = {}
-            self.limits.spend(2 + self.met[view].bit_count())
-            for context in bits(self.met[view]):
-                if context == BOTTOM:
-                    holds |= self.views.exits[view] >> FINISH & 1
+            self.limits.spend(len(self.contexts) // FRAMES_A_STEP)
+            holds = self.met[view] >> BOTTOM & self.views.exits[view] >> FINISH & 1
+            for frame, members in self.contexts.items():
+                met = self.met[view] & members
+                if not met:
                     continue
-                frame, below = self.nodes.context_frame[context], self.nodes.below[context]
-                if frame not in reached:
-                    reached[frame] = 0
-                    for to in self.leads[view][frame]:
-                        reached[frame] |= found[to]
-                    self.limits.spend(1 + len(self.leads[view][frame]) // 2)
-                if not below & ~reached[frame] if whatever else below & reached[frame]:
-                    holds |= 1 << context
+                reached = 0
+                for to in self.leads[view].get(frame, ()):
+                    reached |= found[to]
+                self.limits.spend(2 + len(self.leads[view].get(frame, ())) // 2)
+                if whatever and not self.below[frame] & ~reached:
+                    holds |= met
+                    continue
+                self.limits.spend(met.bit_count())
+                for context in bits(met):
+                    below = self.nodes.below[context]
+                    if not below & ~reached if whatever else below & reached:
+                        holds |= 1 << context
             if holds != found[view]:
                 found[view] = holds
                 todo.update(self.before[view])

@@ -22,7 +22,7 @@ from logitkit.limits import Limits
 __all__ = ["pushdown_dfa"]
 
 # What part of the work may be spent until nodes are split.
-FIRST_TRY = 4
+FIRST_TRY = 6
 
 
 def pushdown_dfa(rules: Rules, limits: Limits, splits: bool = False) -> PushdownDfa:

@@ -20,7 +20,10 @@ from logitkit.limits import Limits
 __all__ = ["MOST_CONFIGURATIONS", "MOST_FRAMES", "NO_CONDITIONS", "STEPS", "Plan", "Plans"]
 
 # Sets of more configurations, or with more frames that are not shared, come from grammars that do not become deterministic.
-MOST_CONFIGURATIONS, MOST_FRAMES = 400, 60
+MOST_CONFIGURATIONS, MOST_FRAMES = 400, 16
+
+# More calls before a byte is read come from grammars in which rules call each other without end.
+MOST_CALLS = 120
 
 # What a configuration costs, in steps.
 STEPS = 12
@@ -148,7 +151,7 @@ class Plans:
                         pops |= mask & follow[machine.rule[state]]
             for configuration in fresh:
                 if configuration not in seen:
-                    if len(configuration[1]) > 2 * MOST_FRAMES or len(seen) > 10 * MOST_CONFIGURATIONS:
+                    if len(configuration[1]) > MOST_CALLS or len(seen) > 10 * MOST_CONFIGURATIONS:
                         raise self.refusal("rules call each other without end before the next byte is read")
                     seen.add(configuration)
                     todo.append(configuration)

@@ -28,6 +28,8 @@ pushdown automata (2007).
 
 from __future__ import annotations
 
+from collections import deque
+
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
 from logitkit.compiler.bytes.pushdown_dfa import POP
@@ -99,12 +101,15 @@ class SetNodes:
         self.next_contexts: list[dict[int, None]] = [{}, {}]
         # The outermost and the innermost context of each move that was followed.
         self.followed: dict[int, tuple[int, int]] = {}
-        self.todo: list[int] = []
+        # Nodes that were not visited yet are taken first, the newest before others, so that stacks that grow without end are met
+        # early. Then follow the others, the oldest first: what is new about a node grows while it waits.
+        self.fresh: list[int] = []
+        self.todo: deque[int] = deque()
         self.start = self.node(frozenset([(machine.start, (), NO_CONDITIONS)]))
         self.ask(self.start, self.every)
         self.add_tops(self.start, 1 << BOTTOM)
-        while self.todo:
-            self.visit(self.todo.pop())
+        while self.fresh or self.todo:
+            self.visit(self.fresh.pop() if self.fresh else self.todo.popleft())
 
     def node(self, configurations: frozenset[Configuration]) -> int:
         """Return the number of a node."""
@@ -134,12 +139,19 @@ class SetNodes:
         """Ask what some symbols do in a node."""
         if symbols & ~self.asked[node]:
             self.asked[node] |= symbols
-            self.todo.append(node)
+            self.wait(node)
 
     def add_tops(self, node: int, contexts: int) -> None:
         """Add contexts that may be innermost in a node."""
         if contexts & ~self.tops[node]:
             self.tops[node] |= contexts
+            self.wait(node)
+
+    def wait(self, node: int) -> None:
+        """Let a node be visited later."""
+        if self.plans[node] is None:
+            self.fresh.append(node)
+        else:
             self.todo.append(node)
 
     def add_below(self, context: int, contexts: int) -> None:

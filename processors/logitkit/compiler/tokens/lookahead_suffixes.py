@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
 from logitkit.errors import PatternTooLarge
@@ -39,6 +40,15 @@ __all__ = ["LookaheadSuffixes"]
 
 # The level of an end that leads back to itself, or to one that does.
 CYCLIC = 2**30
+
+# No frame is pushed.
+NO_MOVE = -1
+
+# How many moves of states are followed in the time in which one exception is traced back.
+FORWARD = 3
+
+# The size of the table in which the outcomes of texts are looked up.
+DENSE = 2**22
 
 # In how many ways a token may pop frames in one state.
 MOST_WAYS = 32
@@ -67,6 +77,10 @@ class LookaheadSuffixes(SuffixStore):
         source, symbol, does = (np.append(a, b) for a, b in zip((source, symbol, does), dfa.further.T, strict=True))
         reads, pushes, pops = (does > 0) & (does < states), does >= states, does == POP
         self._from = Index(symbol[reads] * states + does[reads], width * states, source[reads])
+        following = reads | pushes
+        after = np.where(reads, does, np.append(0, dfa.target)[np.where(pushes, does - states + 1, 0)])[following]
+        moves = np.where(pushes, does - states, NO_MOVE)[following]
+        self._following = Index(symbol[following], width, source[following], after, moves)
         move = does[pushes] - states
         self._movers = Index(symbol[pushes] * states + dfa.target[move], width * states, source[pushes], move)
         end_of, self.after_end = _ends(dfa)
@@ -93,18 +107,44 @@ class LookaheadSuffixes(SuffixStore):
         states = np.arange(FINISHED, self.dfa.states)
         owner = np.repeat(np.arange(self.width), len(states))
         everywhere = np.tile(states, self.width)
-        return self._before_text(owner, everywhere, everywhere, np.arange(self.width))
+        symbols = np.arange(self.width)
+        return self._before_text(*self._read(owner, everywhere, everywhere, symbols), symbols)
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` before it."""
         table = self.table
         count = table.start[which + 1] - table.start[which]
         self.limits.check_work(self.work + EXCEPTION_STEPS * int(count.sum()) // 4)
-        place, owner = expand(table.start[which], count)
-        return self._before_text(owner, table.source[place], table.target[place], symbol)
+        forward = self._following.counts[symbol]
+        if self.several or forward.sum() > FORWARD * count.sum():
+            place, owner = expand(table.start[which], count)
+            return self._before_text(*self._read(owner, table.source[place], table.target[place], symbol), symbol)
+        parts = []
+        each = max(1, DENSE // self.dfa.states)
+        for first in range(0, len(which), each):
+            part = slice(first, first + each)
+            owner, source, target = self._read_forward(which[part], symbol[part])
+            parts.append((owner + first, source, target))
+        owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return self._before_text(owner, source, target, symbol)
 
-    def _before_text(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> Ints:
-        """Return the numbers of some behaviours with a symbol before each.
+    def _read_forward(self, which: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what states do that read the symbol before each of some behaviours: index, state, outcome; in order."""
+        table = self.table
+        distinct, row = which_of(which)
+        place, owner = expand(table.start[distinct], table.start[distinct + 1] - table.start[distinct])
+        outcome = np.zeros(len(distinct) * self.dfa.states, np.int32)
+        outcome[owner * self.dfa.states + table.source[place]] = table.target[place]
+        owner, (source, after, move) = self._following.under(symbol)
+        after += (row * self.dfa.states)[owner]
+        does = outcome.take(after)
+        pushes = np.flatnonzero((move != NO_MOVE) & (does != DEAD))
+        does[pushes] = self._moved(move[pushes], does[pushes])
+        live = np.flatnonzero(does)
+        return owner[live], source[live], does[live]
+
+    def _read(self, owner: Ints, at: Ints, does: Ints, symbol: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return what states do that read the symbol before each of some behaviours: behaviour, state, outcome.
 
         Args:
             owner: Which behaviour each exception is of.
@@ -120,27 +160,36 @@ class LookaheadSuffixes(SuffixStore):
             owners.append(owner[found])
             sources.append(source)
             targets.append(self._moved(move, does[found]))
-        read = (np.concatenate(owners), np.concatenate(sources), np.concatenate(targets))
-        live = read[2] != DEAD
-        parts = [(read[0][live], read[1][live], read[2][live])]
+        owner, source, target = np.concatenate(owners), np.concatenate(sources), np.concatenate(targets)
+        live = target != DEAD
+        return owner[live], source[live], target[live]
+
+    def _before_text(self, owner: Ints, source: Ints, target: Ints, symbol: Ints) -> Ints:
+        """Return the numbers of behaviours that begin with some symbols, given what states do that read these."""
+        parts = [(owner, source, target)]
         if self.ends:
             self._add_pops(parts, symbol)
         owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
         if self.several:
             owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
-        order = np.argsort(owner * np.int64(self.dfa.states) + source, kind="stable")
-        owner, source, target = owner[order], source[order].astype(np.int32), target[order].astype(np.int32)
+        key = owner * np.int64(self.dfa.states) + source
+        if (key[1:] < key[:-1]).any():
+            # A few ascending runs: these a stable sort merges.
+            order = np.argsort(key, kind="stable")
+            owner, source, target = owner[order], source[order], target[order]
+        source, target = source.astype(np.int32), target.astype(np.int32)
         start = starts(np.bincount(owner, minlength=len(symbol)))
         met = Behaviours(np.zeros(len(symbol), np.int32), start, source, target)
         return self._add(met, EXCEPTION_STEPS * len(source))
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
         """Return the outcomes of moves that push frames, each with an outcome after it."""
-        pairs, inverse = np.unique(move * np.int64(2**32) + inside, return_inverse=True)
+        several = 1 + int(inside.max(initial=0))
+        pairs, inverse = which_of(move * np.int64(several) + inside)
         made = []
         for pair in pairs.tolist():
-            does = pair & (2**32 - 1)
-            for frame in reversed(self.dfa.pushed[pair >> 32]):
+            which, does = divmod(pair, several)
+            for frame in reversed(self.dfa.pushed[which]):
                 does = does and self.outcomes.called(frame, does)
             made.append(does)
         return np.array(made, np.int64)[inverse]

@@ -60,15 +60,20 @@ class StackEffects(TokenTable):
         found: NDArray[np.int64] = self.cost[self.nesting.state] + pushed.sum(axis=1)
         return found
 
+    def _outcome(self, which: int) -> tuple[int, tuple[int, ...], int, int]:
+        """Return the state, the pushed frames, the rest and the height of an outcome."""
+        found = self._outcomes.get(which)
+        if found is None:
+            nesting = self.nesting
+            pushed = tuple([frame for frame in nesting.pushed[which].tolist() if frame])
+            found = int(nesting.state[which]), pushed, int(nesting.rest[which]), int(nesting.height[which])
+            self._outcomes[which] = found
+        return found
+
     @cached_property
-    def _outcomes(self) -> list[tuple[int, tuple[int, ...], int, int]]:
-        nesting = self.nesting
-        return [
-            (state, tuple(f for f in pushed if f), rest, height)
-            for state, pushed, rest, height in zip(
-                *(t.tolist() for t in (nesting.state, nesting.pushed, nesting.rest, nesting.height)), strict=True
-            )
-        ]
+    def _outcomes(self) -> dict[int, tuple[int, tuple[int, ...], int, int]]:
+        """The outcomes that were asked for: rows meet few of them."""
+        return {}
 
     @cached_property
     def first_outcome(self) -> int:
@@ -103,7 +108,7 @@ class StackEffects(TokenTable):
                 target = DEAD
             elif kept:
                 # It keeps the stack as it is.
-                return self._outcomes[which][0] | (count + added) << COUNT, stack
+                return self._outcome(which)[0] | (count + added) << COUNT, stack
         found = self._behind.get((target, stack))
         if found is None:
             found = self._behind.keep((target, stack), self._followed(target, stack), 2 * len(stack))
@@ -122,7 +127,7 @@ class StackEffects(TokenTable):
         frames = frames_of(stack)
         while target >= self.first_outcome:
             which = target - self.first_outcome
-            target, pushed, rest, height = self._outcomes[which]
+            target, pushed, rest, height = self._outcome(which)
             if len(frames) + height > self.nesting.max_depth:
                 target = DEAD
             elif rest:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, contents, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.sorting import stable_order, which_of
 from logitkit.compiler.tokens.behaviour_store import Growing
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.limits import Limits
@@ -49,8 +50,9 @@ class SuffixStore:
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
         """Return the outcomes of brackets that push frames, each with an outcome behind it."""
-        pairs, inverse = np.unique(frame * np.int64(2**32) + inside, return_inverse=True)
-        made = [self.outcomes.called(pair >> 32, pair & (2**32 - 1)) for pair in pairs.tolist()]
+        several = 1 + int(inside.max(initial=0))
+        pairs, inverse = which_of(frame * np.int64(several) + inside)
+        made = [self.outcomes.called(*divmod(pair, several)) for pair in pairs.tolist()]
         return np.array(made, np.int64)[inverse]
 
     def _add(self, met: Behaviours, steps: int) -> Ints:
@@ -86,11 +88,15 @@ class Index:
         key: The key of each value.
         keys: How many keys there may be.
         columns: The values.
+
+    Attributes:
+        counts: How many values each key has.
     """
 
     def __init__(self, key: Ints, keys: int, *columns: Ints) -> None:
-        order = np.argsort(key, kind="stable")
-        self._first = starts(np.bincount(key, minlength=keys))
+        order = stable_order(key)
+        self.counts = np.bincount(key, minlength=keys)
+        self._first = starts(self.counts)
         self._columns = [column[order].astype(np.int64) for column in columns]
 
     def under(self, keys: NDArray[Any]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:

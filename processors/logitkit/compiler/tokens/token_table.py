@@ -25,7 +25,7 @@ __all__ = ["STAY", "TokenTable"]
 STAY = -1
 
 # From this listing of tokens on, an index by class is used.
-WORTH_AN_INDEX = 8
+WORTH_AN_INDEX = 32
 
 # Up to this share of tokens that are alive somewhere, these are looked through instead of all.
 FEW_ALIVE = 1 / 8
@@ -175,7 +175,13 @@ class TokenTable:
         """Return the number of token ids in the chosen classes ([C] bool)."""
         if self._alive is not None and not chosen[0]:
             return int(np.count_nonzero(chosen.take(self._alive[1])))
-        if "by_class" not in self.__dict__:
-            return int(np.count_nonzero(self.per_token(chosen)))
-        _, begin = self.by_class
-        return int(np.diff(begin)[chosen].sum())
+        return int(self._class_sizes[chosen].sum())
+
+    @cached_property
+    def _class_sizes(self) -> NDArray[np.int64]:
+        """The number of tokens of each class."""
+        # Faster than numpy's, for integers of any width.
+        sizes: NDArray[np.int64] = torch.bincount(
+            torch.from_numpy(self.class_of.astype(np.int32)), minlength=self.classes
+        ).numpy()
+        return sizes

@@ -4,14 +4,15 @@ A lexer reads `forx` as one name, although the grammar may allow the keyword `fo
 next character say this without a lexer, each on the end of a terminal:
 
 1. *Itself.* No character may follow with which the terminal's own automaton could go on: no letter after `/[a-z]+/`.
-2. *Names.* A keyword is a string of letters, digits and `_` that a regular expression of the grammar matches completely, where
-   both may stand in the same place (see `competition`). The regular expression loses that text, unless its priority is higher;
-   then the keyword loses it. No character may follow the keyword with which the regular expression could go on.
+2. *Keywords.* A keyword is a string of letters, digits and `_`. No character may follow it with which a regular expression or
+   a longer keyword could go on that may stand in the same place (see `competition`). If a regular expression matches all of the
+   keyword, it loses that text, unless its priority is higher; then the keyword loses it.
 3. *Ignored.* No character may follow with which an ignored terminal that began at the same place could go on: with comments
    `/--.*/`, no `-` after the operator `-`.
 
 By hand, for `/[a-z]+/` and `"if"`: the name ends after i, if, ifx and so on. Each end forbids `[a-z]`, and the end after if is
-removed. The keyword ends after if, where it forbids `[a-z]`.
+removed. The keyword ends after if, where it forbids `[a-z]`. In a place where `"or"i` and `"order"i` may stand, no `d` follows
+the first.
 
 These conditions see one character. After `1` the automaton of `/[0-9]+(\.[0-9]+)?/` could go on with a dot, so `1..2` is not
 allowed, even where `..` is an operator; a lexer that can go back reads it. LLGuidance decides as here. Two other terminals that
@@ -70,15 +71,17 @@ class LongestMatch:
             longer[number] += [plain[n] for n in draft.ignored]
         no_word = ~perl_class("w", False) if used else ANY
         words = [n for n in used if self._is_word(n, no_word)]
-        names = [n for n in used if not self._is_string(n)]
-        for name in names:
-            rivals = competition.rivals(name)
-            for word in words:
-                limits.spend(1)
-                if rivals >> word & 1 and _overlap(plain[word], plain[name], limits):
-                    longer[word].append(plain[name])
-                    wins = draft.definitions[name].priority > draft.definitions[word].priority
-                    lost[word if wins else name].append(plain[name if wins else word])
+        names = {n for n in used if not self._is_string(n)}
+        for word in words:
+            rivals = competition.rivals(word)
+            limits.spend(len(names) + len(words))
+            for other in [n for n in (*names, *words) if rivals >> n & 1 and n != word]:
+                pairs = _beside(plain[word], plain[other], limits)
+                if any(plain[word].accepting[a] and plain[other].moves[b] for a, b in pairs):
+                    longer[word].append(plain[other])
+                if other in names and any(plain[word].accepting[a] and plain[other].accepting[b] for a, b in pairs):
+                    wins = draft.definitions[other].priority > draft.definitions[word].priority
+                    lost[word if wins else other].append(plain[other if wins else word])
         for number in self.lexemes:
             self.lexemes[number] = self._restricted(number, longer[number], lost[number])
 
@@ -126,16 +129,14 @@ class LongestMatch:
         return self._is_string(number) and not any(charset & no_word for row in moves for charset, _ in row)
 
 
-def _overlap(first: Machine, second: Machine, limits: Limits) -> bool:
-    """Whether two automata have a text in common."""
+def _beside(first: Machine, second: Machine, limits: Limits) -> list[tuple[int, int]]:
+    """Return the states that two automata reach with the same texts."""
     pairs = [(0, 0)]
     seen = set(pairs)
     for a, b in pairs:
         limits.spend(_PAIR_STEPS)
-        if first.accepting[a] and second.accepting[b]:
-            return True
         for mine, target in first.moves[a]:
             fresh = {(target, t) for others, t in second.moves[b] if mine & others} - seen
             seen |= fresh
             pairs.extend(fresh)
-    return False
+    return pairs

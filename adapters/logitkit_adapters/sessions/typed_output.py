@@ -1,0 +1,112 @@
+"""A generated row as a typed output, or the reason why it is incomplete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from logitkit.configuration.reading import from_config
+from logitkit.errors import IncompleteOutput
+from logitkit.explaining.explain import explain
+from logitkit.explaining.explanation import Explanation
+from logitkit.explaining.reason import reason_lines
+from logitkit.output_types import OutputType
+from logitkit.protocol.processor import Processor
+from logitkit.vocabulary.vocabulary import Vocabulary
+from logitkit_adapters.sessions.generated import GeneratedRow
+
+__all__ = ["OutputReader", "TypedOutput"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedOutput(Generic[T]):
+    """A value that a model wrote.
+
+    Args:
+        value: The value: an instance of the type, the data of a schema, a turn with tool calls, or the text of a pattern or
+            language.
+        text: Its text.
+        token_ids: Its tokens, including a final EOS.
+        log_prob: The log-probability of these tokens after the processors; None in a vLLM engine that does not report it.
+        finished: Why it ended, as in `GeneratedRow`: `"eos"`, `"closed"` or `"stop: X"`.
+    """
+
+    value: T
+    text: str
+    token_ids: list[int]
+    log_prob: float | None
+    finished: str
+
+
+@dataclass(frozen=True)
+class OutputReader:
+    """Reads generated rows as values of a type.
+
+    Args:
+        kind: The type.
+        vocabulary: The tokens.
+        constraint: The constraint of the type.
+        request: All processors of the generation, as a processor or as a configuration.
+    """
+
+    kind: OutputType
+    vocabulary: Vocabulary
+    constraint: Processor[Any]
+    request: Any
+
+    def check_limit(self, limit: int) -> None:
+        """Check that the shortest text, without EOS, takes no more tokens than are allowed, as far as that is known.
+
+        Raises:
+            IncompleteOutput: It takes more.
+        """
+        automaton: Any = getattr(self.constraint, "automaton", None)
+        needed = 0 if getattr(automaton, "cost", None) is None else int(automaton.cost[automaton.start])
+        if limit < needed:
+            raise IncompleteOutput(
+                f"the limit is {limit} new tokens, but the shortest output of this type takes {needed}; give max_new_tokens="
+                f"{needed} or more",
+                limit,
+                needed,
+            )
+
+    def read(self, row: GeneratedRow, prompt: list[int], limit: int) -> TypedOutput[Any]:
+        """Return the output of a row, after its prompt and with its limit of new tokens.
+
+        Raises:
+            IncompleteOutput: It was cut off, or ended by a stop before it was complete.
+            ValueError: A validator of the type refuses the value.
+        """
+        if row.finished == "length":
+            raise self._incomplete(row, prompt, limit, "was cut off at the token limit")
+        if row.finished == "conflict":
+            reason = "is incomplete, because the processors together allowed no further token; change the processor"
+            raise self._incomplete(row, prompt, limit, reason)
+        if row.finished.startswith("stop: ") and not self._explained(self.constraint, row, prompt, limit).complete:
+            raise self._incomplete(row, prompt, limit, f"was ended by a {row.finished} before it was complete")
+        value = self.kind.value(row.text, row.token_ids, self.vocabulary)
+        return TypedOutput(value, row.text, row.token_ids, row.log_prob, row.finished)
+
+    def _explained(self, processor: Processor[Any], row: GeneratedRow, prompt: list[int], limit: int) -> Explanation:
+        """Return what a processor says of the tokens of a row; the EOS after a stop is not of the type."""
+        tokens, ends = row.token_ids, self.vocabulary.eos_ids
+        if row.finished.startswith("stop: ") and tokens[-1] in ends:
+            tokens = tokens[:-1]
+        return explain(processor, self.vocabulary, prompt, tokens, max_length=len(prompt) + limit)
+
+    def _incomplete(self, row: GeneratedRow, prompt: list[int], limit: int, reason: str) -> IncompleteOutput:
+        """Return the error for an incomplete output, with the least limit that would do, or the token that was refused."""
+        known = isinstance(self.request, Mapping)
+        processor = from_config(self.request, self.vocabulary) if known else self.request
+        found = self._explained(processor, row, prompt, limit)
+        needed = len(row.token_ids) + len(found.completion) if found.completion else None
+        if row.finished == "length":
+            reason += f"; give {'a larger max_new_tokens' if needed is None else f'max_new_tokens={needed} or more'}"
+        elif row.finished == "conflict" and found.refused_at is not None:
+            effects = found.steps[found.refused_at].effects
+            banned = ", ".join(f"{effect.processor} bans {effect.banned:,}" for effect in effects if effect.banned)
+            reason += f". {next(reason_lines(found))}" + (f" There, {banned}" if banned else "")
+        return IncompleteOutput(f"the output {row.text!r:.200} {reason}", limit, needed, row.text)

@@ -1,0 +1,173 @@
+"""Where a text stands in a tree of rules: an Earley parser that runs only for explanations.
+
+The state of a rule is the position in it that was read last, as in the position automata of patterns. A pattern is one rule
+without calls, in which the parser just steps from positions to those that follow them. In a grammar, a call begins an item of
+another rule, and the end of that rule goes on with the items that called it at the index at which it began.
+
+Lookarounds, anchors and atomic groups are left out of account. A rule whose counted parts would take too many positions is taken
+for one in which they repeat without limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from logitkit.compiler.characters.positions import CALLS, EMPTY, Part, PositionBuilder
+from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.errors import LogitkitError
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.spans import PlacedCharacters
+from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Call, Characters, Look
+
+__all__ = ["RuleParser", "TooManyItems"]
+
+# A text is not followed any further after so many items have been looked at, which takes about a second.
+_MOST_ITEMS = 300_000
+
+# A rule, the position that was read last in it (or `_BEGIN`), and the index in the text at which the rule began.
+_Item = tuple[int, int, int]
+_BEGIN = -1
+
+
+class TooManyItems(Exception):
+    """A text can be read in too many ways."""
+
+
+class RulePositions(PositionBuilder):
+    """The positions of one rule: characters, with their spans if these are known, and calls.
+
+    Args:
+        body: The tree of the rule.
+        nullable: The rules that have the empty text.
+        limits: Bounds on the cost.
+        uncounted: Whether counted parts repeat without limit.
+    """
+
+    def __init__(self, body: Any, nullable: AbstractSet[int], limits: Limits, uncounted: bool = False) -> None:
+        super().__init__(limits)
+        self.nullable, self.uncounted = nullable, uncounted
+        self.spans: dict[int, tuple[int, int]] = {}
+        self.whole = self.part(body)
+        self.last = set(self.whole.last)
+
+    @classmethod
+    def of(cls, body: Any, nullable: AbstractSet[int], work: int) -> RulePositions:
+        """Return the positions of a rule, without its counts if these take too much work."""
+        try:
+            return cls(body, nullable, Limits(work=work))
+        except LogitkitError:
+            return cls(body, nullable, Limits(), uncounted=True)
+
+    def part(self, tree: Any) -> Part:
+        """Number the positions of a tree."""
+        match tree:
+            case PlacedCharacters(charset, span):
+                self.spans[len(self.charsets)] = span
+                return super().part(Characters(charset))
+            case Look() | Anchor():
+                return EMPTY
+            case Atomic(node):
+                return self.part(node)
+            case Alternate(options):
+                # Not factored, since parts with different spans are not equal.
+                return self.alternate(list(options))
+            case Call(rule):
+                return super().part(tree)._replace(nullable=rule in self.nullable)
+        return super().part(tree)
+
+    def repeat(self, node: Any, minimum: int, maximum: int | None) -> Part:
+        """Number the positions of a repetition."""
+        if self.uncounted and (minimum > 1 or (maximum or 0) > 1):
+            minimum, maximum = min(minimum, 1), None
+        return super().repeat(node, minimum, maximum)
+
+    def after(self, position: int) -> Iterator[int]:
+        """Yield the positions that may follow one."""
+        if position == _BEGIN:
+            yield from self.whole.first
+        else:
+            for chunk in self.follow[position]:
+                yield from chunk
+
+    def may_end(self, position: int) -> bool:
+        """Whether the rule may end after a position."""
+        return self.whole.nullable if position == _BEGIN else position in self.last
+
+
+class RuleParser:
+    """Follows texts through rules.
+
+    Args:
+        bodies: The trees of the rules.
+        start: The rule of the whole text.
+        work: The work on the positions of a rule after which its counts are left out.
+    """
+
+    def __init__(self, bodies: Sequence[Any], start: int, work: int) -> None:
+        self.start, self.items = start, 0
+        nullable: set[int] = set()
+        while True:
+            self.rules = [RulePositions.of(body, nullable, work) for body in bodies]
+            found = {i for i, rule in enumerate(self.rules) if rule.whole.nullable}
+            if found == nullable:
+                break
+            nullable = found
+        self.has_calls = any(_called(charset) is not None for rule in self.rules for charset in rule.charsets)
+
+    def waiting(self, written: str) -> Iterator[tuple[int, int, int]]:
+        """Yield what may come next after a text: a rule, the index at which it began, and a position in it.
+
+        Raises:
+            TooManyItems: The text can be read in too many ways.
+        """
+        sets: list[dict[_Item, None]] = [{(self.start, _BEGIN, 0): None}]
+        for character in map(ord, written):
+            self._close(sets)
+            sets.append(dict(self._read(sets[-1], character)))
+        self._close(sets)
+        for rule, position, begin in sets[-1]:
+            for p in self.rules[rule].after(position):
+                yield rule, begin, p
+
+    def _read(self, items: dict[_Item, None], character: int) -> Iterator[tuple[_Item, None]]:
+        for rule, position, begin in items:
+            for p in self.rules[rule].after(position):
+                if character in self.rules[rule].charsets[p]:
+                    yield (rule, p, begin), None
+
+    def _close(self, sets: list[dict[_Item, None]]) -> None:
+        """Add what follows from the items of the last set: the rules that they call, and the callers of rules that have ended."""
+        here, now = sets[-1], len(sets) - 1
+        todo = list(here) if self.has_calls else []
+        while todo:
+            self.items += 1
+            if self.items > _MOST_ITEMS:
+                raise TooManyItems
+            rule, position, begin = todo.pop()
+            fresh = [
+                (called, _BEGIN, now)
+                for p in self.rules[rule].after(position)
+                if (called := _called(self.rules[rule].charsets[p])) is not None
+            ]
+            if position != _BEGIN and self.rules[rule].may_end(position):
+                self.items += len(sets[begin])
+                fresh += [(r, p, b) for r, p, b in self._callers(sets[begin], rule)]
+            todo.extend(item for item in fresh if item not in here)
+            here.update(dict.fromkeys(fresh))
+
+    def _callers(self, items: dict[_Item, None], ended: int) -> list[_Item]:
+        return [
+            (rule, p, begin)
+            for rule, position, begin in items
+            for p in self.rules[rule].after(position)
+            if _called(self.rules[rule].charsets[p]) == ended
+        ]
+
+
+def _called(charset: CharSet) -> int | None:
+    """Return the rule that a position calls, or None if it reads a character or a special token."""
+    first = charset.ranges[0][0] if charset else 0
+    return first - CALLS if CALLS <= first < LETTERS else None

@@ -13,13 +13,19 @@ from tests.missing_engines import INSTALL, missing
 
 ROOT = Path(__file__).parents[1]
 
-# A test module that imports the engine, one whose test does, a doctest, and one that asks pytest whether it is there.
+# A test module that imports the engine, a page that does, a doctest, and a module that asks pytest whether it is there.
 TARGETS = {
     "mlx_lm": (
-        *("tests/adapters/test_mlx_lm_hidden_output.py", "tests/adapters/test_mlx_lm_page.py"),
+        *(
+            "tests/adapters/test_mlx_lm_hidden_output.py",
+            "tests/docs/test_examples.py::test_a_page_runs_alone[docs/mlx-lm.md]",
+        ),
         *("adapters/logitkit_adapters/mlx_lm/hook.py", "adapters/logitkit_adapters/mlx_lm/sequence.py"),
     ),
-    "llama_cpp": ("tests/adapters/test_llama_cpp_page.py", "tests/processors/test_llama_cpp_samplers.py"),
+    "llama_cpp": (
+        "tests/docs/test_examples.py::test_a_page_runs_alone[docs/llama-cpp.md]",
+        "tests/processors/test_llama_cpp_samplers.py",
+    ),
 }
 
 

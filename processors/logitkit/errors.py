@@ -83,7 +83,7 @@ class ArgumentTypeError(ConfigurationError, TypeError):
 
 
 class IncompleteOutput(LogitkitError, ValueError):
-    """A model could not complete an output of the type that it was asked for.
+    """A model could not complete an output of the requested type.
 
     Args:
         reason: The problem, and what to change.
@@ -187,7 +187,7 @@ class PatternTooLarge(LogitkitError, ValueError):
 
 
 class UnsupportedSchema(LogitkitError, ValueError):
-    """A JSON Schema keyword cannot be honoured exactly.
+    """A keyword of a JSON Schema cannot be enforced exactly.
 
     Args:
         reason: The problem, and what to write instead if there is a replacement.
@@ -230,11 +230,11 @@ class StaleAutomaton(LogitkitError, RuntimeError):
 
 
 class BatchMismatch(LogitkitError, ValueError):
-    """Rows that cannot share a batch do, or two batches that must agree have different sizes; the message says which."""
+    """Rows cannot share a batch, or two batches that must have the same size do not; the message says which."""
 
 
 class SampleMismatch(LogitkitError, ValueError):
-    """Two sample counts that must agree differ; the message names both."""
+    """Two numbers of samples that must be equal differ; the message names both."""
 
 
 class SequenceIndexError(LogitkitError, IndexError, ValueError):

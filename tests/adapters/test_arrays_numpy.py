@@ -135,7 +135,7 @@ def test_memory_that_is_locked_later_is_not_handed_out_again() -> None:
 )
 @pytest.mark.parametrize("step", [1, -1])
 def test_a_dtype_that_is_not_floating_point_is_refused(dtype: Any, step: int) -> None:
-    with pytest.raises(ConfigurationError, match=r"torch knows no numpy arrays|need floating point"):
+    with pytest.raises(ConfigurationError, match=r"which torch does not support|need floating point"):
         logits_to_torch(np.zeros(3, dtype)[::step])
 
 
@@ -144,5 +144,5 @@ def test_a_dtype_that_is_not_floating_point_is_refused(dtype: Any, step: int) ->
 def test_arrays_that_are_more_than_arrays_are_refused(kind: Any) -> None:
     given = np.zeros((2, 3)).view(kind)
     for convert in (logits_to_torch, ids_to_torch):
-        with pytest.raises(ConfigurationError, match=f"a {type(given).__name__} .* is more than an array"):
+        with pytest.raises(ConfigurationError, match=f"a {type(given).__name__} .* is an instance of a subclass"):
             convert(given)

@@ -57,7 +57,7 @@ def penalty(**parameters: Any) -> dict[str, Any]:
         ({"regex": "a+", "choice": ["b"]}, r": no text is allowed by all constraints"),
         ([], r" is \[\]; allowed is an object"),
         ("{}", r" is '\{\}'; allowed is an object"),
-        (dfa([0, 5, 0], [0, 5, 1]), r"\['transitions'\]\[1\] is \[0, 5, 1\]; allowed is one move"),
+        (dfa([0, 5, 0], [0, 5, 1]), r"\['transitions'\]\[1\] is \[0, 5, 1\]; allowed is only one move"),
         (dfa([0, 99, 0]), r"\['transitions'\]\[0\]\[1\] is 99; allowed is an integer from 0 to 71"),
         (dfa([0, 5]), r"\['transitions'\]\[0\] is \[0, 5\]; allowed is a move"),
     ],

@@ -122,7 +122,7 @@ def test_a_value_that_is_not_a_processor_is_refused(given: Any, message: str) ->
         (lambda s, x: (s, None), r"Counter.process_logits returned NoneType as its second value"),
         (lambda s, x: (s, x[:, :2]), r"Counter.*logits of shape \[2, 2\].*given \[2, 3\]"),
         (lambda s, x: (s, x[0]), r"Counter.*logits of shape \[3\].*given \[2, 3\]"),
-        (lambda s, x: (s, x.half()), r"Counter.*torch.float16.*torch.float32, which must be kept"),
+        (lambda s, x: (s, x.half()), r"Counter.*torch.float16.*torch.float32; return the same shape and dtype"),
         (
             lambda s, x: ((s.tokens,), x),
             r"Counter.process_logits changed its state from Count of 1 to tuple of 1",

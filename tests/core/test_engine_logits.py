@@ -72,7 +72,7 @@ def test_by_itself_every_constraint_on_text_drops_nan(row: Row) -> None:
 def test_what_requires_a_gradient_is_refused(row: Row) -> None:
     context = lk.Context.of([[5, 6]], WIDTH)
     state, logits = row.processor.init_state(context), torch.zeros(1, WIDTH, requires_grad=True)
-    with pytest.raises(ConfigurationError, match="require a gradient, which it cannot give; call it under"):
+    with pytest.raises(ConfigurationError, match="require a gradient, which it cannot compute; call it under"):
         EngineLogits(row.processor)(state, logits, context)
     if row.kind not in ("stateless", "empty"):
         with pytest.raises(ConfigurationError, match="require a gradient"):

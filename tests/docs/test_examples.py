@@ -11,25 +11,8 @@ import pytest
 from logitkit_adapters.transformers import logits_processor as transformers_hook
 from tests.docs.pages import ROOT, examples, pages
 
-DATE = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-
-# The output of examples that the pages do not show, block by block.
-PRINTED = {
-    "docs/transformers.md": [
-        rf"The meeting is on {DATE}\n",
-        rf"{DATE}\n{DATE}\n",
-        r"\[False\]\n",
-        rf"The meeting is on {DATE}\nThe lamp was sold on {DATE}\n",
-        "The meeting is on 2031-[0-9]{2}-[0-9]{2}\n",
-    ],
-}
-
 # These have tests beside those of their subject.
 ELSEWHERE = {
-    "docs/json-schema.md": "tests/json_schema/test_page.py",
-    "docs/llama-cpp.md": "tests/adapters/test_llama_cpp_page.py",
-    "docs/mlx-lm.md": "tests/adapters/test_mlx_lm_page.py",
-    "docs/own-processors.md": "tests/adapters/test_own_processors_page.py",
     "docs/vllm.md": "tests/adapters_vllm/test_page.py",
     "docs/vllm-at-scale.md": "tests/adapters_vllm/test_page.py",
 }
@@ -44,17 +27,9 @@ PROGRAMS, HOME = "docs/quick-start.md", "docs/index.md"
 @pytest.mark.parametrize("page", [page for page in HERE if page not in (PROGRAMS, HOME, "README.md")])
 def test_a_page_runs_alone(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
-    blocks = examples(page)
-    patterns = PRINTED.get(page, [None] * len(blocks))
-    for (code, shown), pattern in zip(blocks, patterns, strict=True):
+    for code, shown in examples(page):
         exec(compile(code, page, "exec", dont_inherit=True), names)
-        printed = capsys.readouterr().out
-        if shown is not None:
-            assert printed == shown
-        elif pattern is not None:
-            assert re.fullmatch(pattern, printed), printed
-        else:
-            assert printed == "", f"{page} does not show what this prints: {printed}"
+        assert capsys.readouterr().out == (shown or ""), f"{page} does not show what this prints:\n{code}"
 
 
 @pytest.mark.parametrize("engine", ["transformers", "mlx_lm", "llama_cpp"])

@@ -117,7 +117,7 @@ def test_what_conditions_contradict_is_removed(bodies: tuple[object, ...]) -> No
 
 
 def test_an_empty_language_by_conditions_is_refused() -> None:
-    with pytest.raises(GrammarError, match="contradict what must follow"):
+    with pytest.raises(GrammarError, match="contradict the text that must follow"):
         pushdown_dfa(Rules((sequence("a", not_before("b"), "b"),)), Limits())
 
 

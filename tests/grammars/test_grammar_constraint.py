@@ -104,8 +104,8 @@ def test_what_is_suspicious_warns() -> None:
         ({"closing": 9, "text": 'root ::= "1" root "1" | ""'}, "deterministic; leave out 'closing'"),
         ({"closing": 1, "text": 'root ::= "1+1"'}, "takes 3 tokens; give at least 3"),
         ({"limits": 3}, "limits is 3"),
-        ({"text": 'root ::= "2"'}, "the bytes b'2', which are not tokens|spell no text"),
-        ({"text": 'root ::= "2" | "(" root ")" | "(" root "+"'}, "the bytes b'2', which are not tokens"),
+        ({"text": 'root ::= "2"'}, "the bytes b'2', which are not single tokens|spell no text"),
+        ({"text": 'root ::= "2" | "(" root ")" | "(" root "+"'}, "the bytes b'2', which are not single tokens"),
     ],
     ids=["text", "syntax", "lexer", "depth", "closing", "short", "limits", "finite", "bytes"],
 )

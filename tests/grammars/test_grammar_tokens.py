@@ -191,7 +191,7 @@ SMALL = lk.Vocabulary([b"1", b"+", b"(", b")", None], eos_ids=[4])
             SUM,
             lk.Vocabulary([b"1", b"(", b"))", None], eos_ids=[3]),
             {},
-            "the bytes b'\\)', b'\\+', which are not tokens",
+            "the bytes b'\\)', b'\\+', which are not single tokens",
         ),
         (replace(RIGHT_NESTED, letters=(4,)), lk.Vocabulary([*SMALL.tokens], eos_ids=[4]), {}, "names the token 4"),
     ],

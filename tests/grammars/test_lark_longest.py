@@ -123,7 +123,7 @@ def _judge(grammar: str, lexer: Literal["longest", "dynamic"] | None = None) -> 
     except GrammarError as error:
         if "no finite text" in error.reason:
             return None
-        if "contradict what must follow" in error.reason:
+        if "contradict the text that must follow" in error.reason:
             # Two names without anything between them are one name.
             return lambda text: False
         raise

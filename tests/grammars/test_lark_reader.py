@@ -133,7 +133,7 @@ MISTAKES = {
     'start: _sep{"a", "b"}\n': (1, 12, "templates"),
     'start: "a"{3,2}\n': (1, 11, "the maximum at least the minimum"),
     'start: "a"{2;}\n': (1, 13, "} after the number of copies is missing"),
-    'start: "a" & "b"\n': (1, 12, "& stands in terminals only"),
+    'start: "a" & "b"\n': (1, 12, "& is only allowed in terminals"),
     'start: A\nA: "a" & "b"\n': (2, 4, "no text is in all operands of &"),
     "start: A\nA: ~)\n": (2, 5, "a terminal to exclude"),
     "start: @other\n": (1, 8, "grammars by name"),

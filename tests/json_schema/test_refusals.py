@@ -49,10 +49,10 @@ _IN_MEMBER = "#/properties/a~1b"
 
 REFUSALS = {
     "another document": Refusal(
-        _member({"$ref": "https://example.org/a.json"}), _IN_MEMBER, "$ref", "outside the document", '{"a/b":[]}', "{}"
+        _member({"$ref": "https://example.org/a.json"}), _IN_MEMBER, "$ref", "in another document", '{"a/b":[]}', "{}"
     ),
     "no such definition": Refusal(
-        _member({"$ref": "#/$defs/x"}), _IN_MEMBER, "$ref", "leads nowhere", '{"a/b":1}', "[]"
+        _member({"$ref": "#/$defs/x"}), _IN_MEMBER, "$ref", "points to nothing", '{"a/b":1}', "[]"
     ),
     "no such anchor": Refusal(_member({"$ref": "#x"}), _IN_MEMBER, "$ref", "no anchor 'x'", '{"a/b":1}', "[]"),
     "itself": Refusal({"$ref": "#"}, "#", "$ref", "refers to itself", "[1]", None),
@@ -127,9 +127,9 @@ REFUSALS = {
     ),
     "items that are looked at": Refusal(
         {"contains": {"type": "string"}, "unevaluatedItems": {"type": "null"}},
-        *("#", "unevaluatedItems", "those that 'contains' has looked at", '["a",1]', "[1]"),
+        *("#", "unevaluatedItems", "those that match 'contains'", '["a",1]', "[1]"),
     ),
-    "branches": Refusal({"type": "object", "allOf": _BRANCHES}, "#", "allOf", "multiply", "{}", "1"),
+    "branches": Refusal({"type": "object", "allOf": _BRANCHES}, "#", "allOf", "too many combinations", "{}", "1"),
     "sets of names": Refusal(
         {"type": "object", "patternProperties": _SETS}, "#", "patternProperties", "more than 64 sets", '{"z":1}', "1"
     ),

@@ -60,7 +60,7 @@ def test_all_tokens_are_excluded() -> None:
 
 def test_other_text_in_the_same_place_is_refused() -> None:
     for language in (either(any_token(), "a"), sequence(repeat(any_token()), "a"), sequence(any_text(), any_token())):
-        with pytest.raises(ConfigurationError, match="and other text begin in one place"):
+        with pytest.raises(ConfigurationError, match="and other text begin at the same point"):
             language.constraint(NAMED)
 
 
@@ -108,6 +108,6 @@ def test_random_languages(language: Language, vocabulary: lk.Vocabulary, closing
     except (TooMany, PatternTooLarge):
         assume(False)
     except ConfigurationError as error:
-        if "begin in one place" not in str(error):
+        if "begin at the same point" not in str(error):
             raise
         assume(False)

@@ -133,12 +133,12 @@ def test_a_marker_that_no_tokens_spell_in_time() -> None:
 
 
 def test_other_text_in_the_same_place_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="other text begin in one place"):
+    with pytest.raises(ConfigurationError, match="other text begin at the same point"):
         either(sequence(any_text(until="b", max_tokens=2), "c"), regex("a*")).constraint(VOCABULARY)
-    with pytest.raises(ConfigurationError, match="other text begin in one place"):
+    with pytest.raises(ConfigurationError, match="other text begin at the same point"):
         sequence(any_text(max_tokens=2), "c").constraint(VOCABULARY)
     for following in ("é", END, optional("a"), any_text()):
-        with pytest.raises(ConfigurationError, match="other text begin in one place"):
+        with pytest.raises(ConfigurationError, match="other text begin at the same point"):
             sequence(any_text(max_tokens=2), following).constraint(VOCABULARY)
 
 

@@ -159,7 +159,7 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([{"name": "a", "parameters": {"type": "string"}}], "schema of an object"),
         ([{"name": "a", "parameters": True}], "schema of an object"),
         ([{"name": f"f{i}"} for i in range(MOST_TOOLS + 1)], "allowed are at most"),
-        ([{"name": "a", "parameters": {"type": "object", "x": object()}}], "which JSON cannot"),
+        ([{"name": "a", "parameters": {"type": "object", "x": object()}}], "which is not a JSON value"),
     ],
 )
 def test_what_is_not_a_tool_is_refused(tools: Any, message: str) -> None:

@@ -366,16 +366,16 @@ def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> Non
     [
         ({"format": "hermès"}, "allowed are 'auto'"),
         ({"format": "auto"}, "needs chat_template"),
-        ({"format": "auto", "chat_template": "{{ messages }}"}, "no known format"),
+        ({"format": "auto", "chat_template": "{{ messages }}"}, "not write tool calls in a known format"),
         ({"choice": "nothing"}, "names of tools"),
         ({"choice": ()}, "choice is empty"),
         ({"choice": 5}, "names of tools"),
         ({"parallel": 1}, "parallel is 1"),
         ({"reasoning": 0}, "reasoning is 0"),
-        ({"reasoning": True, "format": "llama3_json"}, "no markers of reasoning"),
+        ({"reasoning": True, "format": "llama3_json"}, "no markers for reasoning"),
         ({"choice": "required", "answer": {}}, "always called"),
         ({"preamble": None}, "preamble is None; allowed are True and False"),
-        ({"preamble": True, "format": "json"}, "in the format 'json' calls stand only at the beginning"),
+        ({"preamble": True, "format": "json"}, "in the format 'json' calls can only stand at the beginning"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:

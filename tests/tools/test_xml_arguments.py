@@ -200,9 +200,9 @@ def test_raw_text_beside_a_value_that_nests_without_limit_is_refused_with_its_po
     [
         ({"begin": "<p>"}, "once"),
         ({"begin": "{name}{name}>"}, "once"),
-        ({"begin": "<p={name}"}, "goes on"),
+        ({"begin": "<p={name}"}, "continues after it"),
         ({"end": " \n"}, "marker"),
-        ({"end": "<<"}, "begin as it ends"),
+        ({"end": "<<"}, "whose end is not its beginning"),
         ({"separator": 1}, "separator is 1"),
         ({"whitespace": "none"}, "allowed are"),
         ({"end": "\ud800"}, "UTF-8"),

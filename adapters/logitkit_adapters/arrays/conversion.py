@@ -187,7 +187,7 @@ def call_to_torch(ids: Any, logits: Any) -> tuple[Ids, Logits]:
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} (the call has {_both(ids, logits)})") from error
     if shown.tensor.shape[0] != taken.tensor.shape[0]:
-        raise BatchMismatch(f"the call has {_both(ids, logits)}; give as many rows of ids as of logits")
+        raise BatchMismatch(f"the call has {_both(ids, logits)}; give the same number of rows of both")
     return shown, taken
 
 

@@ -32,7 +32,9 @@ def to_torch(array: list[Any], *, writing: bool) -> tuple[Tensor, bool, None]:
     rows = [array, *(row for row in array if isinstance(row, list))]
     for row in rows if writing else ():
         if type(row) is not list:
-            raise ConfigurationError(f"a {type(row).__name__} of {len(row)} is more than a list; give list")
+            raise ConfigurationError(
+                f"a {type(row).__name__} of {len(row)} is an instance of a subclass; give a plain list"
+            )
     if not isinstance(first, Real) or (writing and isinstance(first, bool)):
         raise ConfigurationError(
             f"a list of shape {list(shape_of(array))} holds a {type(first).__name__}; allowed are numbers, and lists of numbers"

@@ -29,7 +29,7 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
         return torch.from_numpy(array), False, array
     if type(array) not in (np.ndarray, np.memmap):
         raise ConfigurationError(
-            f"a {type(array).__name__} {list(array.shape)} is more than an array; give numpy.ndarray"
+            f"a {type(array).__name__} {list(array.shape)} is an instance of a subclass; give a plain numpy.ndarray"
         )
     flags, strides, size = array.flags, array.strides, array.itemsize
     # torch does not know that an array is read-only, and aborts the interpreter on negative strides imported by dlpack. A
@@ -48,7 +48,7 @@ def to_torch(array: NDArray[Any], *, writing: bool) -> tuple[Tensor, bool, NDArr
         return torch.from_numpy(array), copied, None if swapped else array
     except TypeError as error:
         raise ConfigurationError(
-            f"torch knows no numpy arrays of {array.dtype}, as {list(array.shape)} is; convert it before"
+            f"the numpy array {list(array.shape)} has the dtype {array.dtype}, which torch does not support; convert it first"
         ) from error
 
 

@@ -28,7 +28,7 @@ def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
     if array.layout != torch.strided or array.is_nested or array.is_quantized or not _has_memory(array):
         shape = "nested" if array.is_nested else list(array.shape)
         raise ConfigurationError(
-            f"a tensor, {shape}, of {array.dtype} is not dense, or has no values; convert it before"
+            f"a tensor, {shape}, of {array.dtype} is not dense, or has no values; convert it first"
         )
     # Writing to a tensor that requires grad would falsify a gradient or change a weight. And numpy, which reads ids, does not
     # support tensors that are only marked as negated.
@@ -62,7 +62,7 @@ def _plain(array: Tensor) -> Tensor:
     """Return a plain tensor on the memory of a tensor subclass."""
     kind: Any = type(array)
     if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
-        raise ConfigurationError(f"a {kind.__name__} {list(array.shape)} is more than a tensor; give torch.Tensor")
+        raise ConfigurationError(f"a {kind.__name__} {list(array.shape)} is not a plain tensor; give torch.Tensor")
     with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001 (documented, with no other name)
         return array.as_subclass(Tensor)
 

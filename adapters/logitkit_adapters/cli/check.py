@@ -9,7 +9,7 @@ from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import text_argument
+from logitkit_adapters.cli.usage import sentence, text_argument
 
 __all__ = ["add", "run"]
 
@@ -24,12 +24,10 @@ def add(commands: Any) -> None:
     """
     for kind, (value, what) in KINDS.items():
         says = f"compile {what.partition(';')[0].partition(' (')[0]}, and show its size, time, examples and warnings"
-        parser = commands.add_parser(
-            f"check-{kind}", allow_abbrev=False, help=says, description=f"{says.capitalize()}."
-        )
+        parser = commands.add_parser(f"check-{kind}", allow_abbrev=False, help=says, description=sentence(says))
         parser.add_argument("definition", metavar=value, type=text_argument, help=what)
         parser.add_argument(
-            "--text", type=text_argument, help="say whether this is a complete legal text; exit with 1 if not"
+            "--text", type=text_argument, help="check this text; the exit status is 1 if it is illegal or incomplete"
         )
         add_shared(parser)
         parser.set_defaults(run=run, kind=kind)

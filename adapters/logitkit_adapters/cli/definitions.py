@@ -20,7 +20,7 @@ __all__ = ["KINDS", "add_shared", "compiled"]
 KINDS = {
     "regex": ("PATTERN", "a regular expression (write --regex=PATTERN if it begins with -)"),
     "schema": ("FILE", "a file with a JSON Schema; - reads it from standard input"),
-    "tools": ("FILE", "a file with a JSON list of OpenAI's tools; - reads it from standard input"),
+    "tools": ("FILE", "a file with a JSON list of tools in OpenAI's format; - reads it from standard input"),
     "grammar": ("FILE", "a file with a grammar in GBNF or Lark's syntax; - reads it from standard input"),
 }
 
@@ -32,19 +32,21 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         parser: The parser of the command.
     """
     parser.add_argument(
-        "--tokenizer", metavar="DIR", help="compile for the tokenizer in this folder (default: the demo's)"
+        "--tokenizer",
+        metavar="DIR",
+        help="compile for the transformers tokenizer in this folder (default: that of the demo model)",
     )
-    parser.add_argument("--format", default="hermes", help="how the model writes calls of tools (default: hermes)")
+    parser.add_argument("--format", default="hermes", help="for tools: the call format of the model (default: hermes)")
     parser.add_argument(
         "--syntax",
         choices=("gbnf", "lark"),
-        help="the syntax of a grammar (default: lark for a file named *.lark, otherwise gbnf)",
+        help="for a grammar: its syntax (default: lark for a file named *.lark, otherwise gbnf)",
     )
     parser.add_argument(
         "--start",
         metavar="RULE",
         type=text_argument,
-        help="the rule of a grammar that the whole text must match (default: root in gbnf, start in lark)",
+        help="for a grammar: its start rule (default: root in gbnf, start in lark)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 

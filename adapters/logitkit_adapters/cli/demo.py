@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
     demo.add_argument(
         "--regex",
         metavar="PATTERN",
-        help="constrain the output to this pattern (write --regex=PATTERN if it begins with -)",
+        help="constrain the output to this regular expression (write --regex=PATTERN if it begins with -)",
     )
     demo.add_argument("--prompt", metavar="TEXT", help="the prompt for --regex")
     demo.add_argument(
@@ -44,9 +44,11 @@ def add(commands: Any) -> None:
         "--beams",
         type=partial(whole_number, 64),
         metavar="N",
-        help="search with N beams (with --regex; default 1, greedy search)",
+        help="use beam search with N beams (with --regex; default 1, greedy search)",
     )
-    demo.add_argument("--html", metavar="FILE", help="also write each text, token by token, to this page for a browser")
+    demo.add_argument(
+        "--html", metavar="FILE", help="also write the texts, token by token, to this file, as a page for a browser"
+    )
     demo.add_argument("--json", action="store_true", help="print JSON")
     demo.set_defaults(run=run)
 

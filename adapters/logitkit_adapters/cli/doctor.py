@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
+from logitkit_adapters.cli.usage import sentence
 
 __all__ = ["add", "run"]
 
@@ -39,9 +40,9 @@ def add(commands: Any) -> None:
     Args:
         commands: The commands of the parser.
     """
-    says = "find the installed engines, and write a few constrained tokens with each"
-    parser = commands.add_parser("doctor", allow_abbrev=False, help=says, description=f"{says.capitalize()}.")
-    parser.add_argument("--slow", action="store_true", help="start vLLM too, which takes a minute")
+    says = "find the installed engines, and test each by generating a few constrained tokens"
+    parser = commands.add_parser("doctor", allow_abbrev=False, help=says, description=sentence(says))
+    parser.add_argument("--slow", action="store_true", help="test vLLM too, which takes a minute to start")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 

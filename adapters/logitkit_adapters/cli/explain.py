@@ -9,7 +9,7 @@ from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import text_argument, write_page
+from logitkit_adapters.cli.usage import sentence, text_argument, write_page
 
 __all__ = ["add", "run"]
 
@@ -20,13 +20,15 @@ def add(commands: Any) -> None:
     Args:
         commands: The commands of the parser.
     """
-    says = "explain a text: the legal tokens at each position, and why a token is illegal"
-    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=f"{says.capitalize()}.")
+    says = "explain a text token by token: how many tokens were legal, and why one was refused"
+    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=sentence(says))
     given = parser.add_mutually_exclusive_group(required=True)
     for kind, (value, what) in KINDS.items():
         given.add_argument(f"--{kind}", metavar=value, type=text_argument, help=what)
-    parser.add_argument("--text", required=True, type=text_argument, help="the text")
-    parser.add_argument("--html", metavar="FILE", help="write the explanation to this file, as a page for a browser")
+    parser.add_argument("--text", required=True, type=text_argument, help="the text to explain")
+    parser.add_argument(
+        "--html", metavar="FILE", help="also write the explanation to this file, as a page for a browser"
+    )
     add_shared(parser)
     parser.set_defaults(run=run)
 

@@ -1,15 +1,20 @@
-"""Arguments of commands, the error for wrong ones, and the files that they name."""
+"""Arguments of commands, their help as sentences, the error for wrong ones, and the files that they name."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-__all__ = ["UsageError", "text_argument", "whole_number", "write_page"]
+__all__ = ["UsageError", "sentence", "text_argument", "whole_number", "write_page"]
 
 
 class UsageError(Exception):
     """The arguments of a command do not fit together, or name something that cannot be used."""
+
+
+def sentence(help_text: str) -> str:
+    """Return a help text as a sentence; `str.capitalize` would write JSON as "json"."""
+    return f"{help_text[0].upper()}{help_text[1:]}."
 
 
 def whole_number(most: int, text: str) -> int:

@@ -23,9 +23,9 @@ __all__ = ["run_demo"]
 _TEXTS = (31, 32, 33)
 _COSTS = (20, 6, 6, 11, 11, 11, 11, 10)
 _LEGEND = (
-    "Medians of CPU time. compile: building the automaton. bare step: one step of generate alone;",
-    "with it: with the constraint, for as many tokens, in turns; the hook: logitkit's part of that.",
-    "The hook's time depends on rows and vocabulary, not on the model, which is very small here.",
+    "Medians of CPU time. compile: once per constraint. without, with: one step of generate without and",
+    "with the constraint, measured in turns. logitkit: the part of the step that logitkit takes. It",
+    "depends on the batch and on the vocabulary, but not on the model, which is very small here.",
 )
 
 
@@ -161,7 +161,7 @@ def _cost(case: DemoCase, compilation: float, cost: StepCost) -> list[Cell]:
 
 
 def _cost_table(costs: Sequence[Sequence[Cell]], console: Console) -> list[str]:
-    titles = ["cost", "rows", "steps", "compile", "bare step", "with it", "the hook", "overhead"]
+    titles = ["cost", "rows", "steps", "compile", "without", "with", "logitkit", "overhead"]
     head = [Cell(title, "title", right=i > 0) for i, title in enumerate(titles)]
     return [
         *columns(head, _COSTS, console.styled),

@@ -31,9 +31,9 @@ class WarnOnce:
             return
         self._warned = True
         warnings.warn(
-            "a generation begins with a prompt that this hook has seen together with output, so the hook goes on with that "
-            "output in place of a new one. For a new prompt, create a new hook with logits_processor(...), or call "
-            "hook.new_generation() before",
+            "a generation begins with a prompt that this hook has seen together with output, so the hook continues that "
+            "output. If the prompt is a new one, create a new hook with logits_processor(...), or call hook.new_generation() "
+            "before",
             KnownPromptWarning,
             stacklevel=2,
         )

@@ -64,6 +64,6 @@ def check_grammar(grammar: Any, scores: NDArray[np.float32]) -> None:
         llama_cpp.llama_sampler_apply(grammar, ctypes.byref(candidates))
     if not (left["logit"] > -np.inf).any():
         raise ConfigurationError(
-            "grammar and logits_processor have no allowed token in common here, so the text cannot go on; put both into one "
-            "pattern, or give only one of them"
+            "grammar and logits_processor have no allowed token in common here, so the text cannot continue; put both into "
+            "one constraint, or pass only one of them"
         )

@@ -50,7 +50,8 @@ class LlamaCppLogitsProcessor(EngineHook):
 
     Args:
         processor: The processor that it applies.
-        state: The state after the last call, or None before the first, for questions such as `processor.is_dead(hook.state)`.
+        state: The state after the last call, or None before the first. Pass it to the processor's methods, as in
+            `processor.is_dead(hook.state)`.
     """
 
     engine, module, argument = "llama.cpp", "logitkit_adapters.llama_cpp", "logits_processor"
@@ -150,9 +151,8 @@ def logits_processor(
         processor: A processor, which can serve any number of lists at once; or a Python type, such as a pydantic model, a JSON
             Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the `Llama`. See
             `logitkit.output_types.output_type_of`.
-        tokenizer: The `Llama` that generates, which has the tokenizer. Its vocabulary is read
-            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
-            with its tokens.
+        tokenizer: The `Llama` that generates, which has the tokenizer and is read once. With a processor, it is optional; if
+            given, the processor must have been built for its tokens.
         model: The same `Llama`, for code that works with all engines; optional.
         prompt: The prompt's token ids, if the engine starts from ids that already contain output of an earlier
             generation. Default: all ids that a generation begins with are the prompt.

@@ -61,8 +61,8 @@ class MlxLmLogitsProcessor(EngineHook):
 
     Args:
         processor: The processor that it applies.
-        state: The state of the sequence of the last call, [1] row, or None before the first. Ask the processor about it, as in
-            `processor.is_dead(hook.state)`. mlx-lm computes one token ahead, so after a generation the state has seen
+        state: The state of the sequence of the last call, [1] row, or None before the first. Pass it to the processor's methods,
+            as in `processor.is_dead(hook.state)`. mlx-lm computes one token ahead, so after a generation the state has seen
             all its tokens.
     """
 
@@ -169,9 +169,8 @@ def logits_processor(
         processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
             Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
             `logitkit.output_types.output_type_of`.
-        tokenizer: The tokenizer that `mlx_lm.load` returns. Its vocabulary is read
-            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
-            with its tokens.
+        tokenizer: The tokenizer that `mlx_lm.load` returns, which is read once. With a processor, it is optional; if given, the
+            processor must have been built for its tokens.
         model: The model that generates, which defines the number of ids.
         prompt: The whole prompt, if mlx-lm hides a part of it (a prompt cache, a draft model) or starts from ids that already
             contain output of an earlier generation: token ids [P], in a list or an array of any kind; for the sequences of a

@@ -136,7 +136,7 @@ def continuous(
     make_cache: Callable[[], Any] | None = None,
     **options: Any,
 ) -> Continuous:
-    r"""Make a generator that continues states, including those of other generators, from their cache.
+    r"""Return a function that generates text, and continues texts of other such functions from their cache.
 
     It is greedy by default. `num_samples` above 1 or a `seed` samples; `num_beams` runs beam search. Generators of different
     kinds can continue each other if their numbers of samples agree.

@@ -43,7 +43,7 @@ def probabilities(
         prompt: A text, token ids or a chat, as for `continuous`: one prompt.
         options: At least one text, all different. After a prompt without a final space, most begin with a space.
         with_eos: Whether the text must end after the option: its probability is then multiplied by that of EOS. None: only if one
-            option begins another, such as "a" and "ab", because the probability of "a" would otherwise include "ab".
+            option is the beginning of another, such as "a" and "ab"; the probability of "a" would otherwise include "ab".
         normalized: Whether to divide by the sum, so that the probabilities sum to 1. Otherwise, their sum says how likely any
             of the options is.
         max_tokenizations: The maximum number of tokenizations of all options, because their number grows exponentially

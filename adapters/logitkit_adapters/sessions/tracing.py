@@ -36,7 +36,7 @@ def trace(
             by default, it reports at most 20 log-probabilities per token. There, the prompt with the output is one request.
         tokenizer: Its tokenizer; None for llama.cpp and vLLM, which have their own.
         prompt: A text, token ids or a chat, as for `Session`: one prompt.
-        processor: A processor, or everything else that `logitkit.output_types.output_type_of` takes, such as a Python type.
+        processor: A processor, or anything else that `logitkit.output_types.output_type_of` accepts, such as a Python type.
         output: The output to explain, as token ids, or as a text as in `logitkit.explain`; it may be illegal. None: the model
             writes one, greedily and with the processor.
         max_new_tokens: The maximum number of tokens that the model writes; not used if `output` is given.

@@ -86,7 +86,7 @@ def generate_typed(
     session: BaseSession[Any] | None = None,
     **others: Any,
 ) -> Any:
-    """Generate a value of a type.
+    """Generate a value of a type, such as an instance of a pydantic model.
 
     Args:
         model: A causal language model of transformers or mlx-lm, a `llama_cpp.Llama`, or vLLM's `LLM`, created with
@@ -101,7 +101,7 @@ def generate_typed(
             they and the type need a JSON form, and are of different kinds.
         seed: Sample with this seed. None: greedy, unless there are several samples.
         num_samples: The number of outputs per prompt.
-        closing: Whether the output is completed within `max_new_tokens`; a processor as the type does not know it.
+        closing: Whether the output is completed within `max_new_tokens`; ignored if the type is a processor.
         stream: Whether to return the text in pieces, of one prompt and one sample.
         session: A session of the model, whose cache and `max_length` then apply, but not its processor. None: a new one.
         **others: None are allowed; the error names the processor or argument to use instead.
@@ -111,7 +111,7 @@ def generate_typed(
         `stream`, a `TypedStream`.
 
     Raises:
-        IncompleteOutput: The token limit is too low for any output of this type, which is found out before generation if
+        IncompleteOutput: The token limit is too low for any output of this type, which is checked before generation if
             possible; or an output was cut off, or ended by a stop before it was complete.
         ValueError: A validator of the type refuses the value.
         ConfigurationError: An argument is not allowed.

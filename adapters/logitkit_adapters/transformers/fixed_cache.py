@@ -41,7 +41,7 @@ class FixedCache(NamedTuple):
         logits: [B, V], after the last token of each row; NaN if no token has been fed, or after a rollback.
         written: [max + 1] int64, the call that wrote each slot, and the number of calls; shared by all values of a cache.
         seen: [max + 1] int64, `written` when this value was made.
-        cuts: [max + 1] bool, at which lengths the slots before have not seen those after: False inside the prefix of a prefix-LM.
+        cuts: [max + 1] bool, the lengths at which the cache may be cut: False inside the prefix of a prefix-LM.
         left_at: The index of `cache` after the last `prefill` or rollback, a scalar int64, shared by all values of a cache:
             anything else that writes to the cache moves its index.
     """
@@ -73,7 +73,7 @@ class FixedCache(NamedTuple):
 
         Raises:
             ConfigurationError: There are fewer slots, they have been overwritten, or the cut is inside the prefix of a
-                prefix-LM, whose tokens have seen each other. Nothing has changed then.
+                prefix-LM, whose tokens have attended to each other. Nothing has changed then.
         """
         self.check()
         check_writable(self.cache)

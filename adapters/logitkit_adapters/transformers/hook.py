@@ -179,9 +179,8 @@ def logits_processor(
         processor: A processor, which can serve any number of hooks at once; or a Python type, such as a pydantic model, a JSON
             Schema as a dict, `re.compile(...)`, a language or `logitkit.Tools`, which is compiled for the tokenizer. See
             `logitkit.output_types.output_type_of`.
-        tokenizer: The tokenizer of the model. Its vocabulary is read
-            once, and remembered as long as it exists. With a processor, it is optional: the processor's tokens are then compared
-            with its tokens.
+        tokenizer: The tokenizer of the model, which is read once. With a processor, it is optional; if given, the processor
+            must have been built for its tokens.
         model: The model that generates, from which the hook learns all ids at which `generate` ends a text.
         prompt: The prompts, if `generate` starts from ids that already contain output of an earlier generation:
             [B, P] ids, or B lists of ids without padding. Default: all ids of the first call are the prompt.

@@ -100,8 +100,8 @@ class Chain(NotAHook):
     ) -> tuple[tuple[Any, ...], Tensor]:
         """Run every processor on the logits, [B, V], in order.
 
-        Several constraints can leave a row without a token, and so can functions and classes of users. Such a row ends with EOS,
-        at logit 0.
+        Several constraints together can leave a row without a legal token, and so can processors of your own. Such a row ends
+        with EOS, at logit 0.
         """
         ending = self._ending
         for place, (processor, before) in enumerate(zip(self.processors, state, strict=True)):
@@ -141,11 +141,11 @@ class Chain(NotAHook):
         return allowed_tokens(self.processors, state, self.known_eos_ids, columns)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether all constraints of the chain on text allow a complete text, in some tokenization."""
+        """Whether all constraints on text in the chain allow a complete text, in some tokenization."""
         return all(p.matches(text) for p in self.processors if isinstance(p, Constraint))
 
     def example(self, seed: int = 0) -> str:
-        """Return a random text that all constraints of the chain on text allow.
+        """Return a random text that all constraints on text in the chain allow.
 
         Args:
             seed: The seed of the random numbers.
@@ -205,7 +205,7 @@ def chain(*processors: Processor[Any], limits: Limits = DEFAULT_LIMITS, eos_ids:
     Args:
         *processors: Any processors. A constraint (`Regex`, `Choice`, ...) must come before every truncation (`TopK`, ...) and
             before `Temperature(0)`, because all tokens that these keep might be illegal. Neighbouring constraints that are
-            finite automata become one `Intersection`, so together they have no dead end.
+            finite automata become one `Intersection`, so that generation cannot get stuck between them.
         limits: Bounds on each intersection.
         eos_ids: The ids that end a row without a legal token. Needed only if no constraint has a vocabulary.
 

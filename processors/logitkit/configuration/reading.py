@@ -22,12 +22,12 @@ __all__ = ["from_config"]
 def from_config(
     config: Mapping[str, Any], vocabulary: Vocabulary, *, limits: Limits = DEFAULT_LIMITS
 ) -> Processor[Any]:
-    """Build a processor from its JSON form.
+    """Build a processor from a configuration, its JSON form.
 
-    Each key is a kind of processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`. If one
+    Each key names a processor, as in `{"regex": "[0-9]+", "repetition_penalty": {"penalty": 1.1, "window": 64}}`. If one
     parameter is enough, its value may be written alone. Several keys make a chain in the canonical order, whatever the order of
     the keys: biases, penalties, constraints, temperature, truncation. `{"chain": [{...}, {...}]}` keeps another order, and allows
-    a kind twice.
+    the same key twice.
 
     A configuration may come from an untrusted source: it cannot run code, read files, or take more time or memory than the limits
     allow. It may have 64 processors, which share `limits.work`; one that was compiled before counts as if it were compiled again.

@@ -31,7 +31,7 @@ class BannedStrings(Constraint):
     """Never let the output contain any of some texts, in any tokenization.
 
     Only the output counts, so a text that begins in the prompt may be completed. The name of a special token bans that token too;
-    an EOS can be banned only if another one remains. EOS and other ids without text are always legal.
+    EOS can be banned only if another EOS remains. EOS and other ids without text are always legal.
 
     Args:
         strings: At least one text, not empty, as str (encoded as UTF-8) or bytes.

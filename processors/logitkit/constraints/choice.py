@@ -24,7 +24,8 @@ class Choice(Constraint):
     """Allow only the texts of a list, in any tokenization.
 
     Args:
-        options: At least one text, as str (encoded as UTF-8) or bytes. If one option begins another, EOS may end the shorter one.
+        options: At least one text, as str (encoded as UTF-8) or bytes. If an option is the beginning of another, EOS may
+            follow it.
         vocabulary: The tokens.
         limits: Bounds on the cost of compiling.
 

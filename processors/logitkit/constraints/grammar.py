@@ -64,23 +64,22 @@ class Grammar(Constraint):
     The text begins after the prompt, and EOS is allowed when it is complete. The grammar is compiled once, to a pushdown
     automaton: a step is a table look-up, and each row has a stack of limited depth. A regular grammar needs no stack.
 
-    If the grammar does not become deterministic, a row has up to `configurations` stacks at once. A row that would need more
-    keeps those with the fewest open frames, and is *narrowed*: it never allows what the grammar does not, and can always be
-    completed, but it may refuse what the grammar allows. Text that was given, such as a draft, may then be illegal for the row.
+    If the grammar does not become deterministic, a row has up to `configurations` stacks at once. If it would need more, it keeps
+    those with the fewest open rules, and is *narrowed*: its text belongs to the grammar and can always be completed, but some
+    texts of the grammar are refused, which may include a draft.
 
     Args:
         text: The grammar.
-        vocabulary: The tokens. Each byte that the grammar may need must be a token by itself.
+        vocabulary: The tokens. Each byte that the grammar may need must be a token of its own.
         syntax: `"gbnf"`, as in llama.cpp, or `"lark"`.
         start: The rule of the whole text. None: `root` in GBNF, `start` in Lark.
         lexer: How terminals of Lark split a text. None or `"longest"`: as a lexer, each as long as possible and keywords before
             names. `"dynamic"`: in any way.
-        max_depth: The maximum number of frames on a stack. A text that nests deeper is not allowed.
+        max_depth: The maximum number of open rules on a stack. A text that nests deeper is not allowed.
         configurations: The maximum number of stacks of a row, if the grammar is not deterministic. 1: refuse such a grammar.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
-            within this many new tokens, not counting EOS. If a grammar nests, a token that ends a rule is taken to write no more
-            than one character after it, so that a text may be made to end a few tokens early. Grammars that are not deterministic
-            are refused.
+            within this many new tokens, not counting EOS. If a grammar nests, a text may have to end a few tokens earlier than
+            necessary. Grammars that are not deterministic are refused.
         limits: Bounds on the cost of compiling.
 
     Raises:

@@ -60,7 +60,7 @@ def heal_prompt(
     ids = tuple(_checked_id(place, token, vocabulary) for place, token in enumerate(tokens))
     wanted = None if count is None else as_integer(count)
     if count is not None and (wanted is None or wanted < 0):
-        raise ConfigurationError(f"count is {count!r}; allowed are integers from 0, and None to cut what needs healing")
+        raise ConfigurationError(f"count is {count!r}; allowed are integers from 0, and None to find the number")
     text, kept, healed = b"", len(ids), b""
     for place in range(len(ids) - 1, 0, -1):
         spelled = vocabulary.tokens[ids[place]]

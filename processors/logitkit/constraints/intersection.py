@@ -26,8 +26,8 @@ __all__ = ["Intersection", "intersected"]
 class Intersection(Constraint):
     """Allow only texts that all of several constraints allow; `chain` creates it from adjacent constraints.
 
-    Masks one after another would leave no token in a row if each constraint allows different ones. The product of the automata
-    knows which tokens can be completed to a text that all constraints allow.
+    If each constraint masked the logits by itself, generation could get stuck where they allow different tokens. The product of
+    their automata allows only tokens after which the text can be completed for all of them.
 
     Args:
         parts: At least one constraint, all with equal vocabularies.

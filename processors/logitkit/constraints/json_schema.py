@@ -42,9 +42,9 @@ class JsonSchema(Constraint):
     """Allow only JSON texts that satisfy a JSON Schema (draft 2020-12; older drafts are supported too).
 
     The text begins after the prompt, and EOS is allowed when it is complete. Each value has exactly one accepted spelling:
-    members in the order of the schema, without needless escapes or white space. A schema with bounded nesting compiles to a
-    finite automaton, like `Regex`. Recursive schemas and unconstrained values need a stack per row. Unknown keywords are
-    ignored; those that resemble a keyword warn.
+    members in the order of the schema, without unnecessary escapes or white space. A schema with limited nesting compiles to a
+    finite automaton, like `Regex`. Recursive schemas and values of any kind need a stack per row. Unknown keywords are
+    ignored; if one looks like a misspelt keyword, there is a warning.
 
     Args:
         schema: A dict, true or false, JSON text, a pydantic model class, or another Python type: a dataclass, `list[int]`,
@@ -54,8 +54,8 @@ class JsonSchema(Constraint):
             where `json.dumps` may write it, with an indent of at most 32 spaces.
         lax: Whether to leave out, with a warning, the keywords that cannot be enforced exactly. Failed attempts may take as many
             steps again as `limits` allow.
-        strict_formats: Whether to refuse a `format` that is not known, or that describes no value which is possible there.
-            By default, it is an annotation, and `ignored` lists it.
+        strict_formats: Whether to refuse a `format` that is not known, or that does not apply to any value which is possible
+            there. By default, it is ignored, and listed in `ignored`.
         closing: Whether the text must be complete before generation is cut off. True: within `Context.max_length`. An integer:
             within this many new tokens, not counting EOS. If the context has too little room, a shortest text is written.
         max_depth: The maximum number of open brackets in recursive parts.
@@ -135,7 +135,7 @@ class JsonSchema(Constraint):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Each `format` that was taken for an annotation: where it is, and why.
+        """Each `format` that was ignored: where it is, and why.
 
         Equal schemas in several places are listed once.
 

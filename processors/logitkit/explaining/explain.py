@@ -44,11 +44,11 @@ def explain(
         processor: A constraint, a chain or any other processor.
         vocabulary: The tokens.
         prompt: The prompt, as token ids, or as text.
-        output: The output, as token ids. A text is split into the longest tokens from left to right, which may be others than a
-            tokenizer chooses; the names of special tokens in it stand for these.
+        output: The output, as token ids or as text. A text is split into the longest tokens from left to right, which may differ
+            from the tokenizer's choice; names of special tokens in it mean these tokens.
         logits: The logits of the model for each token of the output, [V] each. Without them, truncation and temperature are left
             out, and the shift of a logit is that of a logit of 1.
-        max_length: The maximum number of tokens, prompt included, for a constraint that closes its text in time.
+        max_length: The maximum number of tokens, prompt included, for a constraint with `closing=True`.
 
     Returns:
         The explanation, whose `refusal` is that of the first illegal token.

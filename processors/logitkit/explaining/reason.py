@@ -61,7 +61,7 @@ def reason(found: Findings) -> Iterator[str | Marked]:
     if found.refused_at is not None:
         yield from refusal_reason(found, found.refused_at)
     elif not found.complete and found.completion is not None:
-        yield f"A shortest legal text goes on with {spelling(found, found.completion)}."
+        yield f"It can be completed with {spelling(found, found.completion)}."
 
 
 def reason_lines(found: Findings) -> Iterator[str]:
@@ -96,7 +96,7 @@ def refusal_reason(found: Findings, at: int) -> Iterator[str | Marked]:
         yield from _place(source)
     open_brackets = f"Open brackets: {refusal.open_brackets}. " if refusal.open_brackets else ""
     if refusal.completion is not None:
-        shortest = f"a shortest legal text goes on with {spelling(found, refusal.completion)}"
+        shortest = f"the text could be completed with {spelling(found, refusal.completion)}"
         yield f"{open_brackets}Before it, {shortest if refusal.completion else 'the text is complete'}."
 
 

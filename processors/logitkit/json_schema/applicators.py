@@ -33,7 +33,7 @@ def dynamic_reference(reader: Reader, here: Here) -> Values:
 def recursive_reference(reader: Reader, here: Here) -> Values:
     """Return what the schema holds that is referred to, if there is one only."""
     if len(reader.references.resources) > 2:
-        raise UnsupportedSchema("which schema it refers to depends on how one comes there; use '$ref'")
+        raise UnsupportedSchema("the schema that it refers to depends on the path to it; use '$ref'")
     return reference(reader, here)
 
 
@@ -97,8 +97,8 @@ def _held_together(reader: Reader, parts: list[Values]) -> list[Values]:
     """Return what every selection of the sets has in common: of each it is told what its keywords have looked at."""
     if len(parts) > MOST_HELD:
         raise UnsupportedSchema(
-            f"'unevaluatedProperties' or 'unevaluatedItems' would need all selections of its {len(parts)} schemas; at most "
-            f"{MOST_HELD} are worked out"
+            f"'unevaluatedProperties' or 'unevaluatedItems' would need all combinations of its {len(parts)} schemas; at most "
+            f"{MOST_HELD} are supported"
         )
     selections: list[Values] = []
     for part in parts:

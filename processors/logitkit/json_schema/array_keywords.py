@@ -83,12 +83,12 @@ def unevaluated_items(reader: Reader, place: Place, found: Values) -> Values:
         looking = {some.value for some in arrays.contains if some.site.keyword == "contains"}
         if looking and reader.references.dialect.name == "2019-09":
             raise Site(place.pointer, "unevaluatedItems").refuse(
-                "in draft 2019-09 it is not settled whether 'contains' looks at items; say what they are by 'items'"
+                "draft 2019-09 does not say whether items that match 'contains' are evaluated; describe them with 'items'"
             )
         if len(looking) > 1 or (looking and value != NOTHING):
             raise Site(place.pointer, "unevaluatedItems").refuse(
-                "which items it is about depends on those that 'contains' has looked at, unless it is false and there is one "
-                "'contains'; say what they are by 'items'"
+                "the items that it applies to depend on those that match 'contains'; describe them with 'items', or set it to "
+                "false and use only one 'contains'"
             )
         # Items that are looked at are those that are as it says.
         rest = looking.pop() if looking else value

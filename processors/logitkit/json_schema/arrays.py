@@ -100,7 +100,7 @@ class Arrays:
             UnsupportedSchema: There is no such form of it; the pointer is the caller's to say.
         """
         if self.unique:
-            raise UnsupportedSchema("that two items are equal is more than an automaton can tell")
+            raise UnsupportedSchema("an automaton cannot tell whether two items are equal")
         found = []
         if self.minimum:
             found.append(Arrays(maximum=self.minimum - 1))

@@ -40,7 +40,7 @@ def exact(number: object) -> Decimal:
         found = Decimal(repr(float(number))) if isinstance(number, float) else number
         if found.is_finite():
             return found
-    raise ConfigurationError(f"{number!r} is no finite number")
+    raise ConfigurationError(f"{number!r} is not a finite number")
 
 
 def digits_of(number: Decimal, limits: Limits) -> tuple[str, str]:

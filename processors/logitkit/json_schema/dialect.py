@@ -62,10 +62,10 @@ class Dialect:
         """
         named = document.get("$schema", "") if isinstance(document, dict) else ""
         if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
-            raise UnsupportedSchema(f"{named!r} is unknown; known are those of json-schema.org", "#", "$schema")
+            raise UnsupportedSchema(f"{named!r} is unknown; allowed are the drafts of json-schema.org", "#", "$schema")
         if "draft-03" in named:
             raise UnsupportedSchema(
-                "draft 3 has other keywords, such as 'extends'; known are draft 4 and later", "#", "$schema"
+                "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", "#", "$schema"
             )
         return cls(next((draft for draft in _ADDED if draft in named), "2020-12" if named else ""))
 

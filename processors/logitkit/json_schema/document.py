@@ -71,7 +71,7 @@ def _number(text: str) -> int | Decimal:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _too_deep() -> UnsupportedSchema:
@@ -89,7 +89,7 @@ class _Open:
             for key in value:
                 if not isinstance(key, str):
                     raise ConfigurationError(
-                        f"the schema has the key {key!r}, a {type(key).__name__}; JSON has strings"
+                        f"the schema has the key {key!r}, a {type(key).__name__}; keys must be strings"
                     )
             self.keys = [str(key) for key in value]
             self.left: Iterator[object] = iter(value.values())
@@ -150,4 +150,6 @@ def _scalar(value: object) -> Json:
     if isinstance(value, Decimal) and value.is_finite():
         # As most are; others keep their digits, as 1e400 and fractions longer than a float has them.
         return float(value) if abs(value.adjusted()) < 300 and Decimal(repr(float(value))) == value else value
-    raise ConfigurationError(f"the schema holds {value!r}, which JSON cannot; a schema is made of JSON values")
+    raise ConfigurationError(
+        f"the schema contains {value!r}, which is not a JSON value; give dicts, lists, strings, numbers, bools and None"
+    )

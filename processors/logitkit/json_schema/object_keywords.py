@@ -74,7 +74,7 @@ def _pieces(reader: Reader, matched: list[tuple[StringSet, Conjunction]], others
         told = [piece for piece in told if not piece.names.is_empty]
         free -= names
         if len(told) > MOST_PIECES:
-            raise UnsupportedSchema(f"names fall into more than {MOST_PIECES} sets by the patterns that they match")
+            raise UnsupportedSchema(f"the patterns divide names into more than {MOST_PIECES} sets; use fewer patterns")
     return tuple(told) if free.is_empty else (*told, Piece(free, others))
 
 

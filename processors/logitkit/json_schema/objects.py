@@ -145,7 +145,8 @@ class Objects:
                 continue
             if piece.value != NOTHING:
                 raise UnsupportedSchema(
-                    "that some value of an unlisted name is wrong cannot be negated, for the name may be repeated"
+                    "a schema for names that are not listed cannot be negated, because such a name may occur more than once; "
+                    "list the names under 'properties'"
                 )
             found.append(Objects(counts=(Count(names, 1, None, Site("#", "not")),)))
         for count in self.counts:
@@ -173,7 +174,7 @@ def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ..
     if not one or not other or one == other:
         return one or other
     if len(one) * len(other) > MOST_PIECES * 4:
-        raise UnsupportedSchema(f"names fall into more than {MOST_PIECES} sets by the patterns that they match")
+        raise UnsupportedSchema(f"the patterns divide names into more than {MOST_PIECES} sets; use fewer patterns")
     found: list[Piece] = []
     for a in one:
         for b in other:
@@ -181,7 +182,7 @@ def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ..
             if not names.is_empty:
                 found.append(Piece(names, both(a.value, b.value)))
     if len(found) > MOST_PIECES:
-        raise UnsupportedSchema(f"names fall into more than {MOST_PIECES} sets by the patterns that they match")
+        raise UnsupportedSchema(f"the patterns divide names into more than {MOST_PIECES} sets; use fewer patterns")
     return tuple(found)
 
 

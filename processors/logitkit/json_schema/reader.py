@@ -148,9 +148,7 @@ class Reader:
             # The keyword to blame is the one that led here, wherever it stands.
             raise UnsupportedSchema("it refers to itself without going into a member or an item")
         if len(self._open) >= DEEPEST:
-            raise UnsupportedSchema(
-                f"more than {DEEPEST} schemas hold each other here; write it simpler", place.pointer
-            )
+            raise UnsupportedSchema(f"more than {DEEPEST} schemas are nested here; simplify the schema", place.pointer)
         if key not in self._read:
             self._open.append(key)
             before = self._drops
@@ -180,7 +178,7 @@ class Reader:
         if found is None:
             if len(self._values) >= MOST_CONJUNCTIONS:
                 raise UnsupportedSchema(
-                    f"there are more than {MOST_CONJUNCTIONS} different combinations of its schemas; write it simpler",
+                    f"there are more than {MOST_CONJUNCTIONS} different combinations of its schemas; simplify the schema",
                     "#",
                 )
             # Conjunctions grow at their ends: most of this one is known.

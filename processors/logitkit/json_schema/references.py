@@ -81,7 +81,7 @@ class References:
         resource = self.resources.get(uri)
         if resource is None:
             raise UnsupportedSchema(
-                f"{reference!r} is outside the document, and nothing is fetched; put it under '$defs'",
+                f"{reference!r} is in another document, which is not fetched; put the schema under '$defs'",
                 place.pointer,
                 keyword,
             )
@@ -122,7 +122,9 @@ class References:
             elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
                 value = value[int(name)]
             else:
-                raise UnsupportedSchema(f"{reference!r} leads nowhere: there is no {name!r}", place.pointer, keyword)
+                raise UnsupportedSchema(
+                    f"{reference!r} points to nothing: there is no {name!r}", place.pointer, keyword
+                )
             pointer = below(pointer, name)
             base = self.base_of(value, base)
         return Place(self.dialect.known(value), pointer, base)

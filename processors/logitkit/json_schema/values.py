@@ -38,7 +38,7 @@ class Work:
         self.done += steps
         spend(STEPS_OF_WORK * steps)
         if self.done > MOST_WORK:
-            raise UnsupportedSchema("the branches of the schema multiply beyond what is worked out; write it simpler")
+            raise UnsupportedSchema("the schema has too many combinations of branches; simplify it")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -151,7 +151,7 @@ def common(one: tuple[Branch, ...], other: tuple[Branch, ...], work: Work) -> tu
             if not joined.is_empty:
                 found.append(joined)
     if len(found) > MOST_BRANCHES:
-        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; write it simpler")
+        raise UnsupportedSchema(f"it has more than {MOST_BRANCHES} branches; simplify the schema")
     return tuple(found)
 
 

@@ -33,11 +33,11 @@ class AnyToken(Language):
 def any_token(exclude: SpecialToken | Iterable[SpecialToken] = ()) -> AnyToken:
     """Return the language of exactly one token, whatever its text is: even a part of a character, or a special token.
 
-    No token reaches into it or out of it. EOS ids are never such a token. A language in which other text may begin in the same
-    place is refused when it is compiled; a special token may.
+    It is always a whole token, and never EOS. A language in which other text may begin at the same point is refused when it is
+    compiled; a special token may.
 
     Args:
-        exclude: Tokens that it is not, as `special(...)`.
+        exclude: Tokens that are not allowed, as `special(...)`.
 
     Raises:
         ConfigurationError: `exclude` holds something else.

@@ -79,7 +79,7 @@ class Repeated(Language):
 def sequence(*parts: Language | str) -> Language:
     """Return the language of texts of some languages, one after another.
 
-    A text may be cut in any way: `sequence(regex("a*"), regex("ab"))` has the text `aab`. Without parts, it is the empty text.
+    A text may be split in any way: `sequence(regex("a*"), regex("ab"))` has the text `aab`. Without parts, it is the empty text.
 
     Args:
         parts: Languages; a str means that text.
@@ -141,7 +141,7 @@ def repeat(
         item: The language; a str means that text.
         least: The minimum number of texts.
         most: The maximum number of texts; None: there is no maximum.
-        separator: What stands between two of them; None: nothing.
+        separator: The text or language between two of them; None: nothing.
 
     Raises:
         ConfigurationError: `least` or `most` is not such a number, or `item` or `separator` is not a language.
@@ -167,12 +167,13 @@ def repeat(
 def tag(begin: Language | str, content: Language | str, end: Language | str) -> Language:
     """Return the language of a text between two markers, such as `<tool_call>` and `</tool_call>`.
 
-    This is `sequence(begin, content, end)`, but `any_text()` as content stops where `end` occurs first. For a pattern, say so by
-    `regex(pattern, exclude=end)`. JSON needs no such care: it ends where its last bracket closes, whatever its strings contain.
+    This is `sequence(begin, content, end)`, but `any_text()` as content stops at the first `end`. If the content is a pattern
+    that could contain `end`, write `regex(pattern, exclude=end)`. JSON ends with its last bracket, whatever its strings
+    contain.
 
     Args:
         begin: The opening marker; a str means that text.
-        content: What stands between the markers.
+        content: The language between the markers.
         end: The closing marker; a str means that text.
 
     Raises:

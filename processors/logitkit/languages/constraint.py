@@ -81,8 +81,8 @@ class LanguageConstraint(Constraint):
             raise ConfigurationError(f"max_depth is {self.max_depth!r}; allowed are integers from 1 to {MOST_DEPTH}")
         if not isinstance(self.closing, bool) and (closing is None or not 1 <= closing <= MOST_TOKENS):
             raise ConfigurationError(
-                f"closing is {self.closing!r}; allowed are a maximum number of tokens from 1 to {MOST_TOKENS}, True for the room "
-                "of the context, and False"
+                f"closing is {self.closing!r}; allowed are a maximum number of tokens from 1 to {MOST_TOKENS}, True for the "
+                "token limit of the context, and False"
             )
         check_size(self.language)
 

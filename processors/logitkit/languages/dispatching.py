@@ -91,13 +91,13 @@ def dispatch(
 ) -> Dispatch:
     """Return the language of free text in which a trigger starts a tag, as often as the model likes.
 
-    A trigger counts wherever it occurs in the free text, in any tokenization. After the tag, free text goes on.
+    A trigger counts wherever it occurs in the free text, in any tokenization. After the tag, free text continues.
 
     Args:
         tags: For each trigger the tag that it starts, which begins with the trigger. A trigger is a text or `special(...)`.
         at_least: The minimum number of tags.
         stop_after_first: Whether the text ends with the first tag. Without a tag it may end anywhere, unless `at_least` is 1.
-        exclude: Texts and special tokens that never occur in the free text.
+        exclude: Texts and special tokens that must not occur in the free text.
 
     Raises:
         ConfigurationError: There are no tags, a tag does not begin with its trigger, a trigger contains another one that ends

@@ -61,14 +61,14 @@ def any_text(
     exclude: str | SpecialToken | Iterable[str | SpecialToken] = (),
     max_tokens: int | None = None,
 ) -> AnyText:
-    """Return the language of free text, in which special tokens may stand.
+    """Return the language of free text, which may contain special tokens.
 
     Args:
-        until: The text goes on up to one of these, and ends with it where it occurs first: a text, or `special(...)`. None: there
-            is no marker, and the text may end anywhere.
-        exclude: What never occurs in it.
-        max_tokens: The maximum number of tokens, with `until` those before the one that completes the marker, which is forced in
-            time. None: there is no limit.
+        until: One or several markers, each a text or `special(...)`. The text ends with the first occurrence of one. None:
+            there is no marker, and the text may end anywhere.
+        exclude: Texts and special tokens that must not occur in it.
+        max_tokens: The maximum number of tokens. With `until`, these are the tokens before the last token of the marker, which is
+            forced in time. None: there is no limit.
 
     Raises:
         ConfigurationError: A marker is neither a text nor a special token, or is empty; or `max_tokens` is not a positive

@@ -51,11 +51,11 @@ def grammar(
 
     A language with a grammar in it is compiled as one grammar, to a deterministic pushdown automaton. If it does not become
     deterministic within the limits, it is refused. So is `any_text(max_tokens=...)` in it. If it nests without limit, an
-    EOS id named by the language is refused, and each byte that a text may need must be a token by itself. `max_depth`
-    is the maximum number of frames on the stack.
+    EOS id named by the language is refused, and each byte that a text may need must be a token of its own. `max_depth`
+    is the maximum number of open rules on the stack.
 
-    Strings of the grammar are spelled, even if they are names of special tokens. What must not follow a terminal of Lark, because
-    of its pattern or of the lexer, must not follow the grammar either.
+    Strings of the grammar are spelled in ordinary tokens, even if they are names of special tokens. Text that must not follow a
+    terminal of Lark, because of its pattern or of the lexer, must not follow the grammar either.
 
     Args:
         text: The grammar.

@@ -18,9 +18,9 @@ LANGUAGE_LIMITS = Limits(states=200_000, work=7_000_000)
 
 
 class Language:
-    """A set of texts, in which special tokens may stand. One language serves several models.
+    """A set of texts, which may contain special tokens. One language serves several models.
 
-    Languages are immutable, and equal if they were built alike.
+    Languages never change, and are equal if they were built in the same way.
     """
 
     def constraint(

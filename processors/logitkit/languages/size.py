@@ -46,7 +46,7 @@ def check_size(language: Any) -> None:
             )
         if size > MOST_PARTS:
             raise ConfigurationError(
-                f"the language has more than {MOST_PARTS:,} parts, counted as often as they stand in it; use repeat(...) for "
-                "what is repeated, and choice(...) for lists of texts"
+                f"the language has more than {MOST_PARTS:,} parts, counted as often as they occur; use repeat(...) for "
+                "repetitions, and choice(...) for lists of texts"
             )
         known[id(part)] = levels, size

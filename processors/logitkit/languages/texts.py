@@ -160,7 +160,7 @@ def choice(options: Iterable[str]) -> OneText:
 
 
 def regex(pattern: str, exclude: str | Iterable[str] = ()) -> RegexText:
-    r"""Return the language of the texts that match a pattern as a whole, as in `re.fullmatch`.
+    r"""Return the language of the texts that match a whole pattern, as in `re.fullmatch`.
 
     Args:
         pattern: A pattern in the syntax of Python's `re`.
@@ -184,10 +184,10 @@ def regex(pattern: str, exclude: str | Iterable[str] = ()) -> RegexText:
 
 
 def special(token: str | int) -> SpecialToken:
-    """Return the language of one token by itself, as special tokens are: its spelling in other tokens does not count.
+    """Return the language of one token, usually a special token; its name spelled in ordinary tokens does not count.
 
-    In a language that names a token so, that token is never part of other text. An EOS id that a language names ends only the
-    texts that are complete with it; nothing follows it. If a complete text leaves no EOS id to end it, all of them end it.
+    In a language that names a token in this way, the token is never part of other text. An EOS id that a language names ends only
+    the texts that are complete with it; nothing follows it. If no other EOS id can end a complete text, all of them end it.
 
     Args:
         token: The name of a special token, such as `"<tool_call>"`, or a token id.

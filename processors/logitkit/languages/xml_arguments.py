@@ -86,7 +86,7 @@ def xml_arguments(
     kinds: tuple[str, str] | None = None,
     any_order: bool = False,
 ) -> XmlArguments:
-    r"""Return the language of the members of an object between tags, as Qwen-Coder writes the arguments of a call.
+    r"""Return the language of the members of an object between XML tags, as Qwen-Coder writes the arguments of a call.
 
     The members come in the order of the schema, unless `any_order` is given. A string is written as raw text, so it cannot
     contain the closing marker, which is `end` without the white space around it. All other values are JSON. If a member may be
@@ -94,9 +94,9 @@ def xml_arguments(
 
     Args:
         schema: The schema of the object, as in `JsonSchema`.
-        begin: What stands before a value; it contains `{name}` once.
-        end: What follows a value.
-        separator: What stands between two members.
+        begin: The text before a value; it contains `{name}` once.
+        end: The text after a value.
+        separator: The text between two members.
         whitespace: The white space in values that are JSON, as in `JsonSchema`.
         kinds: The words that stand for `{kind}` in `begin`: before raw text, and before JSON, such as `("true", "false")` for
             `string="{kind}"`. None: `{kind}` has no meaning.
@@ -114,12 +114,14 @@ def xml_arguments(
             raise ConfigurationError(f"{argument} is {given!r} of type {type(given).__name__}; allowed is str")
         encoded(argument, given)
     if begin.count(NAME) != 1 or begin.endswith(NAME):
-        raise ConfigurationError(f"begin is {begin!r}; allowed is a text that has {NAME!r} once, and goes on after it")
+        raise ConfigurationError(
+            f"begin is {begin!r}; allowed is a text that has {NAME!r} once, and continues after it"
+        )
     marker = end.strip()
     if not marker or any((marker[:size] + end).find(marker) < size for size in range(1, len(marker))):
         raise ConfigurationError(
-            f"end is {end!r}; allowed is a text whose marker is not empty, and does not begin as it ends, so that it is clear "
-            "where a value stops"
+            f"end is {end!r}; allowed is a text whose marker is not empty, and whose end is not its beginning, so that it is "
+            "clear where a value stops"
         )
     _check_kinds(begin, kinds)
     if whitespace not in get_args(Whitespace):

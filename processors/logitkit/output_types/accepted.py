@@ -37,8 +37,8 @@ DEFINITIONS = (Language, OutputType, ToolSet, Vocabulary, re.Pattern)
 def output_type_of(given: object, name: str = "output_type") -> OutputType:
     r"""Return the output type of a processor, a language, tools, a compiled pattern, a Python type or a schema.
 
-    A type is written as JSON, a str as well: the outputs of `Literal["a", "b"]` are `"a"` and `"b"`, with quotes. Objects have
-    the members of the type and no others, unless the type keeps others (`extra="allow"`); a schema is taken as it is.
+    The model writes JSON for a type, even for `str`: the outputs of `Literal["a", "b"]` are `"a"` and `"b"`, with quotes. Objects
+    have only the members of the type, unless the type keeps others (`extra="allow"`). A schema is not changed.
 
     Args:
         given: A processor; a language of `logitkit.languages`; `logitkit.Tools`; `re.compile(...)`; a JSON Schema as a dict or a

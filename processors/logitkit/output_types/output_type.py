@@ -14,7 +14,7 @@ __all__ = ["OutputType"]
 
 
 class OutputType(ABC):
-    """What a model is asked to write."""
+    """A definition of what a model must write, such as a Python type or a schema."""
 
     needs_vocabulary: bool = True
 
@@ -24,8 +24,8 @@ class OutputType(ABC):
 
         Args:
             vocabulary: The tokens; None is enough if `needs_vocabulary` is false.
-            closing: Whether the output must be complete before generation is cut off, as in `JsonSchema`; ignored where the
-                definition does not know it.
+            closing: Whether the output must be complete before generation is cut off, as in `JsonSchema`; ignored if the
+                definition does not support it.
 
         Raises:
             VocabularyError: The vocabulary is None, and the definition needs one.

@@ -165,7 +165,7 @@ class Moves(Form):
             source, target = (State().read(move[k], inside.inside(k)) for k in (0, 2))
             token = TokenId().read(move[1], inside.inside(1))
             if (source, token) in moves:
-                raise inside.refuse(move, "one move from a state by a token; another stands before it")
+                raise inside.refuse(move, "only one move for each state and token; an earlier move has the same")
             moves[source, token] = target
         return moves
 

@@ -79,7 +79,7 @@ def process_checked(processor: Processor[S], state: S, logits: Tensor, context: 
     if processed.shape != shape or processed.dtype != dtype:
         raise ProcessorError(
             f"{name_of(processor)}.process_logits returned logits of shape {list(processed.shape)} and {processed.dtype}; "
-            f"it was given {list(shape)} and {dtype}, which must be kept"
+            f"it was given {list(shape)} and {dtype}; return the same shape and dtype"
         )
     if after is not state:
         check_kept(processor, state, after)
@@ -133,7 +133,7 @@ def check_gradient(name: str, logits: Tensor) -> None:
     """
     if logits.requires_grad and torch.is_grad_enabled():
         raise ConfigurationError(
-            f"{name} got logits that require a gradient, which it cannot give; call it under torch.no_grad(), or give "
+            f"{name} got logits that require a gradient, which it cannot compute; call it under torch.no_grad(), or give "
             "logits.detach()"
         )
 

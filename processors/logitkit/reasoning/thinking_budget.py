@@ -38,12 +38,12 @@ LONGEST_MARKER = 256
 
 @dataclass(frozen=True)
 class ThinkingBudget(BankUser):
-    """Force the end marker of a thinking section after a given number of tokens.
+    """Limit the reasoning of a model: force the end marker, such as `</think>`, after a given number of tokens.
 
-    Until the budget is spent, a row is unconstrained, inside the section and outside. Then only tokens that spell the end
-    marker are legal. They continue any part of it already generated, and do not extend past it. A marker that the model
-    generates itself is recognised in any tokenization, also within tokens. The token that opens a section and the tokens of the
-    prompt do not count.
+    A section of reasoning lies between two markers. Until the budget is used up, all tokens are legal. Then only tokens that
+    spell the end marker are legal. They continue any part of it already generated, and do not extend past it. A marker that
+    the model generates itself is recognised in any tokenization, also within tokens. The token that opens a section and the
+    tokens of the prompt do not count.
 
     If a marker is the name of a special token, such as `</think>`, both that token and the name spelled in ordinary tokens are
     recognised. When the budget is spent, only the special token is forced, even if part of the name has been spelled.

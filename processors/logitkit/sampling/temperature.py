@@ -37,7 +37,7 @@ class TemperatureState(NamedTuple):
 
 @dataclass(frozen=True)
 class Temperature(TwoPaths[TemperatureState]):
-    """Divide all logits by a temperature; with 0, keep only the highest, the first of those that tie.
+    """Divide all logits by a temperature; with 0, keep only the highest one (the first, if several tie).
 
     Finite logits stay finite. If the highest logit of a row would overflow its dtype, the row is shifted so that it is 0, which
     changes no probability.

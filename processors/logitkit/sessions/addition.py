@@ -36,7 +36,8 @@ def joined(left: S, right: SequenceRows) -> S:
     """
     if left.batch_size != right.batch_size:
         raise BatchMismatch(
-            f"a state of {left.batch_size} prompts and one of {right.batch_size} cannot be joined: rows go with rows"
+            f"a state of {left.batch_size} prompts and one of {right.batch_size} cannot be joined; give states with "
+            "the same number of prompts"
         )
     if left.num_samples != right.num_samples:
         raise SampleMismatch(
@@ -91,7 +92,7 @@ def repeated(state: S, samples: int) -> S:
     count = checked_integer("samples", samples, 1, MOST_SAMPLES)
     if state.num_samples != 1:
         raise SampleMismatch(
-            f"fan_out({count}) was asked of a state of {state.num_samples} samples; it repeats one sample: select it first"
+            f"fan_out({count}) repeats a single sample, but the state has {state.num_samples}; select one of them first"
         )
     pieces = [RowPiece(row, len(ids)) for row, ids in enumerate(state.rows) for _ in range(count)]
     return put_together(state, pieces, Weights(*(w.repeat(1, count) for w in weights_of(state))))

@@ -155,7 +155,7 @@ def _any_text(part: JsonPart, around: Surroundings) -> Language:
     if not part.has("max_chars"):
         return _few_tokens(part, excluded)
     if part.has("max_tokens"):
-        raise part.inside("max_tokens").refuse("null beside 'max_chars'")
+        raise part.inside("max_tokens").refuse("null if 'max_chars' is given")
     most = part.integer("max_chars", 0)
     if most > MOST_CHARACTERS:
         raise part.inside("max_chars").refuse(f"an integer up to {MOST_CHARACTERS}")

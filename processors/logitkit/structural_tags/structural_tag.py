@@ -168,7 +168,7 @@ def from_structural_tag(
     max_depth: int = 32,
     limits: Limits = LANGUAGE_LIMITS,
 ) -> StructuralTag:
-    """Build a constraint from a structural tag, the JSON form that XGrammar, vLLM and SGLang take.
+    """Build a constraint from a structural tag, the JSON document that XGrammar, vLLM and SGLang accept.
 
     Args:
         document: The structural tag: a dict, or JSON text.

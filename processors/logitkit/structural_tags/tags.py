@@ -174,7 +174,7 @@ def _rules(part: JsonPart) -> list[tuple[JsonPart, JsonPart]]:
     found = []
     for rule in part.items("rules", least=1):
         if not isinstance(rule.value, list) or len(rule.value) != 2:
-            raise rule.refuse("a list of two: what starts the format, and the format")
+            raise rule.refuse("a list of two: a trigger, and the format that it starts")
         start, content = rule.value
         found.append((JsonPart(f"{rule.path}[0]", start), JsonPart(f"{rule.path}[1]", content)))
     return found

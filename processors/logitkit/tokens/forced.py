@@ -45,10 +45,10 @@ class ForcedState(NamedTuple):
 
 @dataclass(frozen=True)
 class ForcedTokens(TwoPaths[ForcedState]):
-    """Begin the output with given tokens, whatever they are; after them, every token is allowed.
+    """Force the first tokens of the output; after them, every token is allowed.
 
-    Only the position counts. An EOS among the ids does not finish a row, also not for the other constraints of a `chain`. A row
-    whose output is different so far, such as a draft, continues with the remaining ids. In a `chain`, an EOS in place of another
+    Only the position counts. An EOS among the ids does not end the row, not even for other constraints of a `chain`. A row whose
+    output differs so far, such as a draft, continues with the remaining ids. In a `chain`, an EOS in place of another
     id ends the row. A forced token keeps its logit if it is finite, and gets 0 otherwise: it overrides masks before it, and later
     masks in a `chain` override it.
 

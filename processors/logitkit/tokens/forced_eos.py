@@ -46,13 +46,12 @@ class ForcedEosState(NamedTuple):
 
 @dataclass(frozen=True)
 class ForcedEos(TwoPaths[ForcedEosState]):
-    """Allow only EOS as the last token that the budget of a row allows, and after EOS only EOS.
+    """Force EOS as the last token before the token limit, and after EOS allow only EOS.
 
-    The budget is `max_new_tokens`. If that is None, it is `Context.max_length` (or `Context.max_lengths`) without the prompt. If
-    neither is known, EOS is never forced before the text ends by itself; a hook of an engine that does not pass the limit warns
-    about that when it is created.
+    The limit is `max_new_tokens`. If that is None, it is `Context.max_length` (or `Context.max_lengths`) without the prompt. If
+    neither is known, EOS is not forced; a hook of an engine that does not pass the limit warns about that when it is created.
 
-    An EOS keeps its logit. If all of them are at -inf, because a mask in front of it does not allow the text to end, the one with
+    EOS keeps its logit. If all EOS ids are at -inf, because an earlier mask does not allow the text to end, the one with
     the lowest id gets the logit 0. So in a `chain` the row always ends in time, and `Chain.conflicts` reports the rows in which
     another constraint did not allow that.
 

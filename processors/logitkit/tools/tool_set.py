@@ -43,23 +43,23 @@ class ToolSet:
                 raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
         if self.preamble and self.form.trigger is None:
             raise ConfigurationError(
-                f"preamble is True, but in the format {self.form.name!r} calls stand only at the beginning of a turn; leave it "
-                "out, or use a format with a trigger"
+                f"preamble is True, but in the format {self.form.name!r} calls can only stand at the beginning of a turn; "
+                "leave it out, or use a format with a trigger"
             )
         budget = None if self.reasoning is None or isinstance(self.reasoning, bool) else as_integer(self.reasoning)
         if not isinstance(self.reasoning, bool | None) and (budget is None or budget < 1):
             raise ConfigurationError(
-                f"reasoning is {self.reasoning!r}; allowed are None, True, False, and the most tokens, an integer from 1"
+                f"reasoning is {self.reasoning!r}; allowed are None, True, False, and a maximum number of tokens from 1"
             )
         if self.reasoning and self.form.reasoning_end is None:
             raise ConfigurationError(
-                f"reasoning is {self.reasoning}, but the format {self.form.name!r} has no markers of reasoning"
+                f"reasoning is {self.reasoning}, but the format {self.form.name!r} has no markers for reasoning; leave it out"
             )
         object.__setattr__(self, "choice", self._checked_choice())
         if self.answer is not None:
             if self.choice not in ("auto", "none"):
                 raise ConfigurationError(
-                    f"there is an answer, but choice is {self.choice!r}, so that a tool is always called"
+                    f"there is an answer, but choice is {self.choice!r}, so that a tool is always called; leave one of them out"
                 )
             answer = self.answer if isinstance(self.answer, Language) else json_schema(self.answer, whitespace="spaced")
             object.__setattr__(self, "answer", answer)

@@ -20,7 +20,7 @@ __all__ = ["Tools"]
 
 @dataclass(frozen=True)
 class Tools(ToolSet):
-    r"""The tools that a model may call, and how its turn looks: reasoning, text, and calls or an answer.
+    r"""The tools that a model may call, and the form of its turn: reasoning, text, and calls or an answer.
 
     Args:
         tools: The tools: functions with annotations and docstrings, pydantic models, dataclasses, or OpenAI's dicts. A tool whose
@@ -28,13 +28,12 @@ class Tools(ToolSet):
         format: How the model writes calls: the name of a format, `"auto"` with `chat_template`, or a `ToolFormat`.
         choice: `"auto"`: calls are optional. `"required"`: the turn is one or more calls. `"none"`:
             none. The name of a tool, or several names: as `"required"`, and of these tools only.
-        parallel: Whether several calls are allowed, in formats that have a place for them.
+        parallel: Whether several calls are allowed, in formats that support this.
         reasoning: Whether the turn begins with reasoning, which is free text up to the format's own end marker. An integer is the
-            most tokens of it; then the marker is forced.
-        answer: What a turn without a call is, in place of free text: a schema as in `JsonSchema`, or a language.
-        preamble: Whether free text may precede the calls with `choice="required"` and with an `answer`, where a call comes at
-            once otherwise. Such a turn ends with a call. With an answer, its text does not begin with a brace, bracket or quote.
-            Only in formats with a trigger.
+            maximum number of its tokens; then the marker is forced.
+        answer: The form of a turn without a call, in place of free text: a schema as in `JsonSchema`, or a language.
+        preamble: Whether free text may precede the calls also with `choice="required"` and with an `answer`. Such a turn must end
+            with a call. With an answer, the text cannot begin with a brace, a bracket or a quote. Only in formats with a trigger.
         chat_template: The text of the model's chat template, for `format="auto"`.
 
     Raises:
@@ -87,10 +86,11 @@ class Tools(ToolSet):
         )
 
     def parse(self, given: str | Sequence[int], vocabulary: Vocabulary | None = None) -> Turn:
-        """Read a turn.
+        """Parse a turn into text, reasoning and calls.
 
-        Token ids say exactly which special tokens the model wrote, and where the turn left its language. In a text, special
-        tokens must be written by name; without them, calls may go unnoticed, and the turn is marked as ambiguous.
+        Token ids show exactly which special tokens the model wrote, and which token the constraint would not have allowed. In
+        a text, special tokens must be written by name; without them, calls may go unnoticed, and the turn is marked as
+        ambiguous.
 
         Args:
             given: The token ids of the turn, with or without EOS; or its text.
@@ -113,7 +113,7 @@ class Tools(ToolSet):
         return stream.finish()[1]
 
     def stream(self, vocabulary: Vocabulary) -> TurnStream:
-        """Return what reads a turn while it is generated.
+        """Return a parser that reads a turn while it is generated.
 
         Args:
             vocabulary: The tokens.
@@ -121,7 +121,7 @@ class Tools(ToolSet):
         return TurnStream(self._reader(), self.constraint(vocabulary), vocabulary)
 
     def write(self, calls: Iterable[ToolCall]) -> str:
-        """Return the text of some calls, as the model writes them.
+        """Write calls in the format of the model, for example for a prompt: the inverse of `parse`.
 
         Args:
             calls: The calls.

@@ -106,9 +106,9 @@ class ToolsConstraint(DescribedByLanguage):
         format: How the model writes calls, as in `Tools`, but not `"auto"`.
         choice: Which calls are allowed, as in `Tools`.
         parallel: Whether several calls are allowed.
-        reasoning: Whether the turn begins with reasoning, or the most tokens of it.
-        answer: What a turn without a call is, in place of free text.
-        preamble: Whether text may precede calls where a call or an answer must come, as in `Tools`.
+        reasoning: Whether the turn begins with reasoning, or the maximum number of its tokens.
+        answer: The form of a turn without a call, in place of free text.
+        preamble: Whether text may precede calls also where a call or an answer is required, as in `Tools`.
         closing: Whether the turn must be complete before generation is cut off, as in `JsonSchema`.
         max_depth: The maximum number of open brackets in recursive parts of a schema, the outermost one not counted.
         limits: Bounds on the cost of compiling.

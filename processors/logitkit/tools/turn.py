@@ -11,12 +11,13 @@ __all__ = ["ArgumentsDelta", "CallDone", "CallStarted", "ReasoningDelta", "TextD
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call.
+    """A call of a tool.
 
     Args:
         name: The name of the tool.
         arguments: Its arguments.
-        span: Where it stands: the first position, and the one after the last. Positions count token ids, or characters of a text.
+        span: Its position: the first token or character, and the one after the last. Positions count token ids, or characters
+            of a text.
     """
 
     name: str
@@ -55,14 +56,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class TextDelta:
-    """More text."""
+    """New text outside of reasoning and calls."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """More reasoning."""
+    """New text of the reasoning."""
 
     text: str
 
@@ -77,7 +78,7 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class ArgumentsDelta:
-    """More of the text of the arguments, and all of it so far."""
+    """New text of the arguments, and all of their text so far."""
 
     index: int
     text: str

@@ -17,7 +17,7 @@ __all__ = ["TurnStream"]
 
 
 class TurnStream:
-    """Reads a turn; created by `Tools.stream`.
+    """Parses a turn while it is generated; created by `Tools.stream`.
 
     Args:
         reader: Reads its text.

@@ -55,7 +55,7 @@ def encoded(name: str, text: str | bytes) -> bytes:
         return text if isinstance(text, bytes) else text.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationError(
-            f"{name} has a lone surrogate at position {error.start}, which no text in UTF-8 can hold"
+            f"{name} has a lone surrogate at position {error.start}, which UTF-8 cannot encode"
         ) from None
 
 

@@ -24,7 +24,7 @@ NO_NAMES: Mapping[str, SupportsIndex] = MappingProxyType({})
 class Vocabulary:
     r"""The bytes of every token, and which ids end a sequence.
 
-    A vocabulary is immutable and hashable by content. It caches everything that needs computing only once per tokenizer.
+    A vocabulary never changes, and is hashed by its content. It caches everything that is computed once per tokenizer.
 
     Args:
         tokens: The bytes that each id adds to the text, by id. `None` for an id without text (special tokens, unused ids). Two

@@ -39,7 +39,7 @@ def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views
         live = safe if places.all_in(safe) else places.live()
         if not live[nodes.start] >> BOTTOM & 1:
             raise GrammarError(
-                "no text belongs to the grammar: conditions on the next character contradict what must follow"
+                "no text belongs to the grammar: conditions on the next character contradict the text that must follow"
             )
         unclear = False
         left: Rows = []
@@ -57,8 +57,8 @@ def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views
         if left == rows:
             if unclear or not safe[nodes.start] >> BOTTOM & 1:
                 raise PatternTooLarge(
-                    "a condition on the next character contradicts what must follow, but only inside of some rules; write those "
-                    "rules so that the condition is met wherever they are called"
+                    "a condition on the next character contradicts the text that must follow, but only inside of some rules; "
+                    "write those rules so that the condition is met wherever they are used"
                 )
             return rows, views
         rows = left

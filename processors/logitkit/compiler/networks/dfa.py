@@ -41,7 +41,7 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
         found = with_second_copies(found, network.token_limits, limits)
     if WHOLE in found.letters and found.step[found.letters[WHOLE] != DEAD].any():
         raise ConfigurationError(
-            "any_token(), which is exclude_token in a structural tag, and other text begin in one place, so it is not known "
-            "which of them a token belongs to; put a special token between them"
+            "any_token() (exclude_token in a structural tag) and other text begin at the same point, so a token could belong "
+            "to either; put a special token between them"
         )
     return with_layers(with_text_regions(found))

@@ -35,8 +35,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
         need = _of_whole_copies(need, dfa.copies)
     if (lives & (need == NEVER)).any():
         raise BracketsOverlap(
-            "what follows a call must go deeper than the call, however deep that was, so that no depth is enough; let one of the "
-            "definitions that a bracket may begin end otherwise"
+            "the text after a nested value must nest deeper than that value, so no depth is enough; change how one of the "
+            "definitions that begin with this bracket ends"
         )
     kept = np.flatnonzero(need < NEVER)
     if need[dfa.start] == NEVER:

@@ -25,7 +25,7 @@ from logitkit.limits import Limits
 __all__ = ["with_layers", "with_second_copies"]
 
 OVERLAP = (
-    "text with max_tokens and other text begin in one place, so it is not known which of them a token belongs to; put a marker "
+    "text with max_tokens and other text begin at the same point, so a token could belong to either; put a marker "
     "before the text, or after it as 'until', or leave out max_tokens"
 )
 

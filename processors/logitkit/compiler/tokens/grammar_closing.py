@@ -50,8 +50,8 @@ def grammar_closing_costs(dfa: PushdownDfa, table: OutcomeTable, limits: Limits,
     unknown = of_state[costs.rows].max(initial=0) >= UNREACHABLE or of_frame[costs.pushed].max(initial=0) >= UNREACHABLE
     if unknown:
         raise ConfigurationError(
-            f"how many tokens {name} needs to its end has no bound, as what may follow a rule depends on how it ended; leave out "
-            "'closing'"
+            f"the number of tokens that {name} needs to end has no limit, because the text after a rule depends on how the rule "
+            "ended; leave out 'closing'"
         )
     found = np.concatenate([of_state[: dfa.states], of_frame])
     return np.where(found < UNREACHABLE, found, 0).astype(np.int32)

@@ -75,12 +75,12 @@ def grammar_automaton(
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
     if closing and len(dfa.further):
         raise ConfigurationError(
-            f"how many tokens {name} needs to its end is only known if it is deterministic; leave out 'closing'"
+            f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
         )
     for letter in dfa.letters:
         if letter in vocabulary.eos_ids:
             raise ConfigurationError(
-                f"{name} names the token {letter}, which ends the sequence; leave it out: a complete text is ended by itself"
+                f"{name} names the token {letter}, which ends the sequence; leave it out: EOS may follow any complete text"
             )
     _check_spelled(dfa, vocabulary, name)
     store = LookaheadSuffixes(dfa, limits)
@@ -172,6 +172,6 @@ def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:
         shown = ", ".join(repr(bytes([byte])) for byte in missing[:8].tolist())
         more = f" and {len(missing) - 8} more" if len(missing) > 8 else ""
         raise ConfigurationError(
-            f"{name} may need the bytes {shown}{more}, which are not tokens of the vocabulary by themselves; use a vocabulary "
+            f"{name} may need the bytes {shown}{more}, which are not single tokens of the vocabulary; use a vocabulary "
             "that has them, or a grammar without them"
         )

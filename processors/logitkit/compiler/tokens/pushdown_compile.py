@@ -101,8 +101,8 @@ def pushdown_automaton(
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
             raise ConfigurationError(
-                f"how many tokens {name} needs to its end has no bound where a bracket opens something of which only the end "
-                "says what may follow, as in an array that 'contains' an object; leave out 'closing'"
+                f"the number of tokens that {name} needs to end has no limit where only the end of a nested value decides "
+                "what may follow, as in an array that 'contains' an object; leave out 'closing'"
             )
         if cost[dfa.start] == UNREACHABLE:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")

@@ -190,7 +190,7 @@ class LarkBodyReader:
         item = self.take()
         if item.kind not in ITEMS or item.text in _REPEATS:
             self.refuse(
-                "after ~ stands a number of copies, or a string, a regular expression or a terminal to exclude", item
+                "after ~, write a number of copies, or a string, a regular expression or a terminal to exclude", item
             )
         self.group.parts.append(self.both([self.item(item)], (True,)))
         self.group.repeatable = True
@@ -199,7 +199,8 @@ class LarkBodyReader:
         """Raise if a rule is read."""
         if self.is_rule:
             self.refuse(
-                f"{token.text} stands in terminals only; make a terminal, in upper case, of its operands", token
+                f"{token.text} is only allowed in terminals; write its operands in a terminal, with a name in upper case",
+                token,
             )
 
     def close(self, token: LarkToken) -> None:
@@ -238,9 +239,7 @@ class LarkBodyReader:
         key: Hashable = name
         ends = ("", "")
         if kind == "modifier":
-            self.refuse(
-                "? and ! stand before the name of a rule where it is defined, and ? after what is optional", token
-            )
+            self.refuse("write ? or ! before the name of a rule in its definition, and ? after an optional part", token)
         if kind == "string" and self.takes(".."):
             last = self.expect("string", "the string that ends a range")
             kind, name, ends = "range", f"{token.text}..{last.text}", (token.text, last.text)
@@ -279,7 +278,7 @@ class LarkBodyReader:
         else:
             minimum, maximum = _REPEATS[token.text]
         if minimum < 0 or (maximum is not None and maximum < minimum):
-            self.refuse("the number of copies is at least 0, and the maximum at least the minimum", token)
+            self.refuse("the number of copies must be at least 0, and the maximum at least the minimum", token)
         group.parts[-1] = repeat(group.parts[-1], minimum, maximum, "greedy", 0)
         group.repeatable = False
 

@@ -46,8 +46,8 @@ def detect(chat_template: str) -> ToolFormat:
         if all(text in chat_template for text in known.detected_by):
             return known
     raise ConfigurationError(
-        f"the chat template writes tool calls in no known format; known are {_known()}. Give the format by name, or as "
-        "ToolFormat(...)"
+        f"the chat template does not write tool calls in a known format; known formats are {_known()}. Pass the name of "
+        "the format, or ToolFormat(...)"
     )
 
 

@@ -17,31 +17,31 @@ Arguments = Literal["json", "xml"]
 
 @dataclass(frozen=True, kw_only=True)
 class ToolFormat:
-    r"""How a model writes tool calls.
+    r"""The format in which a model writes tool calls.
 
     A turn is reasoning, text and calls, in this order; each may be missing. The calls are `calls_begin`, one or more calls with
     `separator` between them, and `calls_end`. A call is `call_begin`, the name, `name_end`, the arguments, and `call_end`.
 
     Args:
         name: The name of the format.
-        call_begin: What stands before the name of the tool.
-        name_end: What stands between the name and the arguments.
-        call_end: What follows the arguments.
+        call_begin: The text before the name of the tool.
+        name_end: The text between the name and the arguments.
+        call_end: The text after the arguments.
         also: Other pairs of `call_begin` and `name_end` that models write too.
-        calls_begin: What stands before the first call.
-        calls_end: What follows the last call.
-        separator: What stands between two calls; None: there is at most one call in a turn.
-        trigger: What starts the calls wherever it occurs in text. It begins `calls_begin + call_begin`. None: calls stand at the
-            beginning of the turn or not at all.
-        text_begin: What stands before text in a turn without calls.
+        calls_begin: The text before the first call.
+        calls_end: The text after the last call.
+        separator: The text between two calls; None: there is at most one call in a turn.
+        trigger: The text that starts the calls wherever it occurs, the first part of `calls_begin + call_begin`. None: calls can
+            only stand at the beginning of the turn.
+        text_begin: The text before the answer in a turn without calls.
         arguments: `"json"`: one object. `"xml"`: a tag for each member, with strings as raw text.
-        parameter_begin: For XML, what stands before a value; it contains `{name}`.
-        parameter_end: For XML, what follows a value.
+        parameter_begin: For XML, the text before a value; it contains `{name}`.
+        parameter_end: For XML, the text after a value.
         whitespace: The white space in JSON: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
-        tokens: The special tokens of which only the token itself counts, not its spelling. In all other markers, a name of a
-            special token may be written as the token or spelled.
-        reasoning_begin: What stands before reasoning. The prompt may contain it already.
-        reasoning_end: What follows reasoning; None: the format has no reasoning.
+        tokens: The markers that count only as special tokens, not when they are spelled in ordinary tokens. In all other
+            markers, the name of a special token may be written either way.
+        reasoning_begin: The marker before reasoning. The prompt may contain it already.
+        reasoning_end: The marker after reasoning; None: the format has no reasoning.
         reasoning_opened: Whether the model has to write `reasoning_begin`.
         detected_by: Texts that are in a chat template of this format, all of them.
         not_detected_by: Texts that are in no chat template of this format.
@@ -102,12 +102,12 @@ class ToolFormat:
             return
         if self.calls_begin not in ("", self.trigger):
             raise ConfigurationError(
-                f"trigger is {self.trigger!r}; where calls have a beginning of their own, it is that: {self.calls_begin!r}"
+                f"trigger is {self.trigger!r}; it must be the same as calls_begin, {self.calls_begin!r}"
             )
         if not all((self.calls_begin + begin).startswith(self.trigger) for begin, _ in self.heads):
             raise ConfigurationError(
-                f"trigger is {self.trigger!r}; allowed is a text that all calls begin with, here with {self.calls_begin!r} and "
-                f"{self.call_begin!r}"
+                f"trigger is {self.trigger!r}; it must be the first part of all calls, which begin with calls_begin, "
+                f"{self.calls_begin!r}, and call_begin, {self.call_begin!r}"
             )
 
     @property

@@ -14,6 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.languages import regex
 from logitkit.tools.formats import FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ReasoningDelta, TextDelta, Turn
+from tests.examples import examples
 from tests.tools.turns import EOS, ids_of, same, tools_of, vocabulary
 
 NAMES = list(FORMATS)
@@ -72,7 +73,7 @@ def test_all_names_are_known() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(calls=CALLS)
 def test_what_is_written_is_accepted_and_read_as_the_same_calls(name: str, calls: list[ToolCall]) -> None:
     form = FORMATS[name]

@@ -26,6 +26,6 @@ def of_all(cases: Iterable[T], one_in: int) -> list[T]:
 
     Args:
         cases: The cases.
-        one_in: A run by hand gets the first of so many.
+        one_in: A run by hand gets one case of this many.
     """
     return list(cases)[:: 1 if CI else one_in]

@@ -19,6 +19,7 @@ ONE_WORKER = (
     "tests/adapters/test_cli.py",
     "tests/automata/test_limits.py",
     "tests/docs/test_site.py",
+    "tests/grammars/test_grammar_cost.py",
     "tests/json_schema/test_cost.py",
 )
 

@@ -12,7 +12,7 @@ from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
 
 # Deadlines measure the machine, not the code. The campaigns (`scripts/fuzz`) draw many more examples, and others each time.
-settings.register_profile("dev", deadline=None, max_examples=20)
+settings.register_profile("dev", deadline=None, max_examples=10)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

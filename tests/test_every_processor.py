@@ -37,11 +37,12 @@ from tests.batches import (
     step,
     tensor_path,
 )
+from tests.examples import CI, examples
 from tests.registry import EOS, ROWS, Row, of_kind, vocabulary
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
 
-few = settings(max_examples=8)  # of every dtype together
+few = settings(max_examples=8 if CI else 4)  # of every dtype together
 
 
 def contents(value: Any) -> Any:
@@ -231,7 +232,7 @@ def test_saved_states_continue_in_another_process(tmp_path: Path) -> None:
 
 
 @every_row
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_logits_stay_sound(row: Row, data: st.DataObject) -> None:
     """No NaN, no overflow, and nothing comes back from -inf but all that is left: a dead row's EOS, or a forced token."""

@@ -27,13 +27,14 @@ from tests.batches import (
     step,
     tensor_path,
 )
+from tests.examples import examples, of_all
 from tests.registry import EOS, ROWS, Row, ids, of_kind, vocabulary
 
 KINDS = sorted({row.kind for row in ROWS})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-@settings(max_examples=15)  # of every dtype together
+@settings(max_examples=examples(30))  # of every dtype together
 @given(st.data())
 def test_the_tensor_path_gives_the_same(row: Row, data: st.DataObject) -> None:
     batch = data.draw(batches(row))
@@ -52,7 +53,7 @@ def compiled(processor: lk.Processor[Any]) -> Callable[..., tuple[Any, Tensor]]:
     return torch.compile(one_step, fullgraph=True, backend="aot_eager")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", of_all(KINDS, 2))
 def test_a_compiled_graph_gives_the_same(kind: str) -> None:
     """One graph serves all rows of a kind, from any class of the kind, also after the bank got other automata and dropped them.
 

@@ -10,17 +10,20 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import logitkit as lk
+from tests.examples import CI
 from tests.fake_cuda import fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
 
 COLUMNS = 72
+# One row of each class in each kind: another configuration seldom takes another path.
+ONE_OF_EACH = list({(row.kind, type(row.processor)): row for row in reversed(ROWS)}.values())
 
 
 def leaves(state: Any) -> list[Tensor]:
     return [state] if isinstance(state, Tensor) else [leaf for part in state for leaf in leaves(part)]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("row", ROWS if CI else ONE_OF_EACH, ids=str)
 def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
     # A vocabulary of its own, since the bank of a vocabulary keeps its tables on each device.
     special = {"<s>": 0, "</s>": EOS, "<pad>": PAD}

@@ -11,6 +11,7 @@ import torch
 
 import logitkit as lk
 from tests.batches import tensor_path
+from tests.examples import of_all
 
 VOCABULARY = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
 LISTS: dict[str, Any] = {"type": "array", "items": {"$ref": "#"}}
@@ -27,7 +28,7 @@ def makers() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", of_all(range(4), 4))
 def test_masks_are_those_of_the_host(seed: int) -> None:
     chance, alive = random.Random(seed), list[tuple[Any, Any]]()
     context = lk.Context.of([[0]], 257)

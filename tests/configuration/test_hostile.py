@@ -11,6 +11,7 @@ import pytest
 
 import logitkit as lk
 from tests.counted_calls import calls
+from tests.examples import of_all
 
 # As long as a server takes.
 LONGEST = 2**20 - 200
@@ -61,7 +62,7 @@ HOSTILE: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", of_all(HOSTILE, 2))
 def test_it_is_soon_refused_or_made(name: str, tekken: lk.Vocabulary) -> None:
     make, why = HOSTILE[name]
     config = make()

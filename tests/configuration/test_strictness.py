@@ -17,6 +17,7 @@ from logitkit.configuration import KINDS
 from logitkit.errors import ConfigurationError, LogitkitError, PatternSyntaxError, PatternTooLarge
 from logitkit.parameters import Integer, Number
 from tests.configuration import published
+from tests.examples import examples
 from tests.registry import vocabulary
 
 SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
@@ -164,7 +165,7 @@ junk = st.recursive(
 
 
 @pytest.mark.parametrize("name", KINDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(st.data())
 def test_the_schema_allows_what_is_read(name: str, data: st.DataObject) -> None:
     """And what it refuses, the reader refuses too, by a configuration error and no other."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from typing import Any
 
@@ -10,12 +9,13 @@ import torch
 
 import logitkit as lk
 from tests.adapters.demo import model, tokenizer, vocabulary
+from tests.examples import CI
 from tests.registry import ROWS
 
 PROMPTS = 20
 # CI compares all of them; a run by hand compares the first ones, which a constraint changes at once if it can.
-FEWER = not os.environ.get("CI")
-STEPS = 64
+FEWER = not CI
+STEPS = 32 if FEWER else 64
 
 # Random prompts to choose from: few are such that a loose language is left at once.
 POOL = 1100

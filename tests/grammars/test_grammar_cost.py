@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from tests.grammars.hostile_grammars import HOSTILE
+from tests.grammars.hostile_grammars import tried
 
 # Two seconds of a processor and 500 MB are promised. Here processors are shared, and slower ones are allowed for.
 MOST_SECONDS, MOST_MEGABYTES = 6, 500
 
-pytestmark = [pytest.mark.timeout(1800), pytest.mark.xdist_group("hostile grammars")]
-"""The first test of this file compiles all of them, so one process runs the file."""
+pytestmark = pytest.mark.timeout(1800)
+"""The first test of this file compiles all of them."""
 
 
 @cache
@@ -29,7 +29,7 @@ def costs() -> dict[str, tuple[str, float, float]]:
     return {name: (said, seconds, megabytes) for name, said, seconds, megabytes in found}
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", tried())
 def test_it_is_compiled_or_refused_soon(name: str) -> None:
     said, seconds, megabytes = costs()[name]
     assert said == "compiled" or said.startswith(("PatternTooLarge: ", "GrammarError: ")), said
@@ -38,4 +38,4 @@ def test_it_is_compiled_or_refused_soon(name: str) -> None:
 
 
 def test_some_are_compiled() -> None:
-    assert sum(said == "compiled" for said, _, _ in costs().values()) >= 15
+    assert sum(said == "compiled" for said, _, _ in costs().values()) >= len(tried()) // 5

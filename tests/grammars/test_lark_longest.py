@@ -22,6 +22,7 @@ from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.grammars.lark import read_lark
 from logitkit.limits import DEFAULT_LIMITS
+from tests.examples import examples
 from tests.grammars.own_grammars import OwnGrammar, own_grammars
 from tests.grammars.recogniser import accepts
 
@@ -131,7 +132,7 @@ def _judge(grammar: str, lexer: Literal["longest", "dynamic"] | None = None) -> 
 
 
 @pytest.mark.parametrize("number", [INTEGERS, DECIMALS], ids=["integers", "decimals"])
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_lark_splits_a_text_in_the_same_way(number: str, data: st.DataObject) -> None:
     grammar, rules = data.draw(grammars(number))

@@ -17,6 +17,7 @@ from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Look, Node, Repeat
+from tests.examples import examples
 from tests.grammars.derivations import derives
 
 LIMITS = Limits()
@@ -93,13 +94,13 @@ def refused(rules: Rules) -> bool:
     return False
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(grammars(looks=False))
 def test_language(rules: Rules) -> None:
     refused(rules)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(grammars(looks=True))
 def test_language_with_conditions(rules: Rules) -> None:
     refused(rules)

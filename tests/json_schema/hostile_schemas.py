@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.examples import of_all
+
 INTEGER = {"type": "integer"}
 STRING = {"type": "string"}
 
@@ -245,3 +247,8 @@ SCHEMAS: dict[str, Any] = {
     },
 }
 """By what is hostile about them."""
+
+
+def tried() -> list[str]:
+    """Return the names of the schemas that a test run compiles."""
+    return of_all(SCHEMAS, 3)

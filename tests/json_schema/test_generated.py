@@ -18,7 +18,7 @@ from tests.json_schema.judge import exact, judge, parse
 from tests.json_schema.writing import Writer
 
 QUICK = settings(
-    max_examples=80,
+    max_examples=examples(160),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,

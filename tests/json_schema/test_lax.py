@@ -68,7 +68,7 @@ def _lax(schema: Any, **options: Any) -> tuple[NestedDfa, str]:
 def test_any_number_of_keywords(keyword: str) -> None:
     """As many members have the keyword as take one pass: the work grows with their number."""
     leaf, without = LEAVES[keyword]
-    counts = (20, 100) if keyword in COSTLY else (50, 400)
+    counts = (12, 60) if keyword in COSTLY else (25, 200)
     work = []
     for count in counts:
         members = {f"m{i}": {**leaf, "x-number": i} for i in range(count)}

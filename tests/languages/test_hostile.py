@@ -13,6 +13,7 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.languages import Language, any_text, dispatch, either, json_schema, optional, repeat, sequence, tag
+from tests.examples import of_all
 
 VOCABULARY = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 OBJECT = json_schema({"type": "object"})
@@ -45,7 +46,7 @@ STEPS: dict[str, Step] = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", of_all(STEPS, 2))
 @pytest.mark.parametrize("times", [300, 100_000])
 def test_deep_languages_are_refused(name: str, times: int) -> None:
     with pytest.raises(ConfigurationError, match="inside each other"):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import logitkit as lk
+from tests.examples import examples
 from tests.registry import EOS, TOKENS, ids, vocabulary
 
 COLUMNS = 72
@@ -65,7 +66,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(seed=st.integers(0, 2**32))
 def test_rows_go_on_or_end_and_say_what_is_asked(name: str, seed: int) -> None:
     asked = CASES[name]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit.limits import DEFAULT_LIMITS
+from tests.examples import examples
 from tests.patterns.strategies import matches_in_re
 
 VOCABULARY = lk.Vocabulary([b"a", b"b", b"c", b"ab", b"ba", None], eos_ids=[5])
@@ -44,7 +45,7 @@ def test_two_masks_that_would_meet_in_nothing() -> None:
     assert masked(both, [0]) == [NEVER, NEVER, 0.0, NEVER, NEVER, NEVER]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(120))
 @given(st.lists(st.sampled_from(PATTERNS), min_size=2, max_size=3))
 def test_the_language_is_the_intersection(patterns: list[str]) -> None:
     texts = {"".join(t) for n in range(5) for t in itertools.product("abc", repeat=n)}

@@ -11,6 +11,7 @@ import transformers
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.sessions import Session, continuous
 from tests.adapters.demo import tokenizer
+from tests.examples import of_all
 from tests.sessions.continuation import PROMPTS
 from tests.sessions.engines import watched
 from tests.sessions.recurrent_models import BOTH, CONFIGS, SIZES, greedy, model
@@ -26,7 +27,7 @@ def check(kind: str, before: Any, after: Any, count: int) -> None:
         assert list(longer) == [*row, *greedy(kind, row, count)]
 
 
-@pytest.mark.parametrize("kind", CONFIGS)
+@pytest.mark.parametrize("kind", of_all(CONFIGS, 2))
 def test_generators_write_what_is_written_without_a_cache(kind: str) -> None:
     text = continuous(model(kind), tokenizer())
     prompts = [PROMPTS[1], "a"]

@@ -11,6 +11,7 @@ import pytest
 import logitkit as lk
 from logitkit.errors import ConfigurationError, LogitkitError, PatternTooLarge, UnsupportedSchema
 from tests import vocabularies
+from tests.examples import of_all
 
 # Generous: machines that run tests are slow.
 SECONDS = 20
@@ -60,7 +61,7 @@ CASES: dict[str, tuple[Callable[[], list[Any]], type[LogitkitError], str]] = {
 
 
 @pytest.mark.parametrize("form", ["hermes", "qwen_coder"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", of_all(CASES, 2))
 def test_they_are_refused_soon(name: str, form: str) -> None:
     make, error, message = CASES[name]
     given, vocabulary = make(), vocabularies.sentencepiece_32k()

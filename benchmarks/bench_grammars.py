@@ -8,7 +8,7 @@ control. To the first mask, nothing is known of the grammar. First visits are th
 grammar. Later each library follows these texts again, so that it meets only places that it has visited. `Regex` follows them
 under a pattern that allows any text, and under one for ASCII. A step is one row and one token, mask and advance.
 
-Each library must first follow the texts in a process of its own within `BOUND` seconds, with each token allowed. LLGuidance
+Each library must first follow the texts in a process of its own within `BOUND` CPU seconds, with each token allowed. LLGuidance
 builds its mask kernel with `torch.compile` on the first call, which may take a minute; that call comes before all others.
 """
 

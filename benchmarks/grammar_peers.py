@@ -15,7 +15,7 @@ from benchmarks import peers, schema_peers
 from benchmarks.peer import NotTaken, Peer, Refused, Rows
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
 
-# Seconds in which a library must follow some tokens.
+# CPU seconds in which a library must follow some tokens.
 BOUND = 5
 
 
@@ -89,11 +89,12 @@ def follow(rows: Rows, tokens: list[int], logits: Tensor, check: bool = False) -
 
 
 def refusal(peer: Peer, text: str, tokens: list[int], logits: Tensor) -> str:
-    """Return why a library does not follow the tokens within `BOUND` seconds; empty if it does."""
+    """Return why a library does not follow the tokens within `BOUND` CPU seconds; empty if it does."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(BOUND)
+        # The signal ends the process.
+        signal.setitimer(signal.ITIMER_PROF, BOUND)
         reason = "it ended without a reason"
         try:
             follow(peer.start(peer.compile(text), 1), tokens, logits, check=True)
@@ -107,4 +108,4 @@ def refusal(peer: Peer, text: str, tokens: list[int], logits: Tensor) -> str:
     with os.fdopen(read, "rb") as answer:
         reason = answer.read().decode()
     _, status = os.waitpid(child, 0)
-    return f"not done within {BOUND} s" if status else reason
+    return f"not done within {BOUND} s of CPU time" if status else reason

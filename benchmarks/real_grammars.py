@@ -3,27 +3,31 @@
     python -m benchmarks.real_grammars FOLDER_OR_GIT_DIRECTORY... [--out FILE]
 
 The grammars are read from folders or bare git repositories that the user names, and are not copied into this repository. They are
-the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance hold together with texts. The time goes from the
-text to the automaton over bytes, with the default lexer and limits. A grammar that is not deterministic has several stacks at
-once; they are counted while its texts are read, or random texts if it has none. A test of LLGuidance has a row only if its
-grammar can be read; the last table counts the refused grammars too.
+the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidance and XGrammar hold together with texts. All have
+the default lexer and limits. Times are CPU times. The first one goes from the text to the automaton over bytes, the second one
+from the text to the first mask for the vocabulary Tekken; without one, the grammar is too large for that vocabulary, or names
+tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are
+read, or random texts if it has none. A test has a row only if its grammar can be read; the last table counts all refusals.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import random
-import re
-import subprocess
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
 
 import logitkit as lk
+from benchmarks.cold import forget
+from benchmarks.published_grammars import Published, published
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
@@ -33,38 +37,11 @@ from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.grammars.lark import read_lark
 from logitkit.grammars.rule_set import RuleSet
+from tests import vocabularies
 
 LIMITS = lk.Limits()
 # Random texts: how many, how long, and how many frames; more stacks than `MOST` are not followed. `FEW` are counted in the total.
 WALKS, WALK_LENGTH, DEPTH, MOST, FEW = 12, 60, 32, 256, 8
-SUFFIXES = (".gbnf", ".ebnf", ".lark")
-# Grammars in these folders are parts that other ones import.
-FRAGMENTS = frozenset(("tests", "relative-imports"))
-RUST_TESTS = "parser/tests/test_lark.rs"
-# A test gives a grammar, the texts that it has and the texts that it lacks.
-RUST_CASE = re.compile(
-    r'lark_str_test_many\(\s*r(#*)"(?P<grammar>.*?)"\1,\s*&\[(?P<valid>.*?)\],\s*&\[(?P<invalid>.*?)\],?\s*\)',
-    re.DOTALL,
-)
-RUST_TEXT = re.compile(r'r(#*)"(.*?)"\1|"((?:[^"\\]|\\.)*)"', re.DOTALL)
-ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-
-
-@dataclass(frozen=True)
-class Published:
-    """A grammar of another project.
-
-    Args:
-        name: The project and the place in it.
-        suffix: The suffix of its file, which says its syntax.
-        text: The grammar.
-        texts: Texts, and whether they are of the language by its project's own tests.
-    """
-
-    name: str
-    suffix: str
-    text: str
-    texts: tuple[tuple[str, bool], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +55,7 @@ class Outcome:
         seconds: The time to the automaton or the refusal.
         agreed: How many texts are judged as their project says.
         alive: How many stacks a text has at once, after each byte of some texts.
+        first_mask: The CPU seconds to the first mask of a vocabulary, if there is one.
     """
 
     read: bool
@@ -86,6 +64,7 @@ class Outcome:
     seconds: float
     agreed: int = 0
     alive: tuple[int, ...] = (1,)
+    first_mask: float | None = None
 
     @property
     def is_deterministic(self) -> bool:
@@ -93,69 +72,42 @@ class Outcome:
         return self.dfa is not None and not len(self.dfa.further)
 
 
-def published(path: Path) -> Iterator[Published]:
-    """Yield the grammars of a folder, or of the last commit of a git directory."""
-    is_git = (path / "HEAD").is_file()
-    project = (path.parent if is_git and path.name == "repo" else path).name.rpartition("+")[2]
-    if is_git:
-        files = _git(path, "ls-tree", "-r", "--name-only", "HEAD").splitlines()
-    else:
-        files = [str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()]
-    for file in sorted(files):
-        suffix = Path(file).suffix
-        if file != RUST_TESTS and (suffix not in SUFFIXES or FRAGMENTS.intersection(Path(file).parts)):
-            continue
-        text = _git(path, "show", f"HEAD:{file}") if is_git else (path / file).read_text("utf-8")
-        if file == RUST_TESTS:
-            yield from _rust_cases(project, text)
-        else:
-            yield Published(f"{project}: {file}", suffix, text)
-
-
-def _git(path: Path, *arguments: str) -> str:
-    return subprocess.run(["git", "--git-dir", str(path), *arguments], capture_output=True, check=True).stdout.decode()
-
-
-def _rust_cases(project: str, source: str) -> Iterator[Published]:
-    for case in RUST_CASE.finditer(source):
-        texts = []
-        for group, valid in (("valid", True), ("invalid", False)):
-            for raw in RUST_TEXT.finditer(_without_comments(case[group])):
-                text = raw[2] if raw[2] is not None else _unescaped(raw[3])
-                texts.append((text.removeprefix("FINAL_REJECT:"), valid))
-        line = source.count("\n", 0, case.start()) + 1
-        yield Published(f"{project}: {RUST_TESTS}:{line}", ".lark", case["grammar"], tuple(texts))
-
-
-def _without_comments(source: str) -> str:
-    return "\n".join(line for line in source.splitlines() if not line.lstrip().startswith("//"))
-
-
-def _unescaped(text: str) -> str:
-    text = re.sub(r"\\\n\s*", "", text)
-    text = re.sub(r"\\u\{([0-9a-fA-F]+)\}|\\x([0-9a-fA-F]{2})", lambda found: chr(int(found[1] or found[2], 16)), text)
-    return re.sub(r"\\(.)", lambda found: ESCAPES.get(found[1], found[1]), text)
-
-
 def outcome(grammar: Published) -> Outcome:
     """Read and compile a grammar, and judge its texts."""
     rules: RuleSet | None = None
-    begin = time.perf_counter()
+    begin = time.process_time()
     try:
         rules = (
-            read_lark(grammar.text, limits=LIMITS)
+            read_lark(grammar.text, grammar.start, limits=LIMITS)
             if grammar.suffix == ".lark"
-            else read_gbnf(grammar.text, limits=LIMITS)
+            else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
         )
         bodies = tuple([rule.body for rule in rules.rules])
         dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
     except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
         reason = str(error).splitlines()[0]
-        return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.perf_counter() - begin)
-    seconds = time.perf_counter() - begin
+        return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.process_time() - begin)
+    seconds = time.process_time() - begin
     agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
     alive = stacks(dfa, [text.encode() for text, valid in grammar.texts if valid]) if len(dfa.further) else (1,)
     return Outcome(True, "", dfa, seconds, agreed, alive)
+
+
+def first_mask(grammar: Published, vocabulary: lk.Vocabulary) -> float | None:
+    """Return the CPU seconds from a grammar to its first mask, or None."""
+    forget(vocabulary)
+    gc.collect()
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            syntax: Any = "lark" if grammar.suffix == ".lark" else "gbnf"
+            made = lk.Grammar(grammar.text, vocabulary, syntax=syntax, start=grammar.start)
+        except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge):
+            return None
+    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+    made.process_logits(made.init_state(context), torch.zeros(1, vocabulary.size), context)
+    return time.process_time() - begin
 
 
 def stacks(dfa: PushdownDfa, texts: list[bytes]) -> tuple[int, ...]:
@@ -185,7 +137,8 @@ def line_of(grammar: Published, found: Outcome) -> str:
         alive = "1" if found.is_deterministic else f"{sum(found.alive) / len(found.alive):.1f}, {max(found.alive)}"
         size = ("yes" if found.is_deterministic else "no", alive, f"{dfa.states - 2:,}", f"{dfa.frames}")
     texts = f"{found.agreed} of {len(grammar.texts)}" if grammar.texts and dfa else ""
-    cells = (grammar.name, read, *size, f"{found.seconds * 1e3:,.1f}", texts, reason_of(found.refused))
+    times = (f"{took * 1e3:,.1f}" if took is not None else "" for took in (found.seconds, found.first_mask))
+    cells = (grammar.name, read, *size, *times, texts, reason_of(found.refused))
     return f"| {' | '.join(map(_cell, cells))} |"
 
 
@@ -206,10 +159,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     options = parser.parse_args()
     grammars = [grammar for path in options.paths for grammar in published(path)]
-    results = [(grammar, outcome(grammar)) for grammar in grammars]
+    torch.set_num_threads(1)
+    vocabulary = vocabularies.tekken()
+    lk.Grammar('root ::= "a" root "b" | "c"', vocabulary)
+    results = [(g, replace(outcome(g), first_mask=first_mask(g, vocabulary))) for g in grammars]
     lines = [
-        "| grammar | read | deterministic | stacks, mean and most | states | frames | ms | texts judged alike | refused |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|",
+        "| grammar | read | deterministic | stacks, mean, most | states | frames | ms | first mask, ms | texts alike | refused |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---|",
         *(line_of(grammar, found) for grammar, found in results if not grammar.texts),
         *(line_of(grammar, found) for grammar, found in results if grammar.texts and found.read),
     ]
@@ -222,7 +178,10 @@ def main() -> None:
         f"{len(several)} with several stacks, {few} of them with at most {FEW} at once; "
         f"{agreed} of {texts} texts judged as their project says."
     )
-    lines += ["", total, "", *refusals(results)]
+    masks = [found.first_mask * 1e3 for _, found in results if found.first_mask is not None]
+    middle, most = np.percentile(masks, (50, 95))
+    speed = f"First mask of {len(masks)} grammars: median {middle:.1f} ms, 95th percentile {most:.1f} ms."
+    lines += ["", total, "", speed, "", *refusals(results)]
     print("\n".join(lines))
     if options.out is not None:
         options.out.write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,6 +1,6 @@
-"""How many examples and cases slow tests run: fewer by hand than in CI.
+"""How much a run by hand tries of what a run in CI tries.
 
-Every change passes CI before it is merged, and CI runs all of them. A run by hand should take a few minutes.
+Every change passes CI before it is merged, so all cases run then. A run by hand finds what breaks often, in a few minutes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CI = bool(os.environ.get("CI"))
 
 
 def examples(many: int) -> int:
-    """Return the number of examples that a property test draws: half of the given number in CI, and an eighth by hand."""
+    """Return how many examples a property test draws: half of them in CI, and an eighth in a run by hand."""
     return -(-many // (2 if CI else 8))
 
 
@@ -26,6 +26,6 @@ def of_all(cases: Iterable[T], one_in: int) -> list[T]:
 
     Args:
         cases: The cases.
-        one_in: By hand, one case in this many runs.
+        one_in: A run by hand gets one case of this many.
     """
     return list(cases)[:: 1 if CI else one_in]

@@ -90,6 +90,18 @@ def test_a_row_that_stays_keeps_its_state_and_its_mask() -> None:
     assert rows.masks[0] is not None
 
 
+def test_many_rows_are_not_remembered() -> None:
+    constraint = lk.Regex("a*b?", VOCABULARY)
+    few, many = (lk.Context.of([[]] * rows, vocabulary_size=14) for rows in (32, 33))
+    for context, remembered in ((few, True), (many, False)):
+        state = constraint.init_state(context)
+        for _ in range(2):
+            assert (HostRows.of(constraint.bank, state) is HostRows.of(constraint.bank, state)) == remembered
+            state = constraint.advance(state, torch.tensor([1] * (context.batch_size - 1) + [2]))
+        masked = constraint.process_logits(state, torch.zeros(context.batch_size, 14), context)[1]
+        assert masked.equal(constraint.process_logits(fresh(state), torch.zeros(context.batch_size, 14), context)[1])
+
+
 def test_a_remembered_row_is_stale_when_its_automaton_is_gone() -> None:
     constraint = lk.Regex("(ba)*gone?|a", VOCABULARY)
     context, bank = lk.Context.of([[]], vocabulary_size=14), constraint.bank

@@ -229,3 +229,14 @@ def test_sources_around_markers_and_prefixes(
     refusal = lk.explain(constraint, V, [], output).refusal
     assert refusal is not None
     assert (refusal.byte, [source.text for source in refusal.sources]) == (byte, sources)
+
+
+def test_a_schema_after_a_forced_text_or_a_marker_has_sources() -> None:
+    letters = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
+    digit = lk.JsonSchema({"type": "integer", "maximum": 9}, letters)
+    constraints = {"Answer: 12": lk.ForcedPrefix("Answer: ", letters, digit), "hm</t>12": lk.then(None, digit, "</t>")}
+    for text, constraint in constraints.items():
+        refusal = lk.explain(constraint, letters, [], text).refusal
+        assert refusal is not None
+        assert (refusal.byte, refusal.expected) == (len(text) - 1, "the end")
+        assert [source.pointer for source in refusal.sources] == ["/maximum"]

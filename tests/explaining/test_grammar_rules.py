@@ -75,3 +75,9 @@ def test_recursion_and_empty_rules(text: str, written: str, rule: str) -> None:
 def test_a_text_that_can_be_read_in_too_many_ways_has_no_sources() -> None:
     text = 'root ::= root root | "a"'
     assert rule_sources(read_gbnf(text), text, "a" * 400, CharSet.from_string("a")) == ()
+
+
+def test_a_rule_of_very_many_positions_is_read_without_its_counts() -> None:
+    text = 'root ::= "(" many ")"\nmany ::= (([a-z]? [0-9]? [A-Z]?){0,50} "-"?){0,1000}\n'
+    found = rule_sources(read_gbnf(text), text, "(ab1", CharSet.from_string("a"))
+    assert [source.text for source in found] == [text.splitlines()[1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from logitkit.compiler import Network
+from logitkit.compiler.networks.network import CountedText
 from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 
@@ -50,6 +51,7 @@ class NetworkMatcher:
                 return self.walked(rows, accepting, begin)
             case Call(index):
                 definition = self.network.definitions[index]
+                assert not isinstance(definition, CountedText)
                 opens = self.text[begin : begin + 1] == definition.opening
                 return set(self.ends(definition.body, begin + 1)) if opens else set()
         raise AssertionError(node)

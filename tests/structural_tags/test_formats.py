@@ -48,6 +48,32 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         ["<parameter=age>3</parameter>", "<parameter=name>B</parameter><parameter=age>x</parameter>"],
     ),
     (
+        "minimax_xml",
+        {**XML, "style": "minimax_xml"},
+        [
+            '<parameter name="name">Bob\n</parameter>\n<parameter name="age">3</parameter>',
+            '<parameter name="name">"B<</parameter><parameter name="age">3</parameter>',
+            '<parameter name="name"></parameter>',
+        ],
+        [
+            '<parameter name="age">3</parameter>',
+            '<parameter name="name">B</parameter><parameter name="age">"3"</parameter>',
+            "<parameter=name>B</parameter>",
+        ],
+    ),
+    (
+        "glm_xml",
+        {**XML, "style": "glm_xml"},
+        [
+            "<arg_key>name</arg_key>\n<arg_value>Bob\n</arg_value>\n<arg_key>age</arg_key>\n<arg_value>3</arg_value>",
+            "<arg_key>name</arg_key><arg_value>{B</arg_value><arg_key>age</arg_key><arg_value>3</arg_value>",
+        ],
+        [
+            "<arg_key>age</arg_key><arg_value>3</arg_value>",
+            "<arg_key>name</arg_key><arg_value>B</arg_value><arg_key>age</arg_key><arg_value>x</arg_value>",
+        ],
+    ),
+    (
         "qwen_xml_parameter",
         {"type": "qwen_xml_parameter", "json_schema": PERSON},
         ["<parameter=name>B</parameter>"],
@@ -229,8 +255,33 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
     ),
 ]
 
+# Cases with characters that the vocabulary shared with XGrammar lacks.
+OTHER_CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
+    (
+        "deepseek_xml",
+        {**XML, "style": "deepseek_xml"},
+        [
+            '<｜DSML｜parameter name="name" string="true">Bob</｜DSML｜parameter>',
+            (
+                '<｜DSML｜parameter name="name" string="true">B</｜DSML｜parameter>\n'
+                '<｜DSML｜parameter name="age" string="false">3</｜DSML｜parameter>'
+            ),
+        ],
+        [
+            '<｜DSML｜parameter name="name" string="false">"Bob"</｜DSML｜parameter>',
+            (
+                '<｜DSML｜parameter name="name" string="true">B</｜DSML｜parameter>'
+                '<｜DSML｜parameter name="age" string="true">3</｜DSML｜parameter>'
+            ),
+        ],
+    ),
+]
 
-@pytest.mark.parametrize(("format_", "good", "bad"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+
+ALL = [*CASES, *OTHER_CASES]
+
+
+@pytest.mark.parametrize(("format_", "good", "bad"), [case[1:] for case in ALL], ids=[case[0] for case in ALL])
 def test_texts_of_a_format(format_: dict[str, Any], good: list[str], bad: list[str]) -> None:
     constraint = made(format_)
     assert [text for text in good if not accepts(constraint, spelled(text))] == []

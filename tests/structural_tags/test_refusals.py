@@ -75,10 +75,9 @@ FORMATS: list[tuple[Any, str]] = [
         "format.json_schema is '{}'; allowed is a JSON Schema: an object, true",
     ),
     (
-        {"type": "json_schema", "json_schema": True, "style": "glm_xml"},
-        "format.style is 'glm_xml'; allowed is 'json' or 'qwen_xml'; the other styles are not supported",
+        {"type": "json_schema", "json_schema": True, "style": "cohere_xml"},
+        "format.style is 'cohere_xml'; allowed is 'json', 'qwen_xml', 'minimax_xml', 'deepseek_xml', 'glm_xml'; other styles",
     ),
-    ({"type": "json_schema", "json_schema": True, "any_order": True}, "format.any_order is True; allowed is false"),
     ({"type": "json_schema", "json_schema": True, "any_order": 1}, "format.any_order is 1; allowed is true or false"),
     (
         {"type": "json_schema", "json_schema": True, "excludes": ["x"]},

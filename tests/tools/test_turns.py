@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from logitkit import ToolCall, ToolFormat, Tools
 from logitkit.errors import ConfigurationError
+from logitkit.languages import regex
 from logitkit.tools.formats import FORMATS
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ReasoningDelta, TextDelta, Turn
 from tests.examples import examples
@@ -310,6 +311,29 @@ def test_a_trigger_in_a_string_of_an_answer_is_text(name: str, choice: str) -> N
         assert "".join(event.text for event in [*events, *stream.finish()[0]] if isinstance(event, TextDelta)) == text
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("preamble", [True, False])
+def test_a_trigger_in_an_answer_that_is_a_string_is_text(name: str, preamble: bool) -> None:
+    form = FORMATS[name]
+    if preamble and form.trigger is None:
+        return
+    written = tools_of(name).write([ToolCall("ping", {})])
+    for answer in ({"type": "string"}, regex(r'[a-z]+ [^"]*')) if not preamble else ({"type": "string"},):
+        tools = Tools([*tools_of(name).tools], form, answer=answer, preamble=preamble)
+        for note in ("see <tool_call>", "a [TOOL_CALLS]", written, "plain \\ "):
+            text = json.dumps(note, ensure_ascii=False) if isinstance(answer, dict) else "b " + note.replace('"', "")
+            ids = [*ids_of(form.text_begin, form), *text.encode(), EOS]
+            turn = tools.parse(ids, vocabulary(form))
+            assert (turn.text, turn.calls, turn.problem, turn.outside_at) == (text, (), None, None)
+            assert turn.complete
+            stream = tools.stream(vocabulary(form))
+            events = [event for token in ids for event in stream.feed(token)]
+            events += stream.finish()[0]
+            assert "".join(event.text for event in events if isinstance(event, TextDelta)) == text
+        turn = tools.parse([*ids_of(written, form), EOS], vocabulary(form))
+        assert same(turn.calls, [ToolCall("ping", {})])
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if FORMATS[name].trigger is not None])
 @pytest.mark.parametrize("reasoning", [None, 40])
 def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> None:
@@ -324,7 +348,7 @@ def test_a_preamble_stands_before_calls(name: str, reasoning: int | None) -> Non
         " \n!": (1, 1),
         "{": (1, 0),
         "\n [1]": (1, 0),
-        '"a"': (1, 1),
+        '"a"': (1, 0),
         form.call_begin[:1]: (1, form.call_begin[0] not in "[{"),
     }
     for text, verdicts in texts.items():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from html import escape
 
-from logitkit import Vocabulary, explain
+from logitkit import explain
 from logitkit.explaining.html_view import document, section, style
 from logitkit.explaining.visible_text import quoted, visible
-from logitkit_adapters.demo.cases import Constraint, DemoCase
-from logitkit_adapters.demo.engine import DemoGeneration
+from logitkit_adapters.demo.case_texts import CaseTexts
 
 __all__ = ["DemoPage"]
 
@@ -39,27 +38,17 @@ class DemoPage:
         """
         self._parts.append(f"<h1>{escape(head)}</h1>")
 
-    def add_case(
-        self,
-        case: DemoCase,
-        vocabulary: Vocabulary,
-        constraint: Constraint,
-        free: DemoGeneration,
-        held: DemoGeneration,
-    ) -> None:
+    def add_case(self, texts: CaseTexts) -> None:
         """Show the texts of a case.
 
         Args:
-            case: The case.
-            vocabulary: The tokens of the model.
-            constraint: The constraint of the case.
-            free: The texts without the constraint.
-            held: The texts with it.
+            texts: The texts.
         """
+        case, constraint = texts.case, texts.constraint
         self._parts += [f"<h2>{escape(case.name)}</h2>", f"<p><code>{escape(visible(case.language))}</code></p>"]
         for row, prompt in enumerate(case.prompts):
-            for how, made in (("without", free), ("with", held)):
-                found = explain(constraint, vocabulary, [], made.ids[row])
+            for how, made in (("without", texts.free), ("with", texts.held)):
+                found = explain(constraint, constraint.vocabulary, [], made.ids[row])
                 self._parts += [
                     f"<p>After the prompt <code>{escape(quoted(prompt))}</code>, {how} logitkit:</p>",
                     section(found),

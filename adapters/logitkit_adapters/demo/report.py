@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from logitkit import Vocabulary, __version__
-from logitkit_adapters.demo.cases import DemoCase
-from logitkit_adapters.demo.engine import DemoGeneration
+from logitkit_adapters.demo.case_texts import CaseTexts
 from logitkit_adapters.demo.measurement import StepCost
 
 __all__ = ["DemoReport"]
@@ -33,26 +31,16 @@ class DemoReport:
         """
         self._engines.append({"engine": release, "vocabulary": vocabulary.size, "cases": []})
 
-    def add_case(
-        self,
-        case: DemoCase,
-        free: DemoGeneration,
-        held: DemoGeneration,
-        judged: Sequence[bool],
-        compilation: float,
-        cost: StepCost,
-    ) -> None:
+    def add_case(self, texts: CaseTexts, compilation: float, cost: StepCost) -> None:
         """Add a case of the engine that began last.
 
         Args:
-            case: The case.
-            free: The texts without the constraint.
-            held: The texts with it.
-            judged: Whether each text with it is valid.
+            texts: The texts of the case.
             compilation: The seconds of compilation.
             cost: The seconds of a step.
         """
-        rows = zip(case.prompts, free.texts, held.texts, judged, strict=True)
+        case = texts.case
+        rows = zip(case.prompts, texts.free.texts, texts.held.texts, texts.valid, strict=True)
         names = ("prompt", "without", "with", "valid")
         self._engines[-1]["cases"].append(
             {

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
 import logitkit
-from logitkit import Context
-from logitkit_adapters.demo.cases import Constraint, DemoCase
+from logitkit_adapters.demo.case_texts import CaseTexts
+from logitkit_adapters.demo.cases import DemoCase
 from logitkit_adapters.demo.console import Console
-from logitkit_adapters.demo.engine import DemoGeneration, Engine
+from logitkit_adapters.demo.engine import Engine
 from logitkit_adapters.demo.measurement import StepCost, compile_seconds, step_cost
 from logitkit_adapters.demo.page import DemoPage
 from logitkit_adapters.demo.report import DemoReport
@@ -66,19 +65,16 @@ def run_demo(
                 report.add_engine(release, engine.vocabulary)
             for number, case in enumerate(able, 1):
                 console.progress(f"{number} of {len(able)}: {case.name}")
-                constraint = case.constraint(engine.vocabulary)
-                free = engine.generate(case)
-                held = engine.generate(case, constraint)
-                judged = [_valid(case, constraint, held, row) for row in range(len(case.prompts))]
-                valid = valid and all(judged)
-                console.results(_texts(case, constraint, free, held, judged, console))
+                texts = CaseTexts.of(engine, case)
+                valid = valid and all(texts.valid)
+                console.results(_texts(texts, console))
                 if page is not None:
-                    page.add_case(case, engine.vocabulary, constraint, free, held)
-                cost = step_cost(engine, case, constraint, console.step)
+                    page.add_case(texts)
+                cost = step_cost(engine, case, texts.constraint, console.step)
                 compilation = compile_seconds(case.constraint, engine.vocabulary)
                 costs.append(_cost(case, compilation, cost))
                 if report is not None:
-                    report.add_case(case, free, held, judged, compilation, cost)
+                    report.add_case(texts, compilation, cost)
             console.results([*_cost_table(costs, console), ""])
     console.results(_LEGEND)
     return valid
@@ -95,22 +91,6 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _valid(case: DemoCase, constraint: Constraint, held: DemoGeneration, row: int) -> bool:
-    """Whether a constrained text is complete and in the language, also by the case's own check."""
-    return _in_language(constraint, held.ids[row]) and (case.check is None or case.check(held.texts[row]))
-
-
-def _in_language(constraint: Constraint, ids: Sequence[int]) -> bool:
-    """Whether token ids spell a text of the language and then end, according to the automaton.
-
-    This judges unconstrained texts: on an unexpected text, `re` might never terminate.
-    """
-    context = Context.of([[]], vocabulary_size=constraint.vocabulary.size)
-    state: Any = constraint.init_state(context)
-    state = constraint.advance(state, torch.tensor([list(ids)]))
-    return bool(constraint.is_finished(state))
-
-
 def _head(release: str, engine: Engine, console: Console) -> list[str]:
     size = engine.vocabulary.size
     about = f"logitkit {logitkit.__version__} in {release}: demo model with {size} tokens, one CPU thread"
@@ -118,25 +98,19 @@ def _head(release: str, engine: Engine, console: Console) -> list[str]:
     return [about, "", *columns(titles, _TEXTS, console.styled), "-" * WIDTH]
 
 
-def _texts(
-    case: DemoCase,
-    constraint: Constraint,
-    free: DemoGeneration,
-    held: DemoGeneration,
-    judged: Sequence[bool],
-    console: Console,
-) -> list[str]:
+def _texts(texts: CaseTexts, console: Console) -> list[str]:
+    case, free, held = texts.case, texts.free, texts.held
     wide = len(case.name)
     language = [Cell(case.name, "title"), Cell(visible(case.language), "faint")]
     lines = columns(language, [wide, WIDTH - wide - 2], console.styled)
     for row, prompt in enumerate(case.prompts):
         cells = [
             Cell(quoted(prompt)),
-            _judged(free.texts[row], _in_language(constraint, free.ids[row]), console),
-            _judged(held.texts[row], judged[row], console),
+            _judged(free.texts[row], texts.in_language(free.ids[row]), console),
+            _judged(held.texts[row], texts.valid[row], console),
         ]
         lines += columns(cells, _TEXTS, console.styled)
-        if not _in_language(constraint, held.ids[row]):
+        if not texts.in_language(held.ids[row]):
             lines.append(f"  not finished within {case.max_new_tokens} tokens; --max-new-tokens allows more")
     if case.check is None:
         lines.append("  checked by logitkit alone: Python's re does not read this pattern")

@@ -98,5 +98,5 @@ def _package_of(model: Any) -> str:
             return f"logitkit_adapters.{package}"
     raise ConfigurationError(
         f"model is a {type(model).__module__}.{type(model).__qualname__}; give a causal language model of transformers or "
-        "mlx-lm, or a llama_cpp.Llama"
+        "mlx-lm, or a llama_cpp.Llama; logitkit_adapters.vllm takes vLLM's LLM"
     )

@@ -36,9 +36,12 @@ class VllmTextModel(TextModel):
         VocabularyError: The bytes of the tokens are unknown.
     """
 
-    def _vocabulary(self) -> Vocabulary:
-        self.config = self.model.llm_engine.vllm_config
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.config = model.llm_engine.vllm_config
         self.log_probs = self.config.model_config.logprobs_mode == "processed_logprobs"
+        super().__init__(model, tokenizer)
+
+    def _vocabulary(self) -> Vocabulary:
         return configurations_of(self.config).vocabulary
 
     @property

@@ -11,8 +11,6 @@ from logitkit.patterns.spans import parse_with_spans
 
 __all__ = ["assertion_sources", "pattern_sources"]
 
-_WORK = 200_000
-
 
 def pattern_sources(pattern: str, written: str, expected: CharSet) -> tuple[Source, ...]:
     """Return the parts of a pattern of which one may come next, from left to right.
@@ -46,7 +44,7 @@ def assertion_sources(pattern: str, written: str, refused: str) -> tuple[Source,
 def _waiting(pattern: str, written: str) -> list[tuple[tuple[int, int], CharSet]]:
     """Return the span and the characters of each position of a pattern that may follow a text."""
     tree, _ = parse_with_spans(pattern)
-    parser = RuleParser([tree], 0, _WORK)
+    parser = RuleParser([tree], 0)
     (rule,) = parser.rules
     return [(rule.spans[position], rule.charsets[position]) for _, _, position in parser.waiting(written)]
 

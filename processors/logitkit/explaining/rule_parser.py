@@ -4,8 +4,7 @@ The state of a rule is the position in it that was read last, as in the position
 without calls, in which the parser just steps from positions to those that follow them. In a grammar, a call begins an item of
 another rule, and the end of that rule goes on with the items that called it at the index at which it began.
 
-Lookarounds, anchors and atomic groups are left out of account. A rule whose counted parts would take too many positions is taken
-for one in which they repeat without limit.
+Lookarounds, anchors and atomic groups are left out of account.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ __all__ = ["RuleParser", "TooManyItems"]
 
 # A text is not followed any further after so many items have been looked at, which takes about a second.
 _MOST_ITEMS = 300_000
+# With more work, a counted part is taken for one that repeats without limit.
+_LIMITS = Limits(work=200_000)
 
 # A rule, the position that was read last in it (or `_BEGIN`), and the index in the text at which the rule began.
 _Item = tuple[int, int, int]
@@ -54,10 +55,10 @@ class RulePositions(PositionBuilder):
         self.last = set(self.whole.last)
 
     @classmethod
-    def of(cls, body: Any, nullable: AbstractSet[int], work: int) -> RulePositions:
+    def of(cls, body: Any, nullable: AbstractSet[int]) -> RulePositions:
         """Return the positions of a rule, without its counts if these take too much work."""
         try:
-            return cls(body, nullable, Limits(work=work))
+            return cls(body, nullable, _LIMITS)
         except LogitkitError:
             return cls(body, nullable, Limits(), uncounted=True)
 
@@ -103,14 +104,13 @@ class RuleParser:
     Args:
         bodies: The trees of the rules.
         start: The rule of the whole text.
-        work: The work on the positions of a rule after which its counts are left out.
     """
 
-    def __init__(self, bodies: Sequence[Any], start: int, work: int) -> None:
+    def __init__(self, bodies: Sequence[Any], start: int) -> None:
         self.start, self.items = start, 0
         nullable: set[int] = set()
         while True:
-            self.rules = [RulePositions.of(body, nullable, work) for body in bodies]
+            self.rules = [RulePositions.of(body, nullable) for body in bodies]
             found = {i for i, rule in enumerate(self.rules) if rule.whole.nullable}
             if found == nullable:
                 break

@@ -9,8 +9,6 @@ from logitkit.patterns.charset import CharSet
 
 __all__ = ["rule_sources"]
 
-_WORK = 2_000_000
-
 
 def rule_sources(grammar: RuleSet, text: str, written: str, expected: CharSet) -> tuple[Source, ...]:
     """Return the rules of a grammar of which a character may come next, those that began last first.
@@ -29,7 +27,7 @@ def rule_sources(grammar: RuleSet, text: str, written: str, expected: CharSet) -
         >>> rule_sources(read_gbnf(text), text, "(", CharSet.from_string("0123456789"))[0].text
         'digit ::= [0-9]'
     """
-    parser = RuleParser([rule.body for rule in grammar.rules], grammar.start, _WORK)
+    parser = RuleParser([rule.body for rule in grammar.rules], grammar.start)
     begun: dict[int, int] = {}
     try:
         for rule, begin, position in parser.waiting(written):

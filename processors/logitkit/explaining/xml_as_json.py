@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from logitkit.languages.xml_arguments import NAME, XmlArguments
+from logitkit.languages.xml_arguments import XmlArguments
 
 __all__ = ["as_json"]
 
@@ -21,12 +21,14 @@ def as_json(language: XmlArguments, text: bytes) -> bytes:
         >>> as_json(language, b'<p=s>a"b</p><p=n>3')
         b'{"s":"a\\"b","n":3'
     """
-    before, after = language.begin.split(NAME)
+    tags = language.tags
     found = []
-    for part in text.decode("utf-8", "ignore").split(before)[1:]:
+    for part in text.decode("utf-8", "ignore").split(tags.before_name)[1:]:
+        after = next((after for after in tags.after_names if after in part), tags.after_names[0])
         name, named, rest = part.partition(after)
         value, ended, _ = rest.partition(language.end)
-        if not _is_string(language, name):
+        is_string = after == tags.after_names[0] if tags.tells_kinds and named else _is_string(language, name)
+        if not is_string:
             found.append(f"{json.dumps(name)}:{value}")
         elif named:
             found.append(f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False)}"[: None if ended else -1])

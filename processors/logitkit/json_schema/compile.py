@@ -41,6 +41,7 @@ def schema_network(
     strict_formats: bool = False,
     longest: int = 0,
     called_root: bool = False,
+    any_order: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -54,6 +55,7 @@ def schema_network(
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a definition.
+        any_order: Whether the members of objects may come in any order.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -65,7 +67,7 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            network = _network(reader, whitespace, apart, leaves, longest, called_root)
+            network = _network(reader, Layout(whitespace, any_order), apart, leaves, longest, called_root)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -78,13 +80,9 @@ def schema_network(
             longest = 0
 
 
-def _network(
-    reader: Reader, whitespace: Whitespace, apart: bool, leaves: bool, longest: int, called_root: bool
-) -> Network:
+def _network(reader: Reader, layout: Layout, apart: bool, leaves: bool, longest: int, called_root: bool) -> Network:
     root = reader.conjunction(reader.references.resources[""])
-    network = (
-        None if root == NOTHING else network_of(root, reader, Layout(whitespace), apart, leaves, longest, called_root)
-    )
+    network = None if root == NOTHING else network_of(root, reader, layout, apart, leaves, longest, called_root)
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return network

@@ -50,9 +50,11 @@ class Layout:
         whitespace: `compact`, none at all; `spaced`, one space or none behind a comma and a colon; `bounded`, where `json.dumps`
             may put some: behind an opening bracket and before a closing one a newline and up to 32 spaces, behind a comma that or
             one space, behind a colon one space; or none.
+        any_order: Whether members may come in any order, or only in that of the schema.
     """
 
     whitespace: Whitespace = "compact"
+    any_order: bool = False
     opened: Node = field(init=False)
     comma: Node = field(init=False)
     colon: Node = field(init=False)

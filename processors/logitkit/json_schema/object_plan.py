@@ -4,35 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from logitkit.json_schema.any_order import any_order_plan
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
+from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
 from logitkit.json_schema.objects import Count, Objects, Piece
 from logitkit.json_schema.plan import Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
-from logitkit.patterns.syntax import Empty, Node
+from logitkit.patterns.syntax import Empty
 
 # Of a set of so many names, at most, each is listed: so it does not come twice.
 MOST_LISTED = 256
-
-Counts = tuple[int, ...]
-
-
-class _Member(NamedTuple):
-    """A member, or any of a set of members.
-
-    Args:
-        text: The colon.
-        value: What its value satisfies.
-        required: Whether it must be there.
-        counted: Whether it counts for each of the bounds.
-        names: The JSON text of the name, or the names of a set of members.
-    """
-
-    text: Node
-    value: Conjunction
-    required: bool
-    counted: tuple[bool, ...]
-    names: Names | str
 
 
 class _Others(NamedTuple):
@@ -63,7 +45,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     if not required.issubset(possible):
         return None
     members = [
-        _Member(
+        Member(
             layout.colon,
             objects.value_of(name),
             name in required,
@@ -73,11 +55,13 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
         for name in possible
     ]
     others = [
-        _Member(layout.colon, piece.value, False, counted, piece.names)
+        Member(layout.colon, piece.value, False, counted, piece.names)
         for piece, counted in _by_count(pieces, objects.counts)
     ]
     number = {name: i for i, name in enumerate(possible)}
     needs = [(number[name], number[needed]) for name, needed in objects.needs if name in number]
+    if layout.any_order:
+        return any_order_plan(objects.counts, members, others, needs, layout)
     return _Writer(objects.counts, members, others, needs, layout).plan()
 
 
@@ -164,8 +148,8 @@ class _Writer:
     def __init__(
         self,
         counts: tuple[Count, ...],
-        members: list[_Member],
-        others: list[_Member],
+        members: list[Member],
+        others: list[Member],
         needs: list[tuple[int, int]],
         layout: Layout,
     ) -> None:
@@ -222,22 +206,14 @@ class _Writer:
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
                 if counted and bound.minimum - count > 1:
-                    raise bound.site.refuse(
-                        f"at least {bound.minimum - count} different names that are not listed would be needed, and an automaton "
-                        "cannot tell whether they are different; list them under 'properties', or give 'propertyNames' an 'enum'"
-                    )
+                    raise too_few_listed(bound, bound.minimum - count)
             self._member(source, member, state._replace(behind=True))
 
-    def _member(self, source: int, member: _Member, state: _State) -> None:
-        grown = []
-        for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
-            more = count + counted
-            if bound.maximum is None:
-                more = min(more, bound.minimum)
-            elif more > bound.maximum:
-                return
-            grown.append(more)
-        target = self._state(state._replace(counts=tuple(grown)))
+    def _member(self, source: int, member: Member, state: _State) -> None:
+        grown = counts_after(member, state.counts, self.counts)
+        if grown is None:
+            return
+        target = self._state(state._replace(counts=grown))
         self._plan.move(source, member.text, member.value, target, member.names)
 
     def _may_end(self, state: _State) -> bool:

@@ -49,7 +49,7 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
     found: dict[Key, Part] = {}
     todo = [root]
     seen = {root}
-    as_texts = layout.whitespace == "compact" and not apart
+    as_texts = layout.whitespace == "compact" and not layout.any_order and not apart
     while todo:
         value = todo.pop()
         values = reader.values(value)

@@ -14,16 +14,15 @@ The result is minimal if the automaton over characters is, and is made without a
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
-from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.in_utf8 import to_bytes
-from logitkit.compiler.bytes.leaf import QUOTE, Counted, Leaf
+from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
@@ -42,9 +41,6 @@ LETTERS = sorted({QUOTE, BACKSLASH, *b"u01", *(letter for _, letter in (*SHORTS,
 
 # The states of an escape: behind the backslash; behind `u`, `u0` and `u00`; and behind `u000` and `u001`.
 STATES = 6
-
-# More characters than any string needs.
-NEVER = 2**30
 
 # What it costs to write a set, in steps.
 STEPS_ANY, STEPS_A_MOVE, CELLS_A_STEP = 500, 10, 8
@@ -87,22 +83,8 @@ def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) 
     # What is known already costs as much as what is made now.
     language.limits.check_states(leaf.states)
     language.limits.spend(leaf.step.size // CELLS_A_STEP)
-    return leaf if lengths is None else _counting(leaf, language, lengths)
-
-
-def _counting(leaf: Leaf, language: TextLanguage, lengths: tuple[int, int]) -> Leaf:
-    between = FIRST_STATE + len(language.needed)
-    needed = np.full(leaf.states, 0)
-    needed[FIRST_STATE:between] = language.needed
-    # A state inside of a character leads to those behind it: escapes have five bytes behind the first one.
-    inside = leaf.step[between:]
-    needed[between:] = NEVER
-    for _ in range(STATES):
-        reached = np.where(
-            (inside == DEAD) | (inside >= leaf.states), NEVER, needed[np.minimum(inside, leaf.states - 1)]
-        )
-        needed[between:] = reached.min(axis=1, initial=NEVER)
-    return replace(leaf, counted=Counted(*lengths, between, needed))
+    # Escapes have five bytes after the first one.
+    return leaf if lengths is None else counting(leaf, language.needed, lengths, STATES)
 
 
 def _leaf(language: TextLanguage) -> Leaf:

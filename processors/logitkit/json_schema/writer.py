@@ -19,9 +19,10 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Graph, Node
 
 # What is nested deeper is called, so that no tree is deeper than what builds automata can take.
 DEEPEST_INLINE = 12
-# A network with more characters has large parts that are used repeatedly written once, and called.
-LARGE = 12_000
-LARGE_PART = 200
+# A network with more characters has large parts that are used repeatedly written once, and called. One that calls something
+# anyway, as any value whatever is called, has a stack already, so that another call costs it little.
+LARGE, LARGE_NESTED = 12_000, 1_500
+LARGE_PART, LARGE_NESTED_PART = 200, 100
 # Strings that are so few are written in place.
 MOST_INLINE = 64
 
@@ -72,12 +73,13 @@ def network_of(
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
     writer = _Writer(trimmed, called, layout, leaves, longest)
-    if not apart and writer.total(bottom_up, root) > LARGE:
+    large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called else (LARGE, LARGE_PART)
+    if not apart and writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
         writer.forget()
         for key in bottom_up:
             # What it is inside of is measured later, and counts a call.
-            if uses[key] > 1 and writer.size(key) > LARGE_PART:
+            if uses[key] > 1 and writer.size(key) > large_part:
                 called.add(key)
     return writer.network(bottom_up, root)
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError, VocabularyError
@@ -92,7 +92,7 @@ class LanguageWriter:
         self._letters = [OTHERS, *sorted(ids)]
         self._number = {token: LETTERS + i for i, token in enumerate(self._letters)}
         self._limits: list[tuple[int, int, int]] = []
-        self._definitions: list[Definition | PlacedDefinition | Strings | GrammarRule] = []
+        self._definitions: list[Definition | PlacedDefinition | Strings | CountedText | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
 
@@ -239,6 +239,14 @@ class LanguageWriter:
                 self._definitions[place_here] = PlacedDefinition(definition, name, called, words, numbers)
         return renumbered(network.main, numbers, words)
 
+    def counted_text(self, text: CountedText) -> Node:
+        """Return the tree of texts whose characters are counted, with the byte before them."""
+        place = text.leaf.key, text.opening
+        if place not in self._places:
+            self._places[place] = len(self._definitions)
+            self._definitions.append(text)
+        return Call(self._places[place])
+
     def grammar(self, key: Hashable, grammar: RuleSet) -> Node:
         """Return the tree of a grammar, which calls its start.
 
@@ -272,12 +280,12 @@ class LanguageWriter:
                 f"{name} stands in one language with a grammar, in which tokens cannot be counted; leave out one of them"
             )
         assert not self._words
-        bodies = [
-            definition.body
-            if isinstance(definition, GrammarRule)
-            else concatenate([*_plain(definition.opening), definition.body])
-            for definition in self._definitions
-        ]
+        bodies = []
+        for definition in self._definitions:
+            # Characters are not counted in grammars.
+            assert not isinstance(definition, CountedText)
+            opening = [] if isinstance(definition, GrammarRule) else _plain(definition.opening)
+            bodies.append(concatenate([*opening, definition.body]))
         return Rules((*bodies, main), len(bodies), tuple(self._letters))
 
     def network(self, main: Node) -> Network:

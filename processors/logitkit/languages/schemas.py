@@ -38,6 +38,7 @@ class JsonValue(Language):
     whitespace: Whitespace = "compact"
     lax: bool = False
     strict_formats: bool = False
+    any_order: bool = False
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class JsonValue(Language):
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
-        key = self.content, self.whitespace, self.lax, self.strict_formats, writer.options
+        key = self.content, self.whitespace, self.lax, self.strict_formats, self.any_order, writer.options
         return writer.value(key, self._compiled(key, writer.limits, writer.options))
 
     def _compiled(self, key: Hashable, limits: Limits, options: SchemaOptions) -> Compiled:
@@ -63,6 +64,7 @@ class JsonValue(Language):
                     strict_formats=self.strict_formats,
                     longest=options.longest,
                     called_root=options.called,
+                    any_order=self.any_order,
                 )
                 work = spent()
             known = made, work
@@ -73,7 +75,12 @@ class JsonValue(Language):
 
 
 def json_schema(
-    schema: object, *, whitespace: Whitespace = "compact", lax: bool = False, strict_formats: bool = False
+    schema: object,
+    *,
+    whitespace: Whitespace = "compact",
+    lax: bool = False,
+    strict_formats: bool = False,
+    any_order: bool = False,
 ) -> JsonValue:
     """Return the language of the JSON texts that satisfy a schema.
 
@@ -82,19 +89,21 @@ def json_schema(
         whitespace: `"compact"`, `"spaced"` or `"bounded"`, as in `JsonSchema`.
         lax: Whether to leave out the keywords that cannot be enforced exactly.
         strict_formats: Whether to refuse a `format` that is not known.
+        any_order: Whether the members of objects may come in any order, or only in that of the schema. An object may then have at
+            most 8 listed names.
 
     Raises:
         ConfigurationError: An argument is not allowed.
 
     Example:
         >>> json_schema({"type": "integer"})
-        JsonValue(schema={'type': 'integer'}, whitespace='compact', lax=False, strict_formats=False)
+        JsonValue(schema={'type': 'integer'}, whitespace='compact', lax=False, strict_formats=False, any_order=False)
     """
     if whitespace not in get_args(Whitespace):
         raise ConfigurationError(
             f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
         )
-    for name, given in (("lax", lax), ("strict_formats", strict_formats)):
+    for name, given in (("lax", lax), ("strict_formats", strict_formats), ("any_order", any_order)):
         if not isinstance(given, bool):
             raise ConfigurationError(f"{name} is {given!r}; allowed are True and False")
-    return JsonValue(schema, whitespace, lax, strict_formats)
+    return JsonValue(schema, whitespace, lax, strict_formats, any_order)

@@ -13,41 +13,22 @@ is its own text, in which the closing marker does not occur; `pattern`, `maxLeng
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, get_args
 
-from logitkit.budget import spend
-from logitkit.compiler.text_language import TextLanguage
-from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.compile import Compiled
-from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
+from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import key_of, load
 from logitkit.json_schema.layout import Layout, Whitespace
-from logitkit.json_schema.left_out import LeftOut
-from logitkit.json_schema.object_plan import object_plan
-from logitkit.json_schema.plan import Move, Names, Plan
-from logitkit.json_schema.pointer import below
-from logitkit.json_schema.reader import Reader
-from logitkit.json_schema.references import Place, References
-from logitkit.json_schema.writer import network_of
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
-from logitkit.languages.searching import Search
-from logitkit.limits import Limits
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Alternate, Characters, Empty, Graph, Machine, Node
+from logitkit.languages.xml_members import XmlMembers, XmlTags
+from logitkit.patterns.syntax import Node
 from logitkit.vocabulary.marker import encoded
 
-__all__ = ["XmlArguments", "texts_without", "xml_arguments"]
+__all__ = ["XmlArguments", "xml_arguments"]
 
-NAME = "{name}"
-# The work on one schema and on each of its values, beside that on their automata.
-SCHEMA_STEPS, VALUE_STEPS = 3000, 3000
-NOT_A_STRING = {"type": ["null", "boolean", "number", "object", "array"]}
+NAME, KIND = "{name}", "{kind}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +40,8 @@ class XmlArguments(Language):
     end: str
     separator: str
     whitespace: Whitespace = "compact"
+    kinds: tuple[str, str] | None = None
+    any_order: bool = False
     content: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +56,15 @@ class XmlArguments(Language):
     @property
     def texts(self) -> Iterator[str]:
         """The texts of the tags, in which names of special tokens may stand."""
-        yield from (*self.begin.split(NAME), self.end, self.separator)
+        yield from (self.tags.before_name, *self.tags.after_names, self.end, self.separator)
+
+    @property
+    def tags(self) -> XmlTags:
+        """The texts around names and values."""
+        before, after = self.begin.split(NAME)
+        raw, other = self.kinds or (KIND, KIND)
+        afters = after.replace(KIND, raw), after.replace(KIND, other)
+        return XmlTags(self.begin, before, afters, self.end, self.separator, self.closing)
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree.
@@ -82,140 +73,7 @@ class XmlArguments(Language):
             UnsupportedSchema: A keyword cannot be enforced exactly, or a name cannot stand in a tag.
             ConfigurationError: No object satisfies the schema.
         """
-        return _Members(self, writer).tree()
-
-
-class _Members:
-    """Writes the members of the objects that satisfy one schema."""
-
-    def __init__(self, language: XmlArguments, writer: LanguageWriter) -> None:
-        self.language, self.writer = language, writer
-        self.layout = Layout(language.whitespace)
-        self.reader = Reader(References.of(language.schema), writer.limits, LeftOut(False, writer.limits.work))
-        self.before_name, self.after_name = language.begin.split(NAME)
-        self._values: dict[Conjunction, Node | None] = {}
-
-    def tree(self) -> Node:
-        spend(SCHEMA_STEPS)
-        reader = self.reader
-        root = reader.conjunction(reader.references.resources[""])
-        objects = () if root == NOTHING else reader.values(root).objects
-        with reader.blaming_one_of(root, "maxProperties", "minProperties", "patternProperties", "properties"):
-            plans = [object_plan(some, reader.everything.strings, self.layout) for some in objects]
-        graphs = [self.graph(plan) for plan in plans if plan is not None]
-        if not graphs:
-            raise ConfigurationError("no object satisfies the schema of the arguments, so nothing could be generated")
-        self.writer.ignored.extend(reader.ignored)
-        return Alternate(tuple(graphs)) if len(graphs) > 1 else graphs[0]
-
-    def graph(self, plan: Plan) -> Node:
-        rows = tuple(
-            tuple((tree, move.target) for move in row if (tree := self.move(move)) is not None) for row in plan.moves
-        )
-        return Graph(rows, tuple(state == plan.end for state in range(len(rows))))
-
-    def move(self, move: Move) -> Node | None:
-        """Return the tree of one edge, or None if no text takes it."""
-        if move.value is None:
-            # Brackets and white space around members have no place between tags.
-            return self.writer.text(self.language.separator) if move.text == self.layout.comma else Empty()
-        name = self.name(move.names)
-        value = self.value(move.value)
-        if name is None or value is None:
-            return None
-        return concatenate(
-            [
-                self.writer.text(self.before_name),
-                name,
-                self.writer.text(self.after_name),
-                value,
-                self.writer.text(self.language.end),
-            ]
-        )
-
-    def name(self, names: Names | str | None) -> Node | None:
-        if isinstance(names, Names):
-            allowed = names.exact().language & texts_without(self.after_name[0], self.writer.limits)
-            named = allowed - TextLanguage.of_texts([""], self.writer.limits)
-            return None if named.is_empty else named.machine()
-        assert names is not None
-        name = json.loads(names)
-        if not name or self.after_name[0] in name:
-            raise UnsupportedSchema(
-                f"the name {name!r} cannot stand in the tag {self.language.begin!r}: it is empty, or holds "
-                f"{self.after_name[0]!r}, which ends it; use another name, or arguments as JSON",
-                below("#", "properties", name),
-                None,
-            )
-        return _plain(name)
-
-    def value(self, value: Conjunction) -> Node | None:
-        if value not in self._values:
-            self._values[value] = self._value(value)
-        return self._values[value]
-
-    def _value(self, value: Conjunction) -> Node | None:
-        spend(VALUE_STEPS)
-        strings = self.reader.values(value).strings
-        if strings.is_everything:
-            # JSON is text as well.
-            return _any_text(self.language.closing, self.writer.limits)
-        raw = strings.language & texts_without(self.language.closing, self.writer.limits)
-        found: list[Node] = [] if raw.is_empty else [raw.machine()]
-        json_text = self.json(value, raw)
-        if json_text is not None:
-            found.append(json_text)
-        return (Alternate(tuple(found)) if len(found) > 1 else found[0]) if found else None
-
-    def json(self, value: Conjunction, raw: TextLanguage) -> Node | None:
-        """Return the tree of those values that are not strings, as JSON.
-
-        Args:
-            value: What the value satisfies.
-            raw: The raw texts that may stand in the same place. They are followed side by side with brackets that they may begin
-                with, so what nests there is written in place, and nothing is called.
-        """
-        openings = _openings(raw)
-        options = (
-            self.writer.options._replace(leaves=False, longest=0, called=False) if openings else self.writer.options
-        )
-        others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
-        network = network_of(
-            others, self.reader, self.layout, False, options.leaves, options.longest, called_root=options.called
-        )
-        if network is None:
-            return None
-        if any(definition.opening in openings for definition in network.definitions):
-            with self.reader.blaming_one_of(value, "type", "anyOf", "oneOf", "enum", "not"):
-                raise UnsupportedSchema(
-                    "the value is raw text or a JSON value that nests without limit, and both may begin with the same bracket, "
-                    "so an automaton with one stack cannot follow both; allow one of the two, or any string"
-                )
-        # The reader numbers what it meets in the same order whenever it reads this schema.
-        key: Hashable = ("xml", self.language, self.writer.limits, options, others)
-        return self.writer.value(key, Compiled(network, (), ()))
-
-
-def _openings(texts: TextLanguage) -> str:
-    """Return the brackets that some texts may begin with."""
-    first = [] if texts.dfa is None else [texts.charset(mask) for mask in texts.dfa.moves[0].values()]
-    return "".join(bracket for bracket in "{[" if any(ord(bracket) in charset for charset in first))
-
-
-@lru_cache(maxsize=64)
-def texts_without(marker: str, limits: Limits) -> TextLanguage:
-    """Return the texts in which a marker does not occur."""
-    search = Search.of([[tuple(map(ord, marker))]], (), limits)
-    return TextLanguage.of_tree(Machine(search.moves, (True,) * len(search.moves)), limits)
-
-
-@lru_cache(maxsize=64)
-def _any_text(closing: str, limits: Limits) -> Machine:
-    return texts_without(closing, limits).machine()
-
-
-def _plain(text: str) -> Node:
-    return concatenate([Characters(CharSet.single(ord(character))) for character in text])
+        return XmlMembers(self.schema, self.tags, self, Layout(self.whitespace, self.any_order), writer).tree()
 
 
 def xml_arguments(
@@ -225,12 +83,14 @@ def xml_arguments(
     end: str = "\n</parameter>",
     separator: str = "\n",
     whitespace: Whitespace = "compact",
+    kinds: tuple[str, str] | None = None,
+    any_order: bool = False,
 ) -> XmlArguments:
     r"""Return the language of the members of an object between XML tags, as Qwen-Coder writes the arguments of a call.
 
-    The members come in the order of the schema. A string is written as raw text, so it cannot contain the closing marker, which
-    is `end` without the white space around it. All other values are JSON. If a member may be a string or something else, both
-    are allowed.
+    The members come in the order of the schema, unless `any_order` is given. A string is written as raw text, so it cannot
+    contain the closing marker, which is `end` without the white space around it. All other values are JSON. If a member may be
+    a string or something else, both are allowed.
 
     Args:
         schema: The schema of the object, as in `JsonSchema`.
@@ -238,6 +98,9 @@ def xml_arguments(
         end: The text after a value.
         separator: The text between two members.
         whitespace: The white space in values that are JSON, as in `JsonSchema`.
+        kinds: The words that stand for `{kind}` in `begin`: before raw text, and before JSON, such as `("true", "false")` for
+            `string="{kind}"`. None: `{kind}` has no meaning.
+        any_order: Whether members may come in any order, as in `json_schema`.
 
     Raises:
         ConfigurationError: An argument is not allowed.
@@ -260,8 +123,29 @@ def xml_arguments(
             f"end is {end!r}; allowed is a text whose marker is not empty, and whose end is not its beginning, so that it is "
             "clear where a value stops"
         )
+    _check_kinds(begin, kinds)
     if whitespace not in get_args(Whitespace):
         raise ConfigurationError(
             f"whitespace is {whitespace!r}; allowed are {', '.join(map(repr, get_args(Whitespace)))}"
         )
-    return XmlArguments(schema, begin, end, separator, whitespace)
+    if not isinstance(any_order, bool):
+        raise ConfigurationError(f"any_order is {any_order!r}; allowed are True and False")
+    return XmlArguments(schema, begin, end, separator, whitespace, kinds, any_order)
+
+
+def _check_kinds(begin: str, kinds: object) -> None:
+    if kinds is None:
+        return
+    given = kinds if isinstance(kinds, tuple) else ()
+    words = [word for word in given if isinstance(word, str) and word]
+    if not len(words) == len(given) == 2 or any(a.startswith(b) for a, b in (words, words[::-1])):
+        raise ConfigurationError(
+            f"kinds is {kinds!r}; allowed are None and a tuple of two texts, of which neither begins the other"
+        )
+    for word in words:
+        encoded("kinds", word)
+    before, _, after = begin.partition(NAME)
+    if KIND in before or after.count(KIND) != 1 or after.startswith(KIND) or after.endswith(KIND):
+        raise ConfigurationError(
+            f"begin is {begin!r}; with kinds, it has {KIND!r} once, between other texts after the name"
+        )

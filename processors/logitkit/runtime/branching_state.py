@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
+from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
+from logitkit.compiler.tokens.packed_stacks import FRAME_BYTES, Packed
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
@@ -83,21 +84,32 @@ class BranchingState(NamedTuple):
 
     def configurations(self) -> list[Configurations]:
         """Return the configurations of each row, on the CPU."""
-        count, stacks = self.states.shape[1], rows_of(self.stacks.flatten(0, 1))
-        return [
-            [(state, stacks[row * count + i]) for i, state in enumerate(states) if state]
-            for row, states in enumerate(self.states.tolist())
-        ]
+        memory = self.stacks.numpy().tobytes()
+        _, count, depth = self.stacks.shape
+        width, first, found = depth * FRAME_BYTES, 0, list[Configurations]()
+        for states in self.states.tolist():
+            places = enumerate(states, first)
+            found.append([(state, memory[at * width : (at + 1) * width]) for at, state in places if state])
+            first += count
+        return found
 
     def with_configurations(self, rows: list[Configurations], narrowed: list[bool]) -> BranchingState:
         """Return the state with other configurations, each row's in their order."""
-        count, depth = self.states.shape[1], self.stacks.shape[2]
-        nothing = (DEAD, rows_of(torch.zeros((1, depth), dtype=torch.int32))[0])
-        full = [one for row in rows for one in (*row, *[nothing] * (count - len(row)))]
-        return self._replace(
-            states=torch.tensor([state for state, _ in full], dtype=torch.int64).view(self.states.shape),
-            stacks=stacks_of([stack for _, stack in full], depth).view(self.stacks.shape),
-            narrowed=torch.tensor(narrowed, dtype=torch.bool),
+        # Rows have room for far more configurations than they usually have.
+        states, stacks = np.zeros(self.states.shape, np.int64), bytearray(self.stacks.nbytes)
+        _, count, depth = self.stacks.shape
+        width = depth * FRAME_BYTES
+        for row, places in enumerate(rows):
+            states[row, : len(places)] = [state for state, _ in places]
+            begin = row * count * width
+            stacks[begin : begin + len(places) * width] = b"".join([stack for _, stack in places])
+        return BranchingState(
+            self.slots,
+            self.generations,
+            torch.from_numpy(states),
+            torch.from_numpy(np.ndarray(self.stacks.shape, np.int32, stacks)),
+            self.most,
+            torch.from_numpy(np.array(narrowed, np.bool_)),
         )
 
     def to_portable(self, processor: Any) -> tuple[BranchingState, list[str]]:

@@ -5,7 +5,8 @@ reads ten and makes three. So the numbers of the last state are remembered with 
 finds them by the identity of these tensors. Together with them are the masks of the rows. A row that stays where it is, as in
 free text, keeps its state and its mask, so that its step is one look-up of the next state.
 
-Only the last state of a bank is remembered. Any other state, and one whose tensors were written to, is read again.
+Only the last state of a bank is remembered, and only that of few rows, whose masks take little memory. Any other state, and one
+whose tensors were written to, is read again.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from logitkit.runtime.row_mask import RowMask, as_array
 from logitkit.runtime.width import check_width
 
 __all__ = ["HostRows", "advance_on_host", "mask_on_host"]
+
+# In larger batches, reading a state takes a small part of a step. A mask takes up to 0.75 MB at 131k columns.
+FEW_ROWS = 32
 
 
 class HostRows:
@@ -63,8 +67,13 @@ class HostRows:
         (slot, generation, now), stack, left = state
         slots = slot.tolist()
         found = cls(state, slots, generation.tolist(), now.tolist(), rows_of(stack), left.tolist(), [None] * len(slots))
-        bank.last_rows = found
+        found.remember(bank)
         return found
+
+    def remember(self, bank: Bank) -> None:
+        """Keep these numbers for the next step, if there are few rows."""
+        if len(self.slots) <= FEW_ROWS:
+            bank.last_rows = self
 
     def are_of(self, state: ConstraintState) -> bool:
         """Whether these are the numbers of a state: its tensors are the same, and nothing has been written to them."""
@@ -144,7 +153,7 @@ def advance_on_host(bank: Bank, state: ConstraintState, tokens: Tensor) -> Const
     if now is state.at.state and stack_ids is state.stack and left_ids is state.left:
         return state
     after_all = ConstraintState(AutomatonState(slot_ids, generation_ids, now), stack_ids, left_ids)
-    bank.last_rows = HostRows(after_all, rows.slots, rows.generations, states, stacks, left, masks)
+    HostRows(after_all, rows.slots, rows.generations, states, stacks, left, masks).remember(bank)
     return after_all
 
 

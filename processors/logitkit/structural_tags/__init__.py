@@ -3,6 +3,7 @@
 document           the values of a document, and their paths for errors
 formats            one format as a language: texts, schemas, tokens, and combinations of formats
 tags               tags, and free text in which triggers start tags
+xml_styles         the ways in which models write arguments between tags
 triggered          the language of that free text
 located            the language of a schema whose errors name its place in the document
 structural_tag     StructuralTag, from_structural_tag, structural_tag_language

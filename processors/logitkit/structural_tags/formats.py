@@ -15,10 +15,10 @@ from logitkit.languages.grammars import grammar
 from logitkit.languages.language import Language
 from logitkit.languages.schemas import json_schema
 from logitkit.languages.texts import SpecialToken, literal, regex, special
-from logitkit.languages.xml_arguments import xml_arguments
 from logitkit.parameters.place import shown
 from logitkit.structural_tags.document import JsonPart
 from logitkit.structural_tags.located import LocatedSchema
+from logitkit.structural_tags.xml_styles import STYLES, arguments_in
 
 __all__ = ["FormatReader", "Surroundings", "excluded_tokens", "limited_text", "plain_formats", "schema_at"]
 
@@ -30,8 +30,6 @@ MOST_TIMES = 1_000_000
 
 # A limit of characters takes some states for each.
 MOST_CHARACTERS = 100_000
-
-STYLES = ("json", "qwen_xml")
 
 
 @dataclass(frozen=True)
@@ -88,16 +86,17 @@ def _json_schema(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type", "json_schema"), optional_fields)
     schema = _schema_in(part)
     style = part.value.get("style", "json")
-    if style not in STYLES:
-        raise part.inside("style").refuse(" or ".join(map(repr, STYLES)) + "; the other styles are not supported")
-    if part.flag("any_order"):
-        raise part.inside("any_order").refuse("false: the members of an object have the order of the schema")
+    if not isinstance(style, str) or (style != "json" and style not in STYLES):
+        raise part.inside("style").refuse(", ".join(map(repr, ("json", *STYLES))) + "; other styles are not supported")
     if part.texts("excludes"):
         raise part.inside("excludes").refuse("an empty list; put a 'pattern' without these texts into the schema")
     spaces = part.integer("max_whitespace_cnt", 0) if part.has("max_whitespace_cnt") else None
     # A line break and its indent are the longest white space.
     whitespace = around.whitespace if spaces is None or spaces > WIDEST_INDENT else "compact"
-    return schema_at(schema, whitespace) if style == "json" else _xml_at(schema, whitespace)
+    any_order = part.flag("any_order")
+    if style == "json":
+        return schema_at(schema, whitespace, any_order)
+    return _xml_at(schema, style, whitespace, any_order)
 
 
 def _schema_in(part: JsonPart) -> JsonPart:
@@ -107,31 +106,27 @@ def _schema_in(part: JsonPart) -> JsonPart:
     return schema
 
 
-def schema_at(schema: JsonPart, whitespace: Whitespace) -> Language:
+def schema_at(schema: JsonPart, whitespace: Whitespace, any_order: bool = False) -> Language:
     """Return the language of a schema in a document.
 
     Raises:
         ConfigurationError: It is not a schema.
     """
     try:
-        return LocatedSchema(json_schema(schema.value, whitespace=whitespace), schema.path)
+        return LocatedSchema(json_schema(schema.value, whitespace=whitespace, any_order=any_order), schema.path)
     except (ConfigurationError, UnsupportedSchema) as error:
         raise schema.refused(str(error)) from None
 
 
 def _qwen_xml_parameter(part: JsonPart, around: Surroundings) -> Language:
     part.check_fields(("type", "json_schema"))
-    return _xml_at(_schema_in(part), around.whitespace)
+    return _xml_at(_schema_in(part), "qwen_xml", around.whitespace)
 
 
-def _xml_at(schema: JsonPart, whitespace: Whitespace) -> Language:
-    """Return the language of arguments between tags: on lines of their own, or all on one line."""
+def _xml_at(schema: JsonPart, style: str, whitespace: Whitespace, any_order: bool = False) -> Language:
+    """Return the language of arguments between tags."""
     try:
-        lines = xml_arguments(schema.value, whitespace=whitespace)
-        one_line = xml_arguments(
-            schema.value, begin="<parameter={name}>", end="</parameter>", separator="", whitespace=whitespace
-        )
-        return LocatedSchema(either(lines, one_line), schema.path)
+        return LocatedSchema(arguments_in(style, schema.value, whitespace, any_order), schema.path)
     except (ConfigurationError, UnsupportedSchema) as error:
         raise schema.refused(str(error)) from None
 

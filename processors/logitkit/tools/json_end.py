@@ -1,4 +1,4 @@
-"""Where a JSON object or array ends in text that grows."""
+"""Where a JSON object, array or string ends in text that grows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _OUTSIDE = re.compile(r'["{}\[\]]')
 
 
 class JsonEnd:
-    """Looks for the closing bracket of a value, each character once.
+    """Looks for the closing bracket or quote of a value, each character once.
 
     Args:
-        start: The position of the opening bracket.
+        start: The position of the opening one.
 
     Example:
         >>> JsonEnd(0).find('{"a": "}"} and more')
@@ -49,6 +49,8 @@ class JsonEnd:
         self.position = position + (2 if character == "\\" else 1)
         if character == '"':
             self._in_string = not self._in_string
+            if not self._in_string and not self._depth:
+                self.end = self.position
         elif character in "{[":
             self._depth += 1
         elif character in "}]":

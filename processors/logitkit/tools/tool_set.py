@@ -142,5 +142,11 @@ class ToolSet:
 
     def _reader(self) -> TurnReader:
         return TurnReader(
-            self._by_name, self.form, self._values, bool(self.reasoning), self.parallel, self.answer is not None
+            self._by_name,
+            self.form,
+            self._values,
+            bool(self.reasoning),
+            self.parallel,
+            self.answer is not None,
+            self.preamble,
         )

@@ -33,7 +33,7 @@ class Tools(ToolSet):
             maximum number of its tokens; then the marker is forced.
         answer: The form of a turn without a call, in place of free text: a schema as in `JsonSchema`, or a language.
         preamble: Whether free text may precede the calls also with `choice="required"` and with an `answer`. Such a turn must end
-            with a call. With an answer, the text cannot begin with a brace or a bracket. Only in formats with a trigger.
+            with a call. With an answer, the text cannot begin with a brace, a bracket or a quote. Only in formats with a trigger.
         chat_template: The text of the model's chat template, for `format="auto"`.
 
     Raises:

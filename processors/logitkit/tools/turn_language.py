@@ -20,7 +20,7 @@ from logitkit.tools.formats import ToolFormat
 
 __all__ = ["CallLoop", "arguments_language", "turn_language"]
 
-WHITE_SPACE, BRACKETS = CharSet.from_string(" \t\r\n"), CharSet.from_string("{[")
+WHITE_SPACE, OPENINGS = CharSet.from_string(" \t\r\n"), CharSet.from_string('{["')
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CallLoop(Language):
 
 @dataclass(frozen=True)
 class Preamble(Language):
-    """Text up to calls, which begins with neither a brace nor a bracket, after white space if any: so does an answer."""
+    """Text up to calls. After white space if any, it does not begin with a brace, bracket or quote, as an answer may."""
 
     turn: Dispatch
 
@@ -60,7 +60,7 @@ class Preamble(Language):
         assert isinstance(others[0], Characters)
         first = (
             (Characters(others[0].charset & WHITE_SPACE), 0),
-            (Characters(others[0].charset - WHITE_SPACE - BRACKETS), 1),
+            (Characters(others[0].charset - WHITE_SPACE - OPENINGS), 1),
             *((label, target + 1) for label, target in rest),
         )
         later = [tuple([(label, target + 1) for label, target in row]) for row in graph.moves]

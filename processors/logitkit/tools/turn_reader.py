@@ -41,6 +41,7 @@ class TurnReader:
         reasoning: Whether the turn begins with reasoning.
         parallel: Whether several calls are allowed.
         answer: Whether a turn without a call is an answer, which may be JSON.
+        preamble: Whether text may precede calls beside an answer.
     """
 
     def __init__(
@@ -51,11 +52,12 @@ class TurnReader:
         reasoning: bool,
         parallel: bool,
         answer: bool,
+        preamble: bool,
     ) -> None:
         self.tools, self.form, self.values = tools, form, values
         self.markers = Markers(form)
         self.parallel = parallel and form.separator is not None
-        self.answer = answer
+        self.answer, self.preamble = answer, preamble
         self.buffer = ""
         self.places: list[tuple[int, int]] = []
         self.at = 0
@@ -98,6 +100,7 @@ class TurnReader:
         complete = self.problem is None and self.state in (
             self._text,
             self._json_answer,
+            self._whole_answer,
             self._no_more,
             self._after_call,
         )
@@ -180,11 +183,7 @@ class TurnReader:
     def _beginning(self) -> bool:
         self.unit = self.at
         if self.form.trigger is not None:
-            if self.answer and self.at == len(self.buffer) and not self.final:
-                return False
-            is_json = self.answer and self.buffer[self.at : self.at + 1] in ("{", "[")
-            self.scan, self.state = (JsonEnd(self.at), self._json_answer) if is_json else (None, self._text)
-            return True
+            return self._triggered(self._marked(self.form.trigger))
         for begin, _ in self.form.heads:
             found = self._follows(self._marked(self.form.calls_begin + begin))
             if found is not False:
@@ -199,6 +198,24 @@ class TurnReader:
         self.at += len(begin)
         self.state = self._text
         return True
+
+    def _triggered(self, trigger: str) -> bool:
+        """Decide what the turn begins with: a call, an answer, or text."""
+        if self.answer and not self.preamble:
+            # Text that does not begin with a call is an answer as a whole.
+            found = self._follows(trigger)
+            self.state = self.state if found is None else self._text if found else self._whole_answer
+            return found is not None
+        if self.answer and self.at == len(self.buffer) and not self.final:
+            return False
+        is_json = self.answer and self.buffer[self.at : self.at + 1] in ("{", "[", '"')
+        self.scan, self.state = (JsonEnd(self.at), self._json_answer) if is_json else (None, self._text)
+        return True
+
+    def _whole_answer(self) -> bool:
+        self._add_text(self.buffer[self.at :])
+        self.at = len(self.buffer)
+        return False
 
     def _json_answer(self) -> bool:
         """Read an answer: a trigger in its strings is text."""

@@ -9,7 +9,7 @@ same with a token up to their end; so what tokens do in a leaf is worked out onc
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 
-__all__ = ["QUOTE", "Copies", "Counted", "Leaf"]
+__all__ = ["QUOTE", "Copies", "Counted", "Leaf", "counting"]
 
 # The byte that begins a leaf.
 QUOTE = ord('"')
+
+
+# More characters than any text needs.
+NEVER = 2**30
 
 
 class Counted(NamedTuple):
@@ -99,6 +103,28 @@ class Leaf:
         digest.update(self.step.tobytes())
         digest.update(self.byte_class.tobytes())
         return digest.digest()
+
+
+def counting(leaf: Leaf, needed: NDArray[np.int64], lengths: tuple[int, int], within: int) -> Leaf:
+    """Return a leaf that counts the characters of its texts.
+
+    Args:
+        leaf: The leaf. Its first states are those in which a character may begin.
+        needed: [N] the least number of characters that must follow in each of these, up to an end.
+        lengths: The least and the greatest number of characters.
+        within: The greatest number of states inside of one character.
+    """
+    between = FIRST_STATE + len(needed)
+    found = np.full(leaf.states, 0)
+    found[FIRST_STATE:between] = needed
+    # A state inside of a character leads to those behind it.
+    inside = leaf.step[between:]
+    found[between:] = NEVER
+    for _ in range(within):
+        outside = (inside == DEAD) | (inside >= leaf.states)
+        reached = np.where(outside, NEVER, found[np.minimum(inside, leaf.states - 1)])
+        found[between:] = reached.min(axis=1, initial=NEVER)
+    return replace(leaf, counted=Counted(*lengths, between, found))
 
 
 class Copies(NamedTuple):

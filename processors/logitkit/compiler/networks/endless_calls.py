@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit.budget import spend
-from logitkit.compiler.networks.network import Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import CountedText, Network, PlacedDefinition, Strings
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph, Machine, Node, Repeat
 
@@ -23,15 +23,18 @@ def endless_calls(network: Network) -> frozenset[int]:
         >>> endless_calls(Network(Call(0), (endings, Definition("[", Concat((Call(1), parse(r"\]")))))))
         frozenset({1})
     """
-    ended = {
-        d for d, definition in enumerate(network.definitions) if isinstance(definition, Strings | PlacedDefinition)
+    bodies = {
+        d: definition.body
+        for d, definition in enumerate(network.definitions)
+        if not isinstance(definition, Strings | CountedText | PlacedDefinition)
     }
-    waiting = [d for d in range(len(network.definitions)) if d not in ended]
+    ended = {d for d in range(len(network.definitions)) if d not in bodies}
+    waiting = [*bodies]
     while waiting:
         # Definitions tend to call those behind them, or those before: there and back finds either in one go.
         known = len(ended)
         for definition in [*waiting[::-1], *waiting]:
-            if definition not in ended and _Search(ended).has_text(network.definitions[definition].body):
+            if definition not in ended and _Search(ended).has_text(bodies[definition]):
                 ended.add(definition)
         waiting = [d for d in waiting if d not in ended]
         if len(ended) == known:

@@ -19,7 +19,7 @@ from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import Network, Strings
+from logitkit.compiler.networks.network import CountedText, Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.words import Words
 from logitkit.limits import Limits
@@ -39,9 +39,17 @@ LARGE_COUNTED = 250
 
 
 class _Quote(NamedTuple):
-    """A quote that begins a string: its state, what is called, and the state behind each set of marks."""
+    """A quote that begins a string, or the byte before another text whose automaton is known.
+
+    Args:
+        state: The state.
+        byte: The byte.
+        called: What is called.
+        behind: The state behind each set of marks.
+    """
 
     state: int
+    byte: int
     called: Called
     behind: tuple[tuple[int, int], ...]
 
@@ -59,7 +67,7 @@ class Joint:
     def __init__(self, network: Network, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
         self.network, self.parts, self.limits, self.share = network, parts, limits, share
         called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings)]
+        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings | CountedText)]
         self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
@@ -75,7 +83,8 @@ class Joint:
         excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
         classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
         read = {word for c in self.bodies for row in parts[c].words for word in row}
-        told = b'[{"' + bytes(excluded) + b"".join(network.words[word] for word in read)
+        openings = "".join(network.definitions[c[0][0]].opening for c in strings)
+        told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
         self.byte_class, self.columns = joint_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class, len(self.columns[0]))
         self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
@@ -89,7 +98,7 @@ class Joint:
 
     def _leaf(self, called: Called) -> Leaf:
         definition = self.network.definitions[called[0][0]]
-        if len(called) == 1 and isinstance(definition, Strings):
+        if len(called) == 1 and isinstance(definition, Strings | CountedText):
             return definition.leaf
         part = self.parts[called]
         return Leaf.of(part.over_bytes(self.limits), part.ends)
@@ -118,8 +127,8 @@ class Joint:
                     end_at[first + state] = self.ends.setdefault((self.bodies[called], marks), len(self.ends))
                 for opening, bracket in brackets.items():
                     behind = tuple((m, first + target) for m, target in bracket.behind)
-                    if opening == '"':
-                        quoted.append(_Quote(first + state, bracket.called, behind))
+                    if bracket.called in self.leaf_of:
+                        quoted.append(_Quote(first + state, ord(opening), bracket.called, behind))
                         continue
                     body = self.bodies[bracket.called]
                     frame = self.frames.setdefault((body, behind), len(self.frames))
@@ -193,8 +202,8 @@ class Joint:
         """Decide which leaves are copied, and which are called as they are large and would be copied many times.
 
         Returns:
-            Of each quote: its state, the copy that it enters, the root of the texts that are excluded, and the frame that it
-            pushes, -1 if it pushes none.
+            Of each quote: its state, its class of bytes, the copy that it enters, the root of the texts that are excluded, and
+            the frame that it pushes, -1 if it pushes none.
         """
         exits = [self._exits(quote) for quote in quoted]
         size: Counter[int] = Counter()
@@ -203,7 +212,7 @@ class Joint:
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
             leaf, root, frame = self.leaf_of[quote.called], self.roots[quote.called], -1
-            alone = root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
+            alone = quote.byte == QUOTE and root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
             if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
                 body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks
                 end = self.ends.setdefault((body, mark), len(self.ends))
@@ -211,8 +220,8 @@ class Joint:
                 copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,)), len(self.copies))
             else:
                 copy = self.copies.setdefault((leaf, where), len(self.copies))
-            rows.append((quote.state, copy, root, frame))
-        return np.array(rows, np.int64).reshape(-1, 4).T
+            rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))
+        return np.array(rows, np.int64).reshape(-1, 5).T
 
     def _exits(self, quote: _Quote) -> tuple[int, ...]:
         after = dict(quote.behind)
@@ -220,7 +229,7 @@ class Joint:
 
     def _with_copies(self, step: NDArray[np.int32], quoted: Ints) -> tuple[NDArray[np.int32], Copies]:
         """Put copies of leaves behind all states, and behind these what stands beside them."""
-        source, copy, root, frame = quoted
+        source, opening, copy, root, frame = quoted
         leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
         sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]
         first = len(step) + starts(sizes)
@@ -237,8 +246,7 @@ class Joint:
             blocks.append(does.astype(np.int32)[own[leaf]])
         step = np.concatenate(blocks)
         inside = np.arange(len(step)) >= before
-        quote = self.byte_class[QUOTE]
-        text = step[source, quote].astype(np.int64)
+        text = step[source, opening].astype(np.int64)
         entered = first[copy]
         beside = np.flatnonzero((text != DEAD) | (root != 0))
         if any(self.leaves[leaf].counted is not None for leaf in leaf_of[copy[beside]].tolist()):
@@ -250,9 +258,12 @@ class Joint:
             CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
             for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
         ]
-        step[source, quote] = np.where(frame >= 0, calls, entered)
+        step[source, opening] = np.where(frame >= 0, calls, entered)
         like = np.concatenate([np.zeros(len(inside), np.int64), found.like])
         exits = tuple(exits for _, exits in self.copies)
         pushed = np.zeros(len(self.frames), bool)
         pushed[frame[frame >= 0]] = True
+        # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
+        by_quote = opening == self.byte_class[QUOTE]
+        source, copy, entered, frame = (column[by_quote] for column in (source, copy, entered, frame))
         return step, Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)

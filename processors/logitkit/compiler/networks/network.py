@@ -11,7 +11,7 @@ from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS, WORDS
 from logitkit.patterns.syntax import Node
 
-__all__ = ["LETTERS", "WORDS", "Definition", "Network", "PlacedDefinition", "Strings"]
+__all__ = ["LETTERS", "WORDS", "CountedText", "Definition", "Network", "PlacedDefinition", "Strings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,19 @@ class Strings:
         return self.tree()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class CountedText:
+    """Texts whose characters are counted, and that call nothing, as between two tags. Nothing else begins in their place.
+
+    Args:
+        opening: A byte that comes before the texts, and belongs to the definition; neither a quote nor a bracket.
+        leaf: What follows it, up to a byte after which nothing of it goes on.
+    """
+
+    opening: str
+    leaf: Leaf
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
     """A main tree and the definitions that it and they call, by `Call(index)`: recursion is what a finite automaton lacks.
@@ -106,7 +119,7 @@ class Network:
     """
 
     main: Node
-    definitions: tuple[Definition | PlacedDefinition | Strings, ...] = ()
+    definitions: tuple[Definition | PlacedDefinition | Strings | CountedText, ...] = ()
     words: tuple[bytes, ...] = ()
     letters: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()

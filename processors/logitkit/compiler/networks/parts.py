@@ -12,13 +12,14 @@ from collections.abc import Callable
 from functools import partial
 
 from logitkit.budget import spent, took
+from logitkit.compiler.bytes.texts_beside import CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
-from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.part import Bracket, Called, Part
 from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
 from logitkit.errors import PatternTooLarge
@@ -89,8 +90,8 @@ class _Finder:
 
 
 def is_leaf(called: Called, network: Network) -> bool:
-    """Whether what is called is one set of strings, whose automaton is known."""
-    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings)
+    """Whether what is called is one set of strings or other texts, whose automaton is known."""
+    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings | CountedText)
 
 
 def has_calls(tree: Node) -> bool:
@@ -118,7 +119,12 @@ def _has_calls(tree: Node, seen: set[int]) -> bool:
 def _tree(called: Called, network: Network) -> Node:
     if not called:
         return network.main
-    marked = [Concat((network.definitions[d].body, Characters(CharSet.single(MARKS + mark)))) for d, mark in called]
+    marked: list[Node] = []
+    for d, mark in called:
+        definition = network.definitions[d]
+        # Such a text is never a part: its automaton is known.
+        assert not isinstance(definition, CountedText)
+        marked.append(Concat((definition.body, Characters(CharSet.single(MARKS + mark)))))
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 
 
@@ -257,8 +263,11 @@ class _Resolver:
                     f"{MOST_MARKS} can be told apart only when they end"
                 )
             called = tuple((d, places.index(frozenset(calls[d]))) for d in possible)
+            counted = any(isinstance(self.network.definitions[d], CountedText) for d in possible)
+            if counted and len(possible) > 1:
+                raise CountsOverlap("texts whose characters are counted begin in the same place")
             # What nests is not known yet; but some sets of strings have no text in common.
-            met = self.marks_of(called) if opening == '"' else range(1, 1 << len(places))
+            met = self.marks_of(called) if counted or opening == '"' else range(1, 1 << len(places))
             behind = [
                 (marks, self.state(frozenset().union(*(p for i, p in enumerate(places) if marks >> i & 1))))
                 for marks in sorted(met)

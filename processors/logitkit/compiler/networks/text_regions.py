@@ -80,7 +80,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     # A move that opens or closes a bracket has no place in a leaf.
     apart |= (step >= dfa.states).any(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
-    within = ~apart & ((step != DEAD) @ bytes_of >= MANY_BYTES)
+    within = _with_limits(dfa, ~apart & ((step != DEAD) @ bytes_of >= MANY_BYTES), ~apart, bytes_of)
     states = np.flatnonzero(with_characters(dfa, within) & ~apart)
     if not len(states):
         return []
@@ -90,6 +90,28 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     source, target = states[row], step[states[row], column].astype(np.int64)
     joined = _components(source, target, dfa.states)
     return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def _with_limits(
+    dfa: NestedDfa, text: NDArray[np.bool_], eligible: NDArray[np.bool_], bytes_of: Ints
+) -> NDArray[np.bool_]:
+    """Return some states, [S] bool, with those of the others that are eligible and that many bytes lead to.
+
+    Where a text has reached its greatest length, little may follow. If such a state were outside, nearly every end of a token
+    would be a remainder, most of which are dead there.
+    """
+    within = text.copy()
+    fresh = np.flatnonzero(text)
+    while len(fresh):
+        rows = dfa.step[fresh].astype(np.int64)
+        limits = eligible & ~within
+        limits[:FIRST_STATE] = False
+        row, column = np.nonzero(limits[rows])
+        pairs, which = np.unique(row * dfa.states + rows[row, column], return_inverse=True)
+        many = np.bincount(which, bytes_of[column], minlength=len(pairs)) >= MANY_BYTES
+        fresh = np.unique(pairs[many] % dfa.states)
+        within[fresh] = True
+    return within
 
 
 def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:

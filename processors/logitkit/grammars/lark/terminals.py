@@ -12,23 +12,17 @@ Two kinds of patterns are more than a set of texts, and are compiled here:
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
-from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError, PatternTooLarge
-from logitkit.grammars.lark.common import COMMON
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
+from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
-from logitkit.patterns.case_folding import fold
-from logitkit.patterns.charset import CharSet
-from logitkit.patterns.construction import concatenate
-from logitkit.patterns.parser import parse
 from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Node
 
 __all__ = ["Terminals"]
@@ -42,10 +36,6 @@ _MOST_DEPTH = 50
 
 # What a terminal costs, and what one token of the tokenizer costs.
 _TERMINAL_STEPS = 100
-
-_ESCAPE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)
-_ESCAPED = {"\\": "\\", '"': '"', "/": "/", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "f": "\f"}
-_IDS = re.compile(r"<\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +60,15 @@ class Terminals:
     def __init__(self, draft: Draft, limits: Limits) -> None:
         self.draft = draft
         self.limits = limits
-        self.tokens: list[str | int] = []
+        self._literals = Literals(draft.grammar, limits)
         self._trees: dict[int, _TerminalTree] = {}
         self._depth: dict[int, int] = {}
         self._finished: dict[int, Node] = {}
+
+    @property
+    def tokens(self) -> list[str | int]:
+        """The special tokens that were met, by name or id; symbol `LETTERS + i` stands for the one with number i."""
+        return self._literals.tokens
 
     def tree(self, number: int) -> Node:
         """Return the tree of a terminal as rules use it.
@@ -151,7 +146,10 @@ class Terminals:
                 continue
             self.limits.spend(_TERMINAL_STEPS)
             if definition.body is None:
-                self._trees[here] = self._literal(definition)
+                node, groups = self._literals.node(definition)
+                has = definition.kind == "regexp"
+                asserts, lazy = has and has_assertions(node), has and has_lazy_quantifiers(node)
+                self._trees[here] = _TerminalTree(node, groups, len(definition.name), asserts, lazy)
                 continue
             path.append(here)
             open_.add(here)
@@ -172,7 +170,6 @@ class Terminals:
         if kind == "special":
             reason = f"the terminal {user.name} contains the special token {name}; special tokens stand in rules only"
             raise GrammarError(reason, self.draft.grammar, position)
-
         if kind == "json":
             reason = f"the terminal {user.name} contains %json; JSON values stand in rules, in lower case, only"
             raise GrammarError(reason, self.draft.grammar, position)
@@ -213,94 +210,3 @@ class Terminals:
                 self._refuse(f"the terminal {definition.name} {reason}", definition)
             tree = self._trees[number] = _TerminalTree(self.lexeme(number).machine, 0, _MOST_SIZE // 10, False, False)
         return tree
-
-    def _literal(self, definition: LarkDefinition) -> _TerminalTree:
-        groups = 0
-        match definition.kind:
-            case "string":
-                node = self._string(definition)
-            case "range":
-                node = self._range(definition)
-            case "special":
-                node = self._special(definition)
-            case "common":
-                node = parse(COMMON[definition.name])
-            case _:
-                node = self._regexp(definition)
-                groups = _nesting(definition.name)
-        has = definition.kind == "regexp"
-        return _TerminalTree(
-            node, groups, len(definition.name), has and has_assertions(node), has and has_lazy_quantifiers(node)
-        )
-
-    def _string(self, definition: LarkDefinition) -> Node:
-        written = definition.name
-        folded = written.endswith("i")
-        text = self._unescaped(definition, written[1:-2] if folded else written[1:-1], 1)
-        self.limits.check_states(len(text))
-        sets = map(CharSet.single, map(ord, text))
-        return concatenate([Characters(fold(charset, ascii_only=False) if folded else charset) for charset in sets])
-
-    def _unescaped(self, definition: LarkDefinition, written: str, offset: int) -> str:
-        def replaced(found: re.Match[str]) -> str:
-            digits = found[1] or found[2] or found[3]
-            at = definition.begin + offset + found.start()
-            if digits is None and found[4] not in _ESCAPED:
-                reason = rf"unknown escape {found[0]} in a string; write a backslash as \\, and a regular expression as /.../"
-                raise GrammarError(reason, self.draft.grammar, at)
-            if digits is None:
-                return _ESCAPED[found[4]]
-            code = int(digits, 16)
-            if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-                raise GrammarError(f"{found[0]} is not a character of Unicode", self.draft.grammar, at)
-            return chr(code)
-
-        return _ESCAPE.sub(replaced, written)
-
-    def _range(self, definition: LarkDefinition) -> Node:
-        first, last = definition.ends
-        ends = [self._unescaped(definition, first[1:-1], 1), self._unescaped(definition, last[1:-1], 1)]
-        if first.endswith("i") or last.endswith("i") or len(ends[0]) != 1 or len(ends[1]) != 1 or ends[0] > ends[1]:
-            reason = (
-                f"the range {definition.name} does not go from one character to the same or a later one, without flags"
-            )
-            self._refuse(reason, definition)
-        return Characters(CharSet(((ord(ends[0]), ord(ends[1])),)))
-
-    def _special(self, definition: LarkDefinition) -> Node:
-        name = definition.name
-        if not name.startswith("<["):
-            self.tokens.append(name)
-            return Characters(CharSet.single(LETTERS + len(self.tokens) - 1))
-        found = _IDS.fullmatch(name)
-        if found is None or len(name) > 1000:
-            self._refuse(f"{name} is not a list of token ids, as in <[1,5-9]>", definition)
-        begin = len(self.tokens)
-        for part in found[1].split(","):
-            first, _, last = part.partition("-")
-            ids = range(int(first), int(last or first) + 1)
-            if not ids or len(ids) > 10_000:
-                self._refuse(f"the range {part} of token ids is empty, or has more than 10,000 ids", definition)
-            self.tokens.extend(ids)
-        return Characters(CharSet(((LETTERS + begin, LETTERS + len(self.tokens) - 1),)))
-
-    def _regexp(self, definition: LarkDefinition) -> Node:
-        body, _, flags = definition.name[1:].rpartition("/")
-        if unknown := set(flags) - set("imsxu"):
-            reason = f"the flag {min(unknown)} of a regular expression is not supported; allowed are i, m, s, x and u"
-            self._refuse(reason, definition)
-        prefix = f"(?{''.join(sorted(set(flags)))})" if flags else ""
-        try:
-            return parse(prefix + body)
-        except PatternSyntaxError as error:
-            at = definition.begin + 1 + max(0, error.position - len(prefix))
-            raise GrammarError(f"in this regular expression: {error.reason}", self.draft.grammar, at) from error
-
-
-def _nesting(pattern: str) -> int:
-    """Return a bound on how deep the groups of a pattern nest."""
-    depth = most = 0
-    for bracket in re.findall(r"\\.|[()]", pattern):
-        depth = max(0, depth + (bracket == "(") - (bracket == ")"))
-        most = max(most, depth)
-    return most

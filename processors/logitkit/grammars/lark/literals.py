@@ -1,0 +1,141 @@
+r"""The literals of Lark's syntax as trees: strings, ranges, regular expressions, special tokens and names of `common`.
+
+By hand: `"a".."c"` is the set of a, b and c, and `<[5-7]>` the set of the symbols of three special tokens, `LETTERS` and the two
+after it. `"Yes"i` is a row of three sets: Y and y, E and e, S and s.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from logitkit.compiler.networks.symbols import LETTERS
+from logitkit.errors import GrammarError, PatternSyntaxError
+from logitkit.grammars.lark.common import COMMON
+from logitkit.grammars.lark.draft import LarkDefinition
+from logitkit.limits import Limits
+from logitkit.patterns.case_folding import fold
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.parser import parse
+from logitkit.patterns.syntax import Characters, Node
+
+__all__ = ["Literals"]
+
+_ESCAPE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)
+_ESCAPED = {"\\": "\\", '"': '"', "/": "/", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "f": "\f"}
+_IDS = re.compile(r"<\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]>")
+
+
+class Literals:
+    """Reads the literals of a grammar.
+
+    Args:
+        grammar: Its text, for errors.
+        limits: Bounds on the trees.
+
+    Attributes:
+        tokens: The special tokens that were met, by name or id.
+    """
+
+    def __init__(self, grammar: str, limits: Limits) -> None:
+        self.grammar = grammar
+        self.limits = limits
+        self.tokens: list[str | int] = []
+
+    def node(self, definition: LarkDefinition) -> tuple[Node, int]:
+        """Return the tree of a literal, and how deep its groups nest, at most.
+
+        Raises:
+            GrammarError: The literal is not valid.
+            PatternTooLarge: It has too many characters.
+        """
+        groups = 0
+        match definition.kind:
+            case "string":
+                node = self._string(definition)
+            case "range":
+                node = self._range(definition)
+            case "special":
+                node = self._special(definition)
+            case "common":
+                node = parse(COMMON[definition.name])
+            case _:
+                node = self._regexp(definition)
+                groups = _nesting(definition.name)
+        return node, groups
+
+    def _string(self, definition: LarkDefinition) -> Node:
+        written = definition.name
+        folded = written.endswith("i")
+        text = self._unescaped(definition, written[1:-2] if folded else written[1:-1], 1)
+        self.limits.check_states(len(text))
+        sets = map(CharSet.single, map(ord, text))
+        return concatenate([Characters(fold(charset, ascii_only=False) if folded else charset) for charset in sets])
+
+    def _unescaped(self, definition: LarkDefinition, written: str, offset: int) -> str:
+        def replaced(found: re.Match[str]) -> str:
+            digits = found[1] or found[2] or found[3]
+            at = definition.begin + offset + found.start()
+            if digits is None and found[4] not in _ESCAPED:
+                reason = rf"unknown escape {found[0]} in a string; write a backslash as \\, and a regular expression as /.../"
+                raise GrammarError(reason, self.grammar, at)
+            if digits is None:
+                return _ESCAPED[found[4]]
+            code = int(digits, 16)
+            if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+                raise GrammarError(f"{found[0]} is not a character of Unicode", self.grammar, at)
+            return chr(code)
+
+        return _ESCAPE.sub(replaced, written)
+
+    def _range(self, definition: LarkDefinition) -> Node:
+        first, last = definition.ends
+        ends = [self._unescaped(definition, first[1:-1], 1), self._unescaped(definition, last[1:-1], 1)]
+        if first.endswith("i") or last.endswith("i") or len(ends[0]) != 1 or len(ends[1]) != 1 or ends[0] > ends[1]:
+            reason = (
+                f"the range {definition.name} does not go from one character to the same or a later one, without flags"
+            )
+            self._refuse(reason, definition)
+        return Characters(CharSet(((ord(ends[0]), ord(ends[1])),)))
+
+    def _special(self, definition: LarkDefinition) -> Node:
+        name = definition.name
+        if not name.startswith("<["):
+            self.tokens.append(name)
+            return Characters(CharSet.single(LETTERS + len(self.tokens) - 1))
+        found = _IDS.fullmatch(name)
+        if found is None or len(name) > 1000:
+            self._refuse(f"{name} is not a list of token ids, as in <[1,5-9]>", definition)
+        begin = len(self.tokens)
+        for part in found[1].split(","):
+            first, _, last = part.partition("-")
+            ids = range(int(first), int(last or first) + 1)
+            if not ids or len(ids) > 10_000:
+                self._refuse(f"the range {part} of token ids is empty, or has more than 10,000 ids", definition)
+            self.tokens.extend(ids)
+        return Characters(CharSet(((LETTERS + begin, LETTERS + len(self.tokens) - 1),)))
+
+    def _regexp(self, definition: LarkDefinition) -> Node:
+        body, _, flags = definition.name[1:].rpartition("/")
+        if unknown := set(flags) - set("imsxu"):
+            reason = f"the flag {min(unknown)} of a regular expression is not supported; allowed are i, m, s, x and u"
+            self._refuse(reason, definition)
+        prefix = f"(?{''.join(sorted(set(flags)))})" if flags else ""
+        try:
+            return parse(prefix + body)
+        except PatternSyntaxError as error:
+            at = definition.begin + 1 + max(0, error.position - len(prefix))
+            raise GrammarError(f"in this regular expression: {error.reason}", self.grammar, at) from error
+
+    def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
+        raise GrammarError(reason, self.grammar, definition.begin)
+
+
+def _nesting(pattern: str) -> int:
+    """Return a bound on how deep the groups of a pattern nest."""
+    depth = most = 0
+    for bracket in re.findall(r"\\.|[()]", pattern):
+        depth = max(0, depth + (bracket == "(") - (bracket == ")"))
+        most = max(most, depth)
+    return most

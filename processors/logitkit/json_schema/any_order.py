@@ -1,0 +1,106 @@
+"""How a set of objects is written whose members may come in any order.
+
+Which of the listed names have been written must be known: each of them comes at most once, and some must be there. So there is a
+state for each set of them, twice as many with each name:
+
+    {}  --"a":1-->  {a}  --,"b":2-->  {a, b}  --}-->
+    {}  --"b":2-->  {b}  --,"a":1-->  {a, b}
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.layout import Layout, literal
+from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
+from logitkit.json_schema.objects import Count
+from logitkit.json_schema.plan import Plan
+
+__all__ = ["any_order_plan"]
+
+# Of so many listed names, at most, all sets have states.
+MOST_NAMES = 8
+
+
+class _State(NamedTuple):
+    """Where in an object one is.
+
+    Args:
+        behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
+        written: The listed members that have been written, as bits.
+        counts: How many members there are for each bound, as far as it asks.
+    """
+
+    behind: bool
+    written: int
+    counts: Counts
+
+
+def any_order_plan(
+    counts: tuple[Count, ...],
+    members: list[Member],
+    others: list[Member],
+    needs: list[tuple[int, int]],
+    layout: Layout,
+) -> Plan:
+    """Return the graph of what follows the opening brace, with the closing one.
+
+    Args:
+        counts: The bounds on the numbers of members.
+        members: The listed members.
+        others: The members that are not listed.
+        needs: Pairs of indices of listed members, of which the first needs the second.
+        layout: What is written around members.
+
+    Raises:
+        UnsupportedSchema: There are too many listed names, or a bound cannot be kept exactly.
+    """
+    if len(members) > MOST_NAMES:
+        raise UnsupportedSchema(
+            f"with any_order, an object has {len(members)} listed names, of which each set would need a state of its own; "
+            f"allowed are {MOST_NAMES}. Leave out any_order, which then is the order of the schema"
+        )
+    for place, bound in enumerate(counts):
+        listed = sum(member.required and member.counted[place] for member in members)
+        if bound.minimum - listed > 1 and any(member.counted[place] for member in others):
+            raise too_few_listed(bound, bound.minimum - listed)
+    required = sum(1 << index for index, member in enumerate(members) if member.required)
+    plan = Plan()
+    start = plan.state("start")
+    plan.end = plan.state("end")
+    first = _State(False, 0, (0,) * len(counts))
+
+    def may_end(state: _State) -> bool:
+        enough = all(count >= bound.minimum for count, bound in zip(state.counts, counts, strict=True))
+        kept = all(state.written >> needed & 1 for name, needed in needs if state.written >> name & 1)
+        return enough and kept and state.written & required == required
+
+    if may_end(first):
+        plan.move(start, literal("}"), None, plan.end)
+    todo: list[_State] = []
+
+    def number(state: _State) -> int:
+        if plan.is_new(state):
+            todo.append(state)
+        return plan.state(state)
+
+    if members or others:
+        plan.move(start, layout.opened, None, number(first))
+    while todo:
+        state = todo.pop()
+        source = plan.state(state)
+        left = [index for index in range(len(members)) if not state.written >> index & 1]
+        if state.behind:
+            if may_end(state):
+                plan.move(source, layout.closing["}"], None, plan.end)
+            if left or others:
+                plan.move(source, layout.comma, None, number(state._replace(behind=False)))
+            continue
+        more = [(members[index], state.written | 1 << index) for index in left]
+        for member, written in [*more, *((member, state.written) for member in others)]:
+            grown = counts_after(member, state.counts, counts)
+            if grown is not None:
+                target = number(_State(True, written, grown))
+                plan.move(source, member.text, member.value, target, member.names)
+    return plan

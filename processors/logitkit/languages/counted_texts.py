@@ -1,0 +1,106 @@
+r"""Raw text between two markers, of which the characters are counted instead of having states for each number of them.
+
+In the format of Qwen-Coder, a string of at most 64 characters stands like this:
+
+    <parameter=city>
+    Berlin
+    </parameter>
+
+While the text is read, `\n</parameter` may be its own or the beginning of the end. So an automaton has a state for each number
+of characters of the end that have been read, and with `maxLength` one for each of these and each length: a thousand. Here the
+text and its end are one leaf (`compiler.bytes.leaf`), in which all characters are counted: those of the text, and those of the
+end up to its last one. A text of at most 64 characters has at most 64 + 12 of them when the last character of the end is read.
+Before that, a state is legal with a count if what it still needs fits, which is one bound.
+
+That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
+also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
+one, which completes the marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.budget import outside_budget
+from logitkit.compiler.bytes.in_utf8 import to_bytes
+from logitkit.compiler.bytes.leaf import Leaf, counting
+from logitkit.compiler.remembered import Remembered
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.json_schema.string_set import StringSet
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.construction import concatenate
+from logitkit.patterns.syntax import Characters
+
+__all__ = ["counted_text"]
+
+# The bytes of a character after its first, and more characters than are counted.
+INSIDE, MOST = 3, 2**30
+
+# What it costs to write a set, in steps.
+STEPS_ANY, STEPS_A_STATE = 500, 10
+
+# What is kept for all vocabularies.
+_known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
+
+
+def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: int) -> Leaf | None:
+    """Return the leaf of some strings and what follows them, or None if they cannot be counted, or it would not pay.
+
+    Args:
+        strings: The strings.
+        without: The texts in which the marker does not occur, which is `end` without white space around it.
+        end: What follows the strings.
+        longest: The most characters of a token; 0 if counting is not allowed.
+    """
+    if not strings.counts(longest) or not end.isascii():
+        return None
+    least, most = strings.lengths
+    before = len(end) - 1
+    key = strings.texts.key, without.key, end
+    strings.limits.spend(STEPS_ANY)
+    if key not in _known:
+        with outside_budget():
+            leaf = _leaf(strings.texts & without, end)
+        _known.keep(key, leaf, 0 if leaf is None else 2 * leaf.leaf.step.nbytes)
+    found = _known[key]
+    if found is None or (most is not None and found.shortest > most):
+        return None
+    # White space after the marker comes too late to be text after all.
+    room = strings.texts.is_everything and not end[-1].isspace() and (most is None or least + before <= most + 1)
+    if least > found.shortest and not room:
+        return None
+    strings.limits.spend(STEPS_A_STATE * found.leaf.states)
+    return counting(found.leaf, found.needed, (least + before, MOST if most is None else most + before), INSIDE)
+
+
+class _Uncounted(NamedTuple):
+    """A leaf that does not count yet.
+
+    Args:
+        leaf: The leaf.
+        needed: For each state in which a character may begin, the least number of characters up to the last one of the end.
+        shortest: The length of the shortest text.
+    """
+
+    leaf: Leaf
+    needed: NDArray[np.int64]
+    shortest: int
+
+
+def _leaf(texts: TextLanguage, end: str) -> _Uncounted | None:
+    """Return the leaf of some texts with their end, or None if there are none."""
+    if texts.is_empty:
+        return None
+    tail = [Characters(CharSet.single(ord(character))) for character in end]
+    whole = TextLanguage.of_tree(concatenate([texts.machine(), *tail]), texts.limits)
+    assert whole.dfa is not None
+    # Nothing goes on after the end, so one state accepts.
+    marks = [int(accepts) for accepts in whole.dfa.accepting]
+    leaf = Leaf.of(to_bytes(whole.dfa, whole.alphabet, texts.limits), marks)
+    needed = whole.needed[~np.array(whole.dfa.accepting)] - 1
+    return _Uncounted(replace(leaf, is_text=True), needed, int(texts.needed[0]))

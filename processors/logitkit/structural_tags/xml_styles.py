@@ -1,0 +1,67 @@
+"""The ways in which models write the arguments of a call between tags, by the names that XGrammar gives them.
+
+White space around values that are not strings, which XGrammar allows everywhere, is allowed as the chat templates of the models
+write it: nowhere, or by line breaks between tags.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from logitkit.json_schema.layout import Whitespace
+from logitkit.languages.combined import either
+from logitkit.languages.language import Language
+from logitkit.languages.xml_arguments import xml_arguments
+
+__all__ = ["STYLES", "arguments_in"]
+
+
+class _Tags(NamedTuple):
+    """One way to write arguments; see `xml_arguments`."""
+
+    begin: str
+    end: str
+    separator: str = ""
+    kinds: tuple[str, str] | None = None
+
+
+_DSML = '<｜DSML｜parameter name="{name}" string="{kind}">', "</｜DSML｜parameter>"
+
+# Each style with all ways to write it. A text is written in one way throughout.
+STYLES: dict[str, tuple[_Tags, ...]] = {
+    "qwen_xml": (
+        _Tags("<parameter={name}>\n", "\n</parameter>", "\n"),
+        _Tags("<parameter={name}>", "</parameter>"),
+    ),
+    "minimax_xml": (
+        _Tags('<parameter name="{name}">', "</parameter>", "\n"),
+        _Tags('<parameter name="{name}">', "</parameter>"),
+    ),
+    "deepseek_xml": (
+        _Tags(*_DSML, "\n", kinds=("true", "false")),
+        _Tags(*_DSML, kinds=("true", "false")),
+    ),
+    "glm_xml": (
+        _Tags("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>", "\n"),
+        _Tags("<arg_key>{name}</arg_key><arg_value>", "</arg_value>"),
+    ),
+}
+
+
+def arguments_in(style: str, schema: object, whitespace: Whitespace, any_order: bool) -> Language:
+    """Return the language of arguments in one of the `STYLES`.
+
+    Args:
+        style: The name of the style.
+        schema: The schema of the arguments.
+        whitespace: The white space in values that are JSON.
+        any_order: Whether members may come in any order.
+
+    Raises:
+        ConfigurationError: No object satisfies the schema.
+        UnsupportedSchema: The schema cannot be enforced exactly.
+    """
+    ways = (
+        xml_arguments(schema, **tags._asdict(), whitespace=whitespace, any_order=any_order) for tags in STYLES[style]
+    )
+    return either(*ways)

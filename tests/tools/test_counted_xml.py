@@ -1,0 +1,187 @@
+r"""Raw text of which the characters are counted: its masks are those of the automaton that has a state for each length."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.errors import ConfigurationError
+from logitkit.languages import Language, sequence, xml_arguments
+from tests.examples import examples
+
+# Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
+CROSSING = [
+    *(
+        b"\n</",
+        b"</parameter>",
+        b"\n</parameter>",
+        b"</parameter>\n",
+        b">\n",
+        b">\nab",
+        b"a\n</parameter>",
+        b"\n\n",
+        b"</par",
+    ),
+    *(
+        b"ab",
+        b"abcd",
+        b"aaaaaaaa",
+        b"rameter>\n<parameter=",
+        b"x>\n\n</parameter>\n<parameter=y>\n",
+        "é".encode(),
+        "ééa".encode(),
+    ),
+    *(
+        "\U0001f600".encode(),
+        b"\x98\x80",
+        b"a\xc3",
+        b"\xa9b",
+        b"<parameter=x>\n",
+        b"\n</parameter>\n<parameter=y>\nab",
+        b"meter>b",
+    ),
+    *(b"\n</parameter\n</parameter>", b'"aa', b'aa"]', b'["a', b"12"),
+]
+TOKENS = [*(bytes([byte]) for byte in range(256)), *CROSSING, None]
+VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[len(TOKENS) - 1])
+EOS = len(TOKENS) - 1
+
+LONG = {"type": "string", "maxLength": 20}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "longest": {"x": LONG},
+    "two": {"x": LONG, "y": {"type": "string", "maxLength": 33}},
+    "twice the same": {"x": LONG, "y": LONG},
+    "shortest": {"x": {"type": "string", "minLength": 17}, "y": {"type": "integer"}},
+    "between": {"x": {"type": "string", "minLength": 5, "maxLength": 17}, "y": LONG},
+    "pattern": {"x": {"type": "string", "maxLength": 18, "pattern": "^[a-c\n<]*[a-z]$"}},
+    "no line feeds": {"x": {"type": "string", "maxLength": 18, "pattern": "^[a-f<>/]+$", "minLength": 1}},
+    "beside JSON": {"x": LONG, "y": {"type": "array", "items": {"type": "string", "maxLength": 18}, "maxItems": 2}},
+    "other names": {"x": LONG},
+}
+# Not counted: texts that are too short could not always go on, or JSON may stand in the same place.
+UNCOUNTED: dict[str, dict[str, Any]] = {
+    "narrow": {"x": {"type": "string", "minLength": 15, "maxLength": 20}},
+    "at least, by a pattern": {"x": {"type": "string", "minLength": 4, "maxLength": 60, "pattern": "^[a-z]*$"}},
+    "or null": {"x": {"type": ["string", "null"], "maxLength": 20}},
+    "short": {"x": {"type": "string", "maxLength": 5}},
+}
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    properties = {**SCHEMAS, **UNCOUNTED}[name]
+    others = {"type": "string", "maxLength": 19} if name == "other names" else False
+    return {"type": "object", "properties": properties, "required": ["x"], "additionalProperties": others}
+
+
+def counts(language: Language) -> bool:
+    constraint = language.constraint(VOCABULARY)
+    return constraint.automaton.counting is not None
+
+
+def after(dfa: NestedDfa, place: tuple[int, tuple[int, ...]], text: bytes) -> tuple[int, tuple[int, ...]]:
+    """Return the state and the frames after some bytes."""
+    state, stack = place
+    for byte in text:
+        does = int(dfa.step[state, dfa.byte_class[byte]])
+        if does < dfa.states:
+            state = does
+        elif does < dfa.states + dfa.calls:
+            state, stack = int(dfa.entry[does - dfa.states]), (*stack, int(dfa.frame[does - dfa.states]))
+        else:
+            state, stack = int(dfa.behind[does - dfa.states - dfa.calls, stack[-1]]), stack[:-1]
+        if state == DEAD:
+            break
+    return state, stack
+
+
+def walk(language: Language, seed: int, steps: int) -> None:
+    """Write a random text, and compare all masks on the way."""
+    constraint = language.constraint(VOCABULARY)
+    dfa = constraint.nested_dfa()
+    rng = random.Random(seed)
+    state = constraint.init_state(lk.Context.of([[]], vocabulary_size=len(TOKENS)))
+    place: tuple[int, tuple[int, ...]] = dfa.start, ()
+    # The end of a text is as likely as a text that grows.
+    often = [at for at, token in enumerate(TOKENS) if token in CROSSING or (token and token in b"ab<>/\n")]
+    for _ in range(steps):
+        alive = [token is not None and after(dfa, place, token)[0] >= FIRST_STATE for token in TOKENS]
+        alive[EOS] = bool(dfa.accepting[place[0]])
+        assert constraint.allowed_tokens(state)[0].tolist() == alive
+        legal = [at for at in range(EOS) if alive[at]]
+        if not legal:
+            break
+        likely = [at for at in often if alive[at]]
+        token = rng.choice(likely if likely and rng.random() < 0.8 else legal)
+        state, place = constraint.advance(state, torch.tensor([token])), after(dfa, place, TOKENS[token] or b"")
+
+
+@pytest.mark.parametrize("name", [*SCHEMAS, *UNCOUNTED])
+def test_masks_are_those_without_counting(name: str) -> None:
+    language = xml_arguments(schema_of(name))
+    assert counts(language) == (name in SCHEMAS)
+    for seed in range(examples(40)):
+        walk(language, seed, 60)
+
+
+def test_other_markers_and_text_around() -> None:
+    for begin, end in (("<{name}>", "</>"), ("\n{name}: ", ";\n"), ("<p {name}>", "</p>  ")):
+        for name in ("two", "between"):
+            language = sequence("Go", xml_arguments(schema_of(name), begin=begin, end=end, separator=" "), ".")
+            assert counts(language)
+            for seed in range(examples(20)):
+                walk(language, seed, 50)
+
+
+def test_tags_that_tell_kinds() -> None:
+    properties = {"x": {"type": ["string", "null", "array"], "maxLength": 20, "items": {"type": "integer"}}, "y": {}}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    language = xml_arguments(schema, begin='<p {name}="{kind}">', end="</p>", kinds=("s", "j"))
+    constraint = language.constraint(VOCABULARY)
+    assert counts(language)
+    verdicts = {
+        '<p x="s">null</p>': True,
+        '<p x="j">null</p>': True,
+        '<p x="j">[1,2]</p>\n<p y="j">[1,"</p>"]</p>': True,
+        '<p x="s">[1</p>\n<p y="s">"</p>': True,
+        '<p x="j">"a"</p>': False,
+        '<p x="s">' + "a" * 21 + "</p>": False,
+        '<p y="j">a</p>': False,
+    }
+    assert {text: constraint.matches(text) for text in verdicts} == verdicts
+    for seed in range(examples(20)):
+        walk(language, seed, 50)
+
+
+@pytest.mark.parametrize("kinds", [("a",), ("a", ""), ("a", "ab"), ["a", "b"], ("a", 1), ("a", "b", "c")])
+def test_wrong_kinds_are_refused(kinds: Any) -> None:
+    with pytest.raises(ConfigurationError, match="kinds is"):
+        xml_arguments({}, begin='<{name} k="{kind}">', kinds=kinds)
+
+
+@pytest.mark.parametrize(
+    "begin", ["<{kind} {name}>", "<{name}>", "<{name}{kind}>", "<{name} {kind}", "<{name} {kind} {kind}>"]
+)
+def test_wrong_places_of_kinds_are_refused(begin: str) -> None:
+    with pytest.raises(ConfigurationError, match="begin is"):
+        xml_arguments({}, begin=begin, kinds=("a", "b"))
+
+
+@pytest.mark.parametrize("begin", ['<p name="{name}"', "<{name}=é"])
+def test_other_openings_are_not_counted(begin: str) -> None:
+    language = xml_arguments(schema_of("two"), begin=begin)
+    assert not counts(language)
+    walk(language, 0, 30)
+
+
+def test_objects_that_begin_alike_are_not_counted() -> None:
+    schema = {"anyOf": [schema_of("two"), {**schema_of("between"), "required": ["x", "y"]}]}
+    language = xml_arguments(schema)
+    assert not counts(language)
+    for seed in range(examples(5)):
+        walk(language, seed, 40)

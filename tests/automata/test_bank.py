@@ -140,7 +140,8 @@ def _nbytes(bank: Bank) -> int:
 
 
 def test_states_that_allow_the_same_share_a_mask() -> None:
-    vocab = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
+    # Equal masks of all automata are one object, so this vocabulary is no other test's.
+    vocab = lk.Vocabulary([bytes([255 - b]) for b in range(256)] + [None], eos_ids=[256])
     automaton = lk.Regex("[a-z]{1,40}[A-Z0-9]{40}", vocab).automaton
     bank = Bank()
     lease = bank.lease(automaton)
@@ -158,6 +159,18 @@ def test_states_that_allow_the_same_share_a_mask() -> None:
     assert not automaton.masks
     assert not other.masks
     assert bank.masks.nbytes == 0
+
+
+def test_rows_that_are_remembered_keep_no_mask_of_a_constraint_that_is_gone() -> None:
+    vocab = lk.Vocabulary([bytes([255 - b]) for b in range(256)] + [None], eos_ids=[256])
+    regex = lk.Regex("[b-y]+", vocab)
+    context = lk.Context.of([[]], vocab.size)
+    regex.process_logits(regex.init_state(context), torch.zeros(1, vocab.size), context)
+    automaton = regex.automaton
+    assert len(automaton.masks) == 1
+    del regex, context
+    gc.collect()
+    assert not automaton.masks
 
 
 def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:

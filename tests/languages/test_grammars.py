@@ -179,7 +179,7 @@ def test_refusals() -> None:
     for counted in (any_text(">", max_tokens=3), any_token()):
         with pytest.raises(ConfigurationError, match="in which tokens cannot be counted; leave out one of them"):
             sequence(counted, nested).constraint(BYTES)
-    with pytest.raises(ConfigurationError, match="the bytes b'z', which are not tokens"):
+    with pytest.raises(ConfigurationError, match="the bytes b'z', which are not single tokens of the vocabulary"):
         sequence(nested, "z").constraint(TOY)
     with pytest.raises(ConfigurationError, match="nests without limit, so nothing can follow it"):
         nested.constraint(TOY).nested_dfa()

@@ -220,7 +220,7 @@ def test_fan_out_is_in_repeat_interleave_order() -> None:
     state = cached(state_of(ROWS[:2]), 3).fan_out(2)
     assert (state.rows, state.weights.tolist()) == (tuple(tuple(ROWS[i]) for i in (0, 0, 1, 1)), [[0, 0], [-1, -1]])
     check_cache(state)
-    with pytest.raises(SampleMismatch, match="2 samples"):
+    with pytest.raises(SampleMismatch, match="the state has 2; select one of them"):
         state.fan_out(3)
     with pytest.raises(ConfigurationError, match="samples is 0"):
         state[:, 0, :].fan_out(0)

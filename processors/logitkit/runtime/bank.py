@@ -136,6 +136,8 @@ class Bank:
             self._free.append(slot)
             self._has_changed(slot)
             self.masks.drop_slot(slot)
+            # They hold masks too.
+            self.last_rows = None
 
     def automaton(self, slot: int, generation: int) -> Any:
         """Return the automaton that a state refers to, of the type that the bank holds.

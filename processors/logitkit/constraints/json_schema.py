@@ -154,28 +154,39 @@ class JsonSchema(Constraint):
     def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, Compiled]:
         with self._one_budget():
             # Where strings are shared, their characters are counted too.
-            ways = [(False, True, self.vocabulary.trie.depth - 1 if share else 0)]
+            most = self.vocabulary.trie.depth - 1 if share else 0
+            ways = [(False, True, most, True)]
             while ways:
-                apart, leaves, longest = ways.pop()
+                apart, leaves, longest, early = ways.pop()
                 compiled = schema_network(
-                    self.schema, self.limits, self.whitespace, self.lax, apart, leaves, self.strict_formats, longest
+                    self.schema,
+                    self.limits,
+                    self.whitespace,
+                    self.lax,
+                    apart,
+                    leaves,
+                    self.strict_formats,
+                    longest,
+                    calls_early=early,
                 )
                 try:
                     return network_dfa(compiled.network, self.limits, share), compiled
                 except (CountsOverlap, PatternTooLarge) as error:
-                    # As in `schema_network`: without counts it is known which keyword asks for too many states.
-                    if not longest or spent() > self.limits.work:
+                    # As in `schema_network`: without counts it is known which keyword asks for too many states. And calls that
+                    # begin in one place, which cannot be told apart, may be written there.
+                    if not (longest or early) or spent() > self.limits.work:
                         raise
                     reason = str(error)
-                    ways = [(apart, leaves, 0)]
+                    ways = [(apart, leaves, 0, early) if longest else (apart, leaves, most, False)]
                 except CallsOverlap as error:
                     # Where a string that is called and other text begin alike, strings are written in place.
                     reason = str(error)
-                    ways = [(apart, False, 0)]
+                    ways = [(apart, False, 0, early)]
                 except ConfigurationError as error:
-                    # If an inline object and a called one may begin at the same place, the inline one must be called as well.
+                    # If an inline object and a called one may begin at the same place, it may do to call less, or else the
+                    # inline one must be called as well.
                     reason = str(error)
-                    ways = [] if apart else [(True, leaves, longest)]
+                    ways = [(not early, leaves, longest, False)] if early or not apart else []
             raise UnsupportedSchema(reason, "#")
 
     @property

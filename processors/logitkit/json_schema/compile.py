@@ -42,6 +42,7 @@ def schema_network(
     longest: int = 0,
     called_root: bool = False,
     any_order: bool = False,
+    calls_early: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -56,6 +57,7 @@ def schema_network(
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a definition.
         any_order: Whether the members of objects may come in any order.
+        calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -67,7 +69,7 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            network = _network(reader, Layout(whitespace, any_order), apart, leaves, longest, called_root)
+            network = _network(reader, Layout(whitespace, any_order), apart, leaves, longest, called_root, calls_early)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.
@@ -80,9 +82,13 @@ def schema_network(
             longest = 0
 
 
-def _network(reader: Reader, layout: Layout, apart: bool, leaves: bool, longest: int, called_root: bool) -> Network:
+def _network(
+    reader: Reader, layout: Layout, apart: bool, leaves: bool, longest: int, called_root: bool, calls_early: bool
+) -> Network:
     root = reader.conjunction(reader.references.resources[""])
-    network = None if root == NOTHING else network_of(root, reader, layout, apart, leaves, longest, called_root)
+    network = None
+    if root != NOTHING:
+        network = network_of(root, reader, layout, apart, leaves, longest, called_root, calls_early)
     if network is None:
         raise ConfigurationError("no value satisfies the schema, so nothing could be generated")
     return network

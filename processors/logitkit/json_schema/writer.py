@@ -35,6 +35,7 @@ def network_of(
     leaves: bool = True,
     longest: int = 0,
     called_root: bool = False,
+    calls_early: bool = False,
 ) -> Network | None:
     """Return the language of the values that satisfy a conjunction, or None if there are none.
 
@@ -46,6 +47,7 @@ def network_of(
         leaves: Whether strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether the object or array that is the whole value is to be called.
+        calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
 
     Raises:
         UnsupportedSchema: Some part has no exact form.
@@ -73,7 +75,7 @@ def network_of(
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
     writer = _Writer(trimmed, called, layout, leaves, longest)
-    large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called else (LARGE, LARGE_PART)
+    large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)
     if not apart and writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
         writer.forget()

@@ -260,7 +260,7 @@ class _Resolver:
             if len(places) > MOST_MARKS and opening != '"':
                 raise PatternTooLarge(
                     f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
-                    f"{MOST_MARKS} can be told apart only when they end"
+                    f"{MOST_MARKS} can be distinguished only when they end"
                 )
             called = tuple((d, places.index(frozenset(calls[d]))) for d in possible)
             counted = any(isinstance(self.network.definitions[d], CountedText) for d in possible)

@@ -35,10 +35,9 @@ from benchmarks import peers
 from benchmarks.circumstances import commit, processor
 from benchmarks.cold import forget
 from benchmarks.grammar_peers import LLGuidance, XGrammar
-from benchmarks.peer import Rows
+from benchmarks.peer import Rows, begun_again
 from benchmarks.report_json_schema import table
 from benchmarks.schema_peers import Spelling
-from logitkit.protocol.state import leaves, map_tensors
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.shared import shared_by
 from tests import vocabularies
@@ -130,10 +129,7 @@ class Mixed:
         ended = tokens == -1
         self.state = self.first.advance(self.state, tokens)
         if ended.any():
-            begun = iter(leaves(self.beginning))
-            self.state = map_tensors(
-                self.state, lambda now: torch.where(ended.view(-1, *[1] * (now.dim() - 1)), next(begun), now)
-            )
+            self.state = begun_again(self.state, self.beginning, ended)
 
 
 def batches(vocabulary: lk.Vocabulary, rounds: int) -> list[tuple[str, float]]:

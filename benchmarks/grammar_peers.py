@@ -49,17 +49,10 @@ class AnyAscii(schema_peers.Logitkit):
 
 
 class LLGuidance(peers.LLGuidance):
-    def compile(self, pattern: str) -> Any:
+    def grammar(self, pattern: str) -> Any:
         from llguidance import grammar_from
 
-        try:
-            grammar = grammar_from(syntax_of(pattern), pattern)
-        except ValueError as error:
-            raise Refused(str(error)) from error
-        matcher = self.matcher(self.tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise Refused(matcher.get_error())
-        return matcher
+        return grammar_from(syntax_of(pattern), pattern)
 
 
 class XGrammar(peers.XGrammar):

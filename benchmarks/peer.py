@@ -6,8 +6,10 @@ import abc
 import importlib.metadata
 from typing import Any, ClassVar, Protocol
 
+import torch
 from torch import Tensor
 
+from logitkit.protocol.state import leaves, map_tensors
 from logitkit.vocabulary import Vocabulary
 
 
@@ -53,3 +55,9 @@ class Peer(abc.ABC):
     @classmethod
     def version(cls) -> str:
         return importlib.metadata.version(cls.distribution)
+
+
+def begun_again(state: Any, beginning: Any, ended: Tensor) -> Any:
+    """Return a state of logitkit in which the rows that ended, [B] bool, are at the beginning again."""
+    begun = iter(leaves(beginning))
+    return map_tensors(state, lambda now: torch.where(ended.view(-1, *[1] * (now.dim() - 1)), next(begun), now))

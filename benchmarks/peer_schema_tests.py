@@ -18,9 +18,7 @@ import io
 import json
 import re
 import signal
-import subprocess
 import sys
-import tarfile
 import tempfile
 import types
 from collections import Counter
@@ -32,6 +30,7 @@ from unittest.mock import MagicMock
 import pytest
 
 import logitkit as lk
+from benchmarks.xgrammar_documents import unpacked
 from logitkit.errors import LogitkitError
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge, parse
@@ -95,7 +94,10 @@ def _run(file: Path, absent: tuple[str, ...], instead: dict[str, Callable[..., N
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             pytest.main([str(file), *options], plugins=[_Recorder(instead)])
     finally:
-        sys.modules.update({name: module for name, module in known.items() if module is not None})
+        for name, module in known.items():
+            del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module
 
 
 def xgrammar(folder: Path) -> list[Judged]:
@@ -229,23 +231,6 @@ READERS = {
 }
 
 
-@contextlib.contextmanager
-def _files(clone: Path) -> Iterator[Path]:
-    if any(not path.name.startswith(".") for path in clone.iterdir() if path.is_dir() and path.name == "tests"):
-        yield clone
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        wanted = ["git", "-C", str(clone), "ls-tree", "--name-only", "HEAD"]
-        names = subprocess.run(wanted, check=True, capture_output=True, text=True).stdout.split()
-        kept = [name for name in names if name in {"tests", "parser", "lmformatenforcer"}]
-        files = subprocess.run(
-            ["git", "-C", str(clone), "archive", "HEAD", *kept], check=True, capture_output=True
-        ).stdout
-        with tarfile.open(fileobj=io.BytesIO(files)) as archive:
-            archive.extractall(folder, filter="data")
-        yield Path(folder)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in READERS:
@@ -256,8 +241,9 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|")
     for name, clone in given.items():
-        with _files(clone) as folder:
-            counts, refused, different = verdicts(READERS[name](folder))
+        with tempfile.TemporaryDirectory() as folder:
+            files = unpacked(clone, Path(folder), "tests", "parser", "lmformatenforcer")
+            counts, refused, different = verdicts(READERS[name](files))
         judged = counts["judged"]
         cells = judged + counts["refused"], counts["refused"], judged - len(different), len(different), counts["peer"]
         print(f"| {name} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")

@@ -84,10 +84,17 @@ class LLGuidance(Peer):
         self.tokenizer = LLTokenizer(wrapper, n_vocab=vocabulary.size, eos_token=vocabulary.eos_ids[0])
 
     def compile(self, pattern: str) -> Any:
-        matcher = self.matcher(self.tokenizer, self.matcher.grammar_from_regex(pattern), log_level=0)
+        try:
+            matcher = self.matcher(self.tokenizer, self.grammar(pattern), log_level=0)
+        except ValueError as error:
+            raise Refused(str(error)) from error
         if matcher.is_error():
             raise Refused(matcher.get_error())
         return matcher
+
+    def grammar(self, pattern: str) -> Any:
+        """Return LLGuidance's form of what is to be compiled."""
+        return self.matcher.grammar_from_regex(pattern)
 
     def start(self, compiled: Any, rows: int) -> Rows:
         return LLGuidanceRows([compiled, *(compiled.deep_copy() for _ in range(rows - 1))], bits_of(rows, self.size))

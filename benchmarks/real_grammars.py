@@ -7,7 +7,8 @@ the files `*.gbnf`, `*.ebnf` and `*.lark`, and those that the tests of LLGuidanc
 the default lexer and limits. Times are CPU times. The first one goes from the text to the automaton over bytes, the second one
 from the text to the first mask for the vocabulary Tekken; without one, the grammar is too large for that vocabulary, or names
 tokens that it does not have. A grammar that is not deterministic has several stacks at once; they are counted while its texts are
-read, or random texts if it has none. A test has a row only if its grammar can be read; the last table counts all refusals.
+read, or random texts if there are no tests for it. A grammar of a test is listed only if it can be read. The last table
+counts all refusals.
 """
 
 from __future__ import annotations

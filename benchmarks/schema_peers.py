@@ -10,9 +10,8 @@ from torch import Tensor
 
 import logitkit as lk
 from benchmarks import peers
-from benchmarks.peer import NotTaken, Peer, Refused, Rows
+from benchmarks.peer import NotTaken, Peer, Refused, Rows, begun_again
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
-from logitkit.protocol.state import leaves, map_tensors
 from logitkit.vocabulary import Vocabulary
 
 
@@ -50,23 +49,13 @@ class LogitkitRows:
         ended = tokens == -1
         self.state = self.schema.advance(self.state, tokens)
         if ended.any():
-            begun = iter(leaves(self.beginning))
-            self.state = map_tensors(
-                self.state, lambda now: torch.where(ended.view(-1, *[1] * (now.dim() - 1)), next(begun), now)
-            )
+            self.state = begun_again(self.state, self.beginning, ended)
 
 
 class LLGuidance(peers.LLGuidance):
-    def compile(self, pattern: str) -> Any:
+    def grammar(self, pattern: str) -> Any:
         form: Any = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
-        try:
-            grammar = self.matcher.grammar_from_json_schema(pattern, overrides=form)
-        except ValueError as error:
-            raise Refused(str(error)) from error
-        matcher = self.matcher(self.tokenizer, grammar, log_level=0)
-        if matcher.is_error():
-            raise Refused(matcher.get_error())
-        return matcher
+        return self.matcher.grammar_from_json_schema(pattern, overrides=form)
 
 
 class XGrammar(peers.XGrammar):

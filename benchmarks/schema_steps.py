@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from benchmarks.peer import begun_again
 from benchmarks.walks import walk
-from logitkit.protocol.state import leaves, map_tensors
 from logitkit.runtime.row_mask import RowMask, as_array
 from logitkit.runtime.single_row import row_of
 from logitkit.vocabulary import Vocabulary
@@ -108,10 +108,7 @@ class _Texts:
         self.seconds += time.perf_counter() - begin
         ended = tokens == -1
         if ended.any():
-            begun = iter(leaves(self.beginning))
-            self.state = map_tensors(
-                self.state, lambda now: torch.where(ended.view(-1, *[1] * (now.dim() - 1)), next(begun), now)
-            )
+            self.state = begun_again(self.state, self.beginning, ended)
 
     def begin(self) -> None:
         self.state = self.beginning

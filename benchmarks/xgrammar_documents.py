@@ -48,11 +48,20 @@ class Judged(NamedTuple):
     accepted: bool
 
 
-def unpacked(snapshot: Path, folder: Path) -> Path:
-    """Return a folder with the files of a snapshot; those of a git directory are written to `folder`."""
-    if (snapshot / "tests").is_dir():
+def unpacked(snapshot: Path, folder: Path, *names: str) -> Path:
+    """Return a folder with the files of a snapshot; those of a git directory are written to `folder`.
+
+    Args:
+        snapshot: A checkout, or a git directory.
+        folder: Where to write files.
+        *names: The folders at the root of the snapshot that are needed, as far as they exist.
+    """
+    if any((snapshot / name).is_dir() for name in names):
         return snapshot
-    archive = subprocess.run(["git", "-C", str(snapshot), "archive", "HEAD", "tests"], check=True, capture_output=True)
+    git = ["git", "-C", str(snapshot)]
+    listed = subprocess.run([*git, "ls-tree", "--name-only", "HEAD"], check=True, capture_output=True, text=True)
+    kept = sorted({*names}.intersection(listed.stdout.split("\n")))
+    archive = subprocess.run([*git, "archive", "HEAD", *kept], check=True, capture_output=True)
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(folder, filter="data")
     return folder
@@ -129,7 +138,7 @@ def main() -> None:
     parser.add_argument("--file", default=FILE)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        texts = judged(unpacked(options.snapshot, Path(folder)) / options.file)
+        texts = judged(unpacked(options.snapshot, Path(folder), "tests") / options.file)
     refused: Counter[str] = Counter()
     same, different = 0, []
     for document, text, accepted in texts:

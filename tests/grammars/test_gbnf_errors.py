@@ -17,7 +17,7 @@ MISTAKES = [
         'rot ::= "a"',
         None,
         None,
-        "there is no rule 'root'; pass the rule of the whole text as start=...; did you mean 'rot'?",
+        "there is no rule 'root'; pass the name of the start rule as start=...; did you mean 'rot'?",
     ),
     ('root ::= "a" itme\nitem ::= "b"', 1, 14, "the rule 'itme' is not defined; did you mean 'item'?"),
     (

@@ -49,7 +49,7 @@ class PieceStream(Generic[S, R]):
     def _result(self, name: str) -> R:
         if self._ended is None:
             raise ConfigurationError(
-                f"the generation has not reached its end, so it has no {name}; read all of its pieces first"
+                f"the generation has not finished, so it has no {name} yet; read all of its pieces first"
             )
         return self._ended
 

@@ -82,7 +82,7 @@ class VllmTextModel(TextModel):
         """Return the configuration of an output type and another processor.
 
         Raises:
-            ConfigurationError: One of them has no configuration, or both are of one kind.
+            ConfigurationError: One of them has no configuration, or both have the same kind.
             VocabularyError: The processor was built for another tokenizer.
         """
         request, more = kind.config(closing=closing), {}

@@ -48,7 +48,7 @@ def no_start(start: str, names: Collection[str]) -> GrammarError:
     if not names:
         return GrammarError("the grammar has no rules")
     near = _instead(start, names) or f"; the rules are {_listed(names)}"
-    return GrammarError(f"there is no rule {start!r}; pass the rule of the whole text as start=...{near}")
+    return GrammarError(f"there is no rule {start!r}; pass the name of the start rule as start=...{near}")
 
 
 def checked_rule_set(

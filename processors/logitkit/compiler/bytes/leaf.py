@@ -23,7 +23,6 @@ __all__ = ["QUOTE", "Copies", "Counted", "Leaf", "counting"]
 # The byte that begins a leaf.
 QUOTE = ord('"')
 
-
 # More characters than any text needs.
 NEVER = 2**30
 

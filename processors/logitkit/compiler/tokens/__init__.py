@@ -4,7 +4,8 @@ compile, pushdown_compile                  from an automaton over bytes to one o
 token_automaton                            the result: a token_table by state and class, and stack_effects where languages nest
 token_classes, behaviour_store             group the tokens that act alike on every state
 suffix_behaviours, outcomes, outcome_table what a token does to a stack
-grammar_tokens, lookahead_suffixes         from an automaton that looks at a byte before it reads it; suffix_store of both kinds
+grammar_tokens, lookahead_suffixes         from an automaton that looks at a byte before it reads it (cyclic_ends);
+                                           suffix_store of both kinds
 layers, whole_tokens                       texts of a limited number of tokens; tokens whatever their text is
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text

@@ -20,7 +20,6 @@ leads to several outcomes behind a frame is several pops, the first with the fir
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -30,16 +29,13 @@ from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.bytes.pushdown_dfa import POP, PushdownDfa
 from logitkit.compiler.bytes.sorting import which_of
+from logitkit.compiler.tokens.cyclic_ends import CYCLIC, levels_of, ways_of, widths_of
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.suffix_store import Index, SuffixStore
-from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
 __all__ = ["LookaheadSuffixes"]
-
-# The level of an end that leads back to itself, or to one that does.
-CYCLIC = 2**30
 
 # No frame is pushed.
 NO_MOVE = -1
@@ -49,9 +45,6 @@ FORWARD = 3
 
 # The size of the table in which the outcomes of texts are looked up.
 DENSE = 2**22
-
-# In how many ways a token may pop frames in one state.
-MOST_WAYS = 32
 
 # What it costs to find one exception, and to work out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
@@ -99,7 +92,7 @@ class LookaheadSuffixes(SuffixStore):
         edge_from, edge_to = symbol * self.ends + end[pair], symbol * self.ends + end_of[after[pair]]
         self.work += len(symbol) // 4
         limits.check_work(self.work)
-        self._level = _levels(edge_from, edge_to, width * self.ends)
+        self._level = levels_of(edge_from, edge_to, width * self.ends)
         self._inner = Index(edge_from, width * self.ends, edge_to % max(self.ends, 1), frame[pair])
 
     def of_bytes(self) -> Ints:
@@ -230,7 +223,7 @@ class LookaheadSuffixes(SuffixStore):
         if not self.several:
             pops = [self.outcomes.pop(tuple(pairs[a:b])) for a, b in pairwise(bounds)]
             return self._spread(owner[first], end[first], np.array(pops, np.int64), symbol)
-        made = [(a, self.outcomes.pop(way)) for a, b in pairwise(bounds) for way in _ways(pairs[a:b])]
+        made = [(a, self.outcomes.pop(way)) for a, b in pairwise(bounds) for way in ways_of(pairs[a:b])]
         at, found = np.array(made, np.int64).reshape(-1, 2).T
         return self._spread(owner[at], end[at], found, symbol)
 
@@ -264,13 +257,13 @@ class LookaheadSuffixes(SuffixStore):
                 alive |= fresh
                 todo.extend(fresh)
             inner = [edge for edge in edges if edge[0] in alive and edge[2] in alive]
-            width = _widths({e: [f for f, _ in outer.get(e, ())] for e in alive}, inner)
+            width = widths_of({e: [f for f, _ in outer.get(e, ())] for e in alive}, inner)
             place = {way: i for i, way in enumerate((e, j) for e in sorted(alive) for j in range(width[e]))}
             after: dict[int, list[tuple[int, int]]] = {e: [*outer.get(e, ())] for e in alive}
             for source, f, target in inner:
                 # It stands for the outcome of the end with this place.
                 after[source] += [(f, -1 - place[target, j]) for j in range(width[target])]
-            ways = [way for e in sorted(alive) for way in _ways(after[e])]
+            ways = [way for e in sorted(alive) for way in ways_of(after[e])]
             made = self.outcomes.pop_together(tuple(ways))
             owners += [one] * len(place)
             ends += [e for e, _ in place]
@@ -296,54 +289,3 @@ def _ends(dfa: PushdownDfa) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             row[frame[a:b]] = after[a:b]
             rows.append(row)
     return end_of, np.array(rows, np.int64).reshape(len(rows), dfa.frames)
-
-
-def _ways(pairs: list[tuple[int, int]]) -> list[tuple[tuple[int, int], ...]]:
-    """Return ways to pop that together do what pairs of frames and outcomes say, each with one outcome of a frame at most."""
-    by_frame: dict[int, list[int]] = {}
-    for frame, does in sorted({*pairs}):
-        by_frame.setdefault(frame, []).append(does)
-    most = max(map(len, by_frame.values()))
-    return [tuple([(f, does[i]) for f, does in by_frame.items() if i < len(does)]) for i in range(most)]
-
-
-def _widths(outer: dict[int, list[int]], inner: list[tuple[int, int, int]]) -> dict[int, int]:
-    """Return how many ways to pop the ends of cycles have, at least one each.
-
-    Args:
-        outer: For each end, the frames behind which a cycle is left, once for each outcome.
-        inner: Ends, the frames that they pop, and the ends that they then lead to.
-
-    Raises:
-        PatternTooLarge: The number grows with the stack.
-    """
-    width = dict.fromkeys(outer, 0)
-    while True:
-        frames = {e: Counter(left) for e, left in outer.items()}
-        for source, frame, target in inner:
-            frames[source][frame] += width[target]
-        found = {e: max(counted.values(), default=0) for e, counted in frames.items()}
-        if found == width:
-            return width
-        width = found
-        if max(width.values()) > MOST_WAYS:
-            raise PatternTooLarge(
-                "the grammar is ambiguous where rules end, so that a byte may end any number of them and be read after each; "
-                "write its rules so that fewer can go on"
-            )
-
-
-def _levels(source: Ints, target: Ints, count: int) -> NDArray[np.int64]:
-    """Return for each node of a graph the length of the longest way from it, `CYCLIC` if there is none."""
-    level = np.full(count, CYCLIC)
-    blocked = np.bincount(source, minlength=count)
-    into = Index(target, count, source)
-    now, depth = np.flatnonzero(blocked == 0), 0
-    while len(now):
-        level[now] = depth
-        depth += 1
-        _, (before,) = into.under(now)
-        blocked -= np.bincount(before, minlength=count)
-        now = np.unique(before)
-        now = now[blocked[now] == 0]
-    return level

@@ -59,7 +59,7 @@ def test_inference_tensors_outside_of_that_mode_are_copied() -> None:
     "given", [torch.eye(3).to_sparse(), torch.ones(2, 3, device="meta")], ids=["sparse", "without values"]
 )
 def test_tensors_without_a_value_each_are_refused(given: Tensor) -> None:
-    with pytest.raises(ConfigurationError, match="not dense, or has no values"):
+    with pytest.raises(ConfigurationError, match="is not dense or has no values"):
         logits_to_torch(given)
 
 

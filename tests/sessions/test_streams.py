@@ -60,7 +60,7 @@ def test_a_piece_comes_before_the_next_step(engine: str) -> None:
         assert first
         steps = len(fed)
         assert steps < 3
-        with pytest.raises(ConfigurationError, match="not reached its end"):
+        with pytest.raises(ConfigurationError, match="has not finished, so it has no"):
             _ = stream.state
         list(stream)
         assert len(fed) > steps

@@ -28,7 +28,7 @@ def to_torch(array: Tensor, *, writing: bool) -> tuple[Tensor, bool, Tensor]:
     if array.layout != torch.strided or array.is_nested or array.is_quantized or not _has_memory(array):
         shape = "nested" if array.is_nested else list(array.shape)
         raise ConfigurationError(
-            f"a tensor, {shape}, of {array.dtype} is sparse, nested, quantized or on the device meta; convert it to a dense one"
+            f"the tensor {shape} of {array.dtype} is not dense or has no values; give a dense tensor with values"
         )
     # Writing to a tensor that requires grad would falsify a gradient or change a weight. And numpy, which reads ids, does not
     # support tensors that are only marked as negated.

@@ -91,7 +91,7 @@ def test_three_thousand_texts_stay_small_on_a_real_vocabulary(tekken: Vocabulary
     # A random walk along legal tokens never spells one of them.
     state, text = automaton.start, b""
     for _ in range(300):
-        legal = automaton.tokens_of(automaton.legal_classes(state))
+        legal = np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
         likely = [t for t in map(int, rng.sample(list(legal), 20)) if t not in tekken.eos_ids]
         state = automaton.next(state, likely[0])
         text += tekken.tokens[likely[0]] or b""

@@ -118,7 +118,7 @@ def _check_spelled(automaton: TokenAutomaton, inside: int, end: bytes | int) -> 
     for depth in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
         spend(len(automaton.class_of) // IDS_COUNTED_A_STEP)
         legal = automaton.legal_classes(INSIDE + inside + depth)
-        if not automaton.count_tokens(legal):
+        if not automaton.per_token(legal).any():
             assert isinstance(end, bytes)
             raise VocabularyError(
                 f"the tokens of the vocabulary cannot spell {end[depth:]!r}, which completes the end marker {end!r} after "

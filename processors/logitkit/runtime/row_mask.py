@@ -138,12 +138,11 @@ class RowMask:
     def _allowing(cls, automaton: TokenAutomaton, legal: NDArray[np.bool_]) -> RowMask:
         size = len(automaton.class_of)
         ends = np.array(automaton.eos_ids)
-        count = automaton.count_tokens(legal)
-        if count <= size * SHORT_LIST:
-            ids = automaton.tokens_of(legal)
-            return cls(size, ends, ids[:PROBED], allowed=ids, nbytes=ids.nbytes)
-        if size - count <= size * SHORT_LIST:
-            ids = automaton.tokens_of(~legal)
+        few = automaton.short_list(legal, size * SHORT_LIST)
+        if few is not None:
+            are_legal, ids = few
+            if are_legal:
+                return cls(size, ends, ids[:PROBED], allowed=ids, nbytes=ids.nbytes)
             kept = np.ones(min(size, len(ids) + PROBED), bool)
             kept[ids[ids < len(kept)]] = False
             return cls(size, ends, np.flatnonzero(kept)[:PROBED], banned=ids, nbytes=ids.nbytes)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
@@ -123,10 +124,10 @@ def texts_beside(
     number: dict[int, int] = {}
 
     def numbered(keys: Ints) -> Ints:
-        distinct, inverse = np.unique(keys, return_inverse=True)
-        found = [number.setdefault(key, len(number)) for key in distinct.tolist()]
+        met, which = which_of(keys)
+        found = [number.setdefault(key, len(number)) for key in met.tolist()]
         limits.check_states(int(states) + len(number))
-        return (states + np.array(found, np.int64))[inverse]
+        return (states + np.array(found, np.int64))[which]
 
     text, node, leaf = places
     entered = numbered((text * nodes + node) * states + leaf)

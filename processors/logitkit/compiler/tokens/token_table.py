@@ -148,18 +148,36 @@ class TokenTable:
     def _listings(self) -> Iterator[int]:
         return count(1)
 
-    def tokens_of(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the token ids of the chosen classes ([C] bool), in any order."""
+    def short_list(self, chosen: NDArray[np.bool_], longest: float) -> tuple[bool, Ints] | None:
+        """Return the token ids of the chosen classes, or of the others, whichever are few.
+
+        Args:
+            chosen: [C] Which classes are chosen.
+            longest: How many ids are few.
+
+        Returns:
+            Whether the ids are those that were chosen, and the ids in any order; None if neither are few.
+        """
         if self._alive is not None and not chosen[0]:
             ids, classes = self._alive
-            return ids[chosen.take(classes)]
+            ids = ids[chosen.take(classes)]
+            return (True, ids) if len(ids) <= longest else None
         # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
         if next(self._listings) < WORTH_AN_INDEX:
-            return np.flatnonzero(self.per_token(chosen))
+            legal = self.per_token(chosen)
+            count = np.count_nonzero(legal)
+            if count <= longest:
+                return True, np.flatnonzero(legal)
+            return (False, np.flatnonzero(~legal)) if len(legal) - count <= longest else None
         order, begin = self.by_class
-        which = np.flatnonzero(chosen)
-        place, _ = expand(begin[which], begin[which + 1] - begin[which])
-        return order[place].astype(np.int64)
+        sizes = begin[1:] - begin[:-1]
+        count = int(sizes[chosen].sum())
+        if min(count, len(order) - count) > longest:
+            return None
+        are_chosen = count <= longest
+        which = np.flatnonzero(chosen if are_chosen else ~chosen)
+        place, _ = expand(begin[which], sizes[which])
+        return are_chosen, order[place].astype(np.int64)
 
     def per_token(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of each token's class: [C] to [V]."""
@@ -170,18 +188,3 @@ class TokenTable:
         classes = torch.from_numpy(self.class_of.astype(np.int32))
         chosen: NDArray[Any] = torch.from_numpy(values).index_select(0, classes).numpy()
         return chosen
-
-    def count_tokens(self, chosen: NDArray[np.bool_]) -> int:
-        """Return the number of token ids in the chosen classes ([C] bool)."""
-        if self._alive is not None and not chosen[0]:
-            return int(np.count_nonzero(chosen.take(self._alive[1])))
-        return int(self._class_sizes[chosen].sum())
-
-    @cached_property
-    def _class_sizes(self) -> NDArray[np.int64]:
-        """The number of tokens of each class."""
-        # Faster than numpy's, for integers of any width.
-        sizes: NDArray[np.int64] = torch.bincount(
-            torch.from_numpy(self.class_of.astype(np.int32)), minlength=self.classes
-        ).numpy()
-        return sizes

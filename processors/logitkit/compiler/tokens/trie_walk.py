@@ -9,7 +9,6 @@ of the token does depends on the frame that is popped, and `rests` knows that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import examples
+from logitkit.compiler.bytes.sorting import examples, which_of
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
 from logitkit.limits import Limits
@@ -96,24 +95,24 @@ class Popped(NamedTuple):
     height: Ints
 
 
-@dataclass(eq=False)
-class _Front:
-    """The prefixes on one level."""
+class _Front(NamedTuple):
+    """The prefixes on one level.
 
-    source: Ints
+    Args:
+        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, the state that it is like, and
+            the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
+        node: [N] their nodes.
+    """
+
+    columns: Ints
     node: Ints
-    state: Ints
-    stack: Ints
-    height: Ints
-    like: Ints
-    count: Ints
 
     def take(self, which: Ints) -> _Front:
-        return _Front(*(column[which] for column in self.columns))
+        return _Front(self.columns.take(which, axis=1), self.node[which])
 
-    @property
-    def columns(self) -> tuple[Ints, ...]:
-        return self.source, self.node, self.state, self.stack, self.height, self.like, self.count
+
+# The rows of these columns.
+SOURCE, STATE, STACK, HEIGHT, LIKE, COUNT = range(6)
 
 
 class TrieWalk:
@@ -146,22 +145,26 @@ class TrieWalk:
         Raises:
             PatternTooLarge: There are too many steps.
         """
-        nothing = np.zeros(len(starts.source), np.int64)
-        front = _Front(starts.source, starts.node, starts.state, nothing, nothing, starts.like, nothing)
-        met = [front.take(nothing[:0])]
-        popped = [Popped(*(nothing[:0] for _ in Popped._fields))]
+        columns = np.zeros((6, len(starts.source)), np.int64)
+        columns[SOURCE], columns[STATE], columns[LIKE] = starts.source, starts.state, starts.like
+        front = _Front(columns, starts.node)
+        nothing = starts.source[:0]
+        met = [front.take(nothing)]
+        popped = [Popped(*(nothing for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
         lost: list[tuple[Ints, Ints]] = []
-        while len(front.source):
+        while len(front.node):
             met.append(front.take(np.flatnonzero(trie.own[front.node])))
             child, owner = self._first(trie, starts) if len(met) == 2 else trie.children_of(front.node)
             self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
             front = self._stepped(front, child, owner, self.dfa.byte_class[trie.byte[child]], popped)
-            dead = front.state == DEAD
-            gone = dead & (front.like == BEYOND)
-            if gone.any():
-                lost.append((front.source[gone], front.node[gone]))
-            front = front.take(np.flatnonzero(~dead | (front.like > 0)))
+            dead = front.columns[STATE] == DEAD
+            if dead.any():
+                like = front.columns[LIKE]
+                gone = np.flatnonzero(dead & (like == BEYOND))
+                if len(gone):
+                    lost.append((front.columns[SOURCE, gone], front.node[gone]))
+                front = front.take(np.flatnonzero(~dead | (like > 0)))
         return self._found(trie, met, lost), Popped(*map(np.concatenate, zip(*popped, strict=True)))
 
     def _first(self, trie: Trie, starts: Starts) -> tuple[Ints, Ints]:
@@ -188,27 +191,29 @@ class TrieWalk:
     def _stepped(self, front: _Front, child: Ints, owner: Ints, symbol: Ints, popped: list[Popped]) -> _Front:
         """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
         dfa = self.dfa
-        does = dfa.step[front.state[owner], symbol].astype(np.int64)
-        like = front.like[owner]
+        before = front.columns[STATE, owner]
+        does = dfa.step[before, symbol]
+        like = front.columns[LIKE, owner]
         kept = np.flatnonzero((does != DEAD) | (like != NOT_LIKE))
-        child, owner, symbol, does, like = child[kept], owner[kept], symbol[kept], does[kept], like[kept]
+        owner, does, like = owner[kept], does[kept], like[kept]
         at = np.flatnonzero(like > 0)
         if len(at):
-            leads = dfa.step[like[at], symbol[at]].astype(np.int64)
+            leads = dfa.step[like[at], symbol[kept[at]]]
             same = leads == does[at]
             within = leads < dfa.states
             within[within] = self.inside[leads[within]]
             like[at] = np.where(leads == DEAD, NOT_LIKE, np.where(within, leads, BEYOND))
             if same.any():
-                kept = np.ones(len(child), bool)
-                kept[at[same]] = False
-                child, owner, does, like = child[kept], owner[kept], does[kept], like[kept]
-        count = front.count[owner]
+                other = np.ones(len(kept), bool)
+                other[at[same]] = False
+                kept, owner, does, like = kept[other], owner[other], does[other], like[other]
+        columns = front.columns.take(owner, axis=1)
+        columns[STATE], columns[LIKE] = does, like
         if self.counted is not None:
-            count, within = self.counted.stepped(front.state[owner], does, count)
-            does = np.where(within, does, DEAD)
-        front = _Front(front.source[owner], child, does, front.stack[owner], front.height[owner], like, count)
-        nests = np.flatnonzero(does >= dfa.states)
+            columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
+            columns[STATE, ~within] = DEAD
+        front = _Front(columns, child[kept])
+        nests = np.flatnonzero(columns[STATE] >= dfa.states)
         if len(nests):
             self._nest(front, nests, popped)
         return front
@@ -216,32 +221,32 @@ class TrieWalk:
     def _nest(self, front: _Front, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place."""
         dfa = self.dfa
-        does = front.state[which] - dfa.states
+        source, state, stack, height, like, _ = front.columns
+        does = state[which] - dfa.states
         calls = does < dfa.calls
         at, call = which[calls], does[calls]
-        front.stack[at] = self._pushed(front.stack[at], dfa.frame[call])
-        height = np.array([self.heights[s] for s in front.stack[at].tolist()], np.int64)
-        front.height[at] = np.maximum(front.height[at], height)
-        front.state[at] = dfa.entry[call]
+        stack[at] = self._pushed(stack[at], dfa.frame[call])
+        height[at] = np.maximum(height[at], [self.heights[s] for s in stack[at].tolist()])
+        state[at] = dfa.entry[call]
         at, end = which[~calls], does[~calls] - dfa.calls
-        own = front.stack[at] != 0
+        own = stack[at] != 0
         out = at[~own]
-        popped.append(Popped(front.source[out], front.node[out], end[~own], front.height[out]))
+        popped.append(Popped(source[out], front.node[out], end[~own], height[out]))
         # What these texts do is said there, so here they are over.
-        front.state[out] = DEAD
-        front.like[out] = NOT_LIKE
+        state[out] = DEAD
+        like[out] = NOT_LIKE
         at, end = at[own], end[own]
-        stacks = [self.stacks[s] for s in front.stack[at].tolist()]
-        front.state[at] = dfa.behind[end, np.array([stack[-1] for stack in stacks], np.int64)]
-        front.stack[at] = [self._numbered(stack[:-1]) for stack in stacks]
+        stacks = [self.stacks[s] for s in stack[at].tolist()]
+        state[at] = dfa.behind[end, np.array([stack[-1] for stack in stacks], np.int64)]
+        stack[at] = [self._numbered(stack[:-1]) for stack in stacks]
 
     def _pushed(self, stack: Ints, frame: Ints) -> Ints:
-        pairs, inverse = np.unique(stack * self.dfa.frames + frame, return_inverse=True)
+        pairs, which = which_of(stack * self.dfa.frames + frame)
         made = [
             self._numbered((*self.stacks[s], f))
             for s, f in zip(*(c.tolist() for c in np.divmod(pairs, self.dfa.frames)), strict=True)
         ]
-        return np.array(made, np.int64)[inverse]
+        return np.array(made, np.int64)[which]
 
     def _numbered(self, stack: tuple[int, ...]) -> int:
         found = self.number.setdefault(stack, len(self.stacks))
@@ -251,13 +256,11 @@ class TrieWalk:
         return found
 
     def _found(self, trie: Trie, met: list[_Front], lost: list[tuple[Ints, Ints]]) -> Found:
-        source, node, state, stack, height, _, count = (
-            np.concatenate(c) for c in zip(*(f.columns for f in met), strict=True)
-        )
-        outcome = state.copy()
+        node = np.concatenate([front.node for front in met])
+        source, outcome, stack, height, _, count = np.concatenate([front.columns for front in met], axis=1)
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
-            parts = [column[changed] for column in (state, stack, height, count)]
+            parts = [column[changed] for column in (outcome, stack, height, count)]
             example, which = examples(parts[0])
             for part in parts[1:]:
                 example, which = examples(which * (1 + part.max()) + part)

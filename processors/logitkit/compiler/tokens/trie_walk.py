@@ -20,6 +20,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import examples, which_of
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
+from logitkit.compiler.tokens.walked_prefixes import COUNT, HEIGHT, LIKE, SOURCE, STACK, STATE, Front
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.trie import Trie
@@ -33,6 +34,9 @@ NOT_LIKE, BEYOND = 0, -1
 
 # What a level costs by itself, in steps; so many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
+
+# So many rows of the table are compared at once.
+ROWS_AT_ONCE = 2**13
 
 
 class Starts(NamedTuple):
@@ -95,26 +99,6 @@ class Popped(NamedTuple):
     height: Ints
 
 
-class _Front(NamedTuple):
-    """The prefixes on one level.
-
-    Args:
-        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, the state that it is like, and
-            the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
-        node: [N] their nodes.
-    """
-
-    columns: Ints
-    node: Ints
-
-    def take(self, which: Ints) -> _Front:
-        return _Front(self.columns.take(which, axis=1), self.node[which])
-
-
-# The rows of these columns.
-SOURCE, STATE, STACK, HEIGHT, LIKE, COUNT = range(6)
-
-
 class TrieWalk:
     """Follows texts through an automaton.
 
@@ -147,7 +131,7 @@ class TrieWalk:
         """
         columns = np.zeros((6, len(starts.source)), np.int64)
         columns[SOURCE], columns[STATE], columns[LIKE] = starts.source, starts.state, starts.like
-        front = _Front(columns, starts.node)
+        front = Front(columns, starts.node)
         nothing = starts.source[:0]
         met = [front.take(nothing)]
         popped = [Popped(*(nothing for _ in Popped._fields))]
@@ -155,9 +139,14 @@ class TrieWalk:
         lost: list[tuple[Ints, Ints]] = []
         while len(front.node):
             met.append(front.take(np.flatnonzero(trie.own[front.node])))
-            child, owner = self._first(trie, starts) if len(met) == 2 else trie.children_of(front.node)
-            self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
-            front = self._stepped(front, child, owner, self.dfa.byte_class[trie.byte[child]], popped)
+            self.limits.spend(LEVEL_STEPS)
+            if len(met) == 2:
+                front = self._stepped(trie, front, *self._first(trie, starts), popped)
+            else:
+                blocks = [
+                    self._stepped(trie, block, *trie.children_of(block.node), popped) for block in front.blocks(trie)
+                ]
+                front = Front.joined(blocks)
             dead = front.columns[STATE] == DEAD
             if dead.any():
                 like = front.columns[LIKE]
@@ -174,8 +163,11 @@ class TrieWalk:
         """
         dfa = self.dfa
         root = np.flatnonzero(starts.node == 0)
-        rows = dfa.step[starts.state[root]]
-        goes_on = np.where(starts.like[root, None] > 0, rows != dfa.step[starts.like[root]], rows != DEAD)
+        goes_on = np.empty((len(root), dfa.step.shape[1]), bool)
+        for begin in range(0, len(root), ROWS_AT_ONCE):
+            some = root[begin : begin + ROWS_AT_ONCE]
+            # Where there is no state that another is like, 0 is dead.
+            goes_on[begin : begin + ROWS_AT_ONCE] = dfa.step[starts.state[some]] != dfa.step[starts.like[some]]
         which, symbol = np.nonzero(goes_on)
         below = np.arange(trie.children[0], trie.children[1])
         symbols = dfa.byte_class[trie.byte[below]]
@@ -188,9 +180,11 @@ class TrieWalk:
         more, owners = trie.children_of(starts.node[others])
         return np.concatenate([child[kept], more]), np.concatenate([owner[kept], others[owners]])
 
-    def _stepped(self, front: _Front, child: Ints, owner: Ints, symbol: Ints, popped: list[Popped]) -> _Front:
+    def _stepped(self, trie: Trie, front: Front, child: Ints, owner: Ints, popped: list[Popped]) -> Front:
         """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
         dfa = self.dfa
+        self.limits.spend(len(child) // PREFIXES_A_STEP)
+        symbol = dfa.byte_class[trie.byte[child]]
         before = front.columns[STATE, owner]
         does = dfa.step[before, symbol]
         like = front.columns[LIKE, owner]
@@ -212,13 +206,13 @@ class TrieWalk:
         if self.counted is not None:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
-        front = _Front(columns, child[kept])
+        front = Front(columns, child[kept])
         nests = np.flatnonzero(columns[STATE] >= dfa.states)
         if len(nests):
             self._nest(front, nests, popped)
         return front
 
-    def _nest(self, front: _Front, which: Ints, popped: list[Popped]) -> None:
+    def _nest(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place."""
         dfa = self.dfa
         source, state, stack, height, like, _ = front.columns
@@ -255,7 +249,7 @@ class TrieWalk:
             self.heights.append(sum(not self._string[frame] for frame in stack))
         return found
 
-    def _found(self, trie: Trie, met: list[_Front], lost: list[tuple[Ints, Ints]]) -> Found:
+    def _found(self, trie: Trie, met: list[Front], lost: list[tuple[Ints, Ints]]) -> Found:
         node = np.concatenate([front.node for front in met])
         source, outcome, stack, height, _, count = np.concatenate([front.columns for front in met], axis=1)
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))

@@ -9,6 +9,7 @@ of the token does depends on the frame that is popped, and `rests` knows that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import examples, which_of
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
-from logitkit.compiler.tokens.walked_prefixes import COUNT, HEIGHT, LIKE, SOURCE, STACK, STATE, Front
+from logitkit.compiler.tokens.walked_prefixes import COUNT, HEIGHT, LIKE, PREFIXES_AT_ONCE, SOURCE, STACK, STATE, Front
 from logitkit.limits import Limits
-from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.ranges import cut_by_sum, expand
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Found", "Starts", "TrieWalk"]
@@ -34,9 +36,6 @@ NOT_LIKE, BEYOND = 0, -1
 
 # What a level costs by itself, in steps; so many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
-
-# So many rows of the table are compared at once.
-ROWS_AT_ONCE = 2**13
 
 
 class Starts(NamedTuple):
@@ -98,6 +97,11 @@ class Popped(NamedTuple):
     end: Ints
     height: Ints
 
+    def blocks(self, trie: Trie) -> Iterator[Popped]:
+        """Yield them in parts with about `PREFIXES_AT_ONCE` texts each."""
+        for begin, end in cut_by_sum(trie.below[self.node], PREFIXES_AT_ONCE):
+            yield Popped(*(column[begin:end] for column in self))
+
 
 class TrieWalk:
     """Follows texts through an automaton.
@@ -133,12 +137,12 @@ class TrieWalk:
         columns[SOURCE], columns[STATE], columns[LIKE] = starts.source, starts.state, starts.like
         front = Front(columns, starts.node)
         nothing = starts.source[:0]
-        met = [front.take(nothing)]
+        met = [front.take(nothing).narrowed()]
         popped = [Popped(*(nothing for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
         lost: list[tuple[Ints, Ints]] = []
         while len(front.node):
-            met.append(front.take(np.flatnonzero(trie.own[front.node])))
+            met.append(front.take(np.flatnonzero(trie.own[front.node])).narrowed())
             self.limits.spend(LEVEL_STEPS)
             if len(met) == 2:
                 front = self._stepped(trie, front, *self._first(trie, starts), popped)
@@ -250,8 +254,10 @@ class TrieWalk:
         return found
 
     def _found(self, trie: Trie, met: list[Front], lost: list[tuple[Ints, Ints]]) -> Found:
-        node = np.concatenate([front.node for front in met])
-        source, outcome, stack, height, _, count = np.concatenate([front.columns for front in met], axis=1)
+        columns, node = Front.joined(met)
+        met.clear()
+        source, stack, height, count = (columns[row] for row in (SOURCE, STACK, HEIGHT, COUNT))
+        outcome = columns[STATE].astype(np.int64)
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
             parts = [column[changed] for column in (outcome, stack, height, count)]
@@ -266,8 +272,8 @@ class TrieWalk:
             ]
             outcome[changed] = np.array(numbers, np.int64)[which]
         place, owner = expand(trie.first[node], trie.own[node])
-        columns = [(source[owner], trie.tokens[place], outcome[owner])]
+        found = [(source[owner].astype(np.int64), trie.tokens[place], outcome[owner])]
         for sources, nodes in lost:
             place, owner = expand(trie.first[nodes], trie.below[nodes])
-            columns.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
-        return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+            found.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
+        return Found(*(np.concatenate(column) for column in zip(*found, strict=True)))

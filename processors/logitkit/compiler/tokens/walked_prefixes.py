@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
-__all__ = ["COUNT", "HEIGHT", "LIKE", "SOURCE", "STACK", "STATE", "Front"]
+__all__ = ["COUNT", "HEIGHT", "LIKE", "PREFIXES_AT_ONCE", "SOURCE", "STACK", "STATE", "Front"]
 
 Ints = NDArray[np.int64]
 
@@ -29,12 +30,16 @@ class Front(NamedTuple):
         node: [N] their nodes.
     """
 
-    columns: Ints
-    node: Ints
+    columns: NDArray[np.integer]
+    node: NDArray[np.integer]
 
     def take(self, which: Ints) -> Front:
         """Return some of them."""
         return Front(self.columns.take(which, axis=1), self.node[which])
+
+    def narrowed(self) -> Front:
+        """Return them in half of the memory, to keep."""
+        return Front(self.columns.astype(np.int32), self.node.astype(np.int32))
 
     @classmethod
     def joined(cls, fronts: list[Front]) -> Front:
@@ -45,9 +50,5 @@ class Front(NamedTuple):
 
     def blocks(self, trie: Trie) -> list[Front]:
         """Return them in parts that have about `PREFIXES_AT_ONCE` children each."""
-        count = np.cumsum(trie.children[self.node + 1] - trie.children[self.node])
-        if count[-1] <= PREFIXES_AT_ONCE:
-            return [self]
-        cuts = np.searchsorted(count, np.arange(PREFIXES_AT_ONCE, int(count[-1]), PREFIXES_AT_ONCE), side="right")
-        places = np.unique(np.concatenate([[0], cuts, [len(count)]])).tolist()
-        return [Front(self.columns[:, a:b], self.node[a:b]) for a, b in zip(places, places[1:], strict=False)]
+        count = trie.children[self.node + 1] - trie.children[self.node]
+        return [Front(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings

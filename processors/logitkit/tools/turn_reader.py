@@ -123,6 +123,20 @@ class TurnReader:
             complete=complete,
         )
 
+    def may_lack_markers(self) -> bool:
+        """Whether special tokens may have been removed from the text, so that a call in it was not noticed."""
+        if self.form.tokens:
+            return not any(character in self.buffer for character in self.markers.name)
+        trigger, text = self.form.trigger, self.buffer
+        if trigger is None or trigger in text:
+            return False
+        rests = (
+            ((self.form.calls_begin + begin).removeprefix(trigger).lstrip(), end) for begin, end in self.form.heads
+        )
+        return any(
+            rest and rest in text and any(rest + name + end in text for name in self.tools) for rest, end in rests
+        )
+
     def _fail(self, reason: str) -> bool:
         self.problem = reason
         return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,4 +33,4 @@ def cut_by_sum(count: NDArray[np.integer], most: int) -> list[tuple[int, int]]:
         return [(0, len(sums))]
     cuts = np.searchsorted(sums, np.arange(most, int(sums[-1]), most), side="right")
     places = np.unique(np.concatenate([[0], cuts, [len(sums)]])).tolist()
-    return list(zip(places, places[1:], strict=False))
+    return list(pairwise(places))

@@ -11,9 +11,7 @@ __all__ = ["ROWS_AT_ONCE", "renumbered_table"]
 ROWS_AT_ONCE = 2**11
 
 
-def renumbered_table(
-    step: NDArray[np.int32], rows: NDArray[np.int64], means: NDArray[np.int32]
-) -> NDArray[np.int32]:
+def renumbered_table(step: NDArray[np.int32], rows: NDArray[np.int64], means: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return some rows of a table, in which each number is replaced by another one.
 
     Args:

@@ -27,7 +27,7 @@ from logitkit.parameters.integers import as_integer
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["LanguageConstraint", "parts_of_language"]
+__all__ = ["AmbiguousBracket", "LanguageConstraint", "parts_of_language"]
 
 
 # As for schemas: a stack per row is kept.
@@ -41,6 +41,10 @@ AMBIGUOUS_BRACKET = (
     "automaton with one stack can follow both; put a marker before the value, as in tag('<json>', json_schema(S), '</json>'), "
     "or exclude the bracket from the other text"
 )
+
+
+class AmbiguousBracket(ConfigurationError):
+    """A bracket may begin a JSON value that nests without limit, and other text as well."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ class LanguageConstraint(Constraint):
                     ways = [SchemaOptions(leaves=False, called=options.called)]
                 except BracketsOverlap:
                     # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-                    reason = ConfigurationError(AMBIGUOUS_BRACKET)
+                    reason = AmbiguousBracket(AMBIGUOUS_BRACKET)
                     ways = [SchemaOptions(leaves=False, called=False)] if options.called else []
             raise reason
 

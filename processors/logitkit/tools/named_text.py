@@ -8,7 +8,10 @@ from functools import lru_cache
 
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["NamedText", "text_vocabulary"]
+__all__ = ["UNNAMED", "NamedText", "text_vocabulary"]
+
+# A special token without a name, which is legal in free text only.
+UNNAMED = 257
 
 # How many vocabularies of bytes and names are kept, each with what was compiled for it.
 KEPT = 16
@@ -26,9 +29,9 @@ def text_vocabulary(names: Iterable[str], ends: Iterable[str] = ()) -> Vocabular
 
 @lru_cache(KEPT)
 def _text_vocabulary(names: tuple[str, ...], ends: frozenset[str]) -> Vocabulary:
-    # There is always an EOS id, although text without its name just ends.
-    special = {name: 257 + number for number, name in enumerate(names)}
-    tokens = [*(bytes([byte]) for byte in range(256)), None, *[None] * len(names)]
+    # There is always an EOS id, although text without its name just ends; and another one without text.
+    special = {name: UNNAMED + 1 + number for number, name in enumerate(names)}
+    tokens = [*(bytes([byte]) for byte in range(256)), None, None, *[None] * len(names)]
     return Vocabulary(tokens, eos_ids=[256, *(special[name] for name in ends)], special=special)
 
 

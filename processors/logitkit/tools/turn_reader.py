@@ -198,8 +198,13 @@ class TurnReader:
         self.unit = self.at
         if self.form.trigger is not None:
             return self._triggered(self._marked(self.form.trigger))
-        for begin, _ in self.form.heads:
-            found = self._follows(self._marked(self.form.calls_begin + begin))
+        for begin, end in self.form.heads:
+            head = self._marked(self.form.calls_begin + begin)
+            found = self._follows(head)
+            if found and self.answer:
+                # An answer may be an object with a member that is named like the first one of a call.
+                ways = [self._follows(head + name + self._marked(end)) for name in self.tools]
+                found = True if True in ways else None if None in ways else False
             if found is not False:
                 self.state = self._call if found else self.state
                 return bool(found)

@@ -10,7 +10,7 @@ from logitkit.parameters.integers import as_integer
 from logitkit.parameters.place import shown
 from logitkit.runtime.walk import Walk
 from logitkit.tools.marked_text import MarkedText
-from logitkit.tools.named_text import NamedText
+from logitkit.tools.named_text import UNNAMED, NamedText
 from logitkit.tools.turn import Turn, TurnEvent
 from logitkit.tools.turn_reader import TurnReader
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -143,14 +143,11 @@ class TextTurnStream(_Stream):
         for piece, first, token in self._text.pieces(text, final):
             if self._ended:
                 return
-            # A name inside of a string is its letters, as a token has no place there.
-            is_token = token is not None and (token in self._ends or self._walk is None or self._takes(token))
-            if is_token and token in self._ends:
+            if token is not None and (token in self._ends or self._takes(token)):
                 self._step(token, first)
-                self._ended = True
-                return
-            if is_token:
-                self._step(token, first)
+                if token in self._ends:
+                    self._ended = True
+                    return
             else:
                 for at, character in enumerate(piece, first):
                     for byte in character.encode("utf-8", "surrogatepass"):
@@ -163,5 +160,7 @@ class TextTurnStream(_Stream):
                 yield from ((character, at, at + 1) for at, character in enumerate(marked, first))
 
     def _takes(self, token: int) -> bool:
-        assert self._walk is not None
-        return self._outside is not None or self._walk.after(token).is_live
+        """Whether a name means the token: not inside of a string, for example, where no token but that of the text is legal."""
+        if self._walk is None or self._outside is not None:
+            return True
+        return self._walk.after(token).is_live or self._walk.after(UNNAMED).is_live

@@ -140,7 +140,7 @@ class TrieWalk:
         met = [front.take(nothing).narrowed()]
         popped = [Popped(*(nothing for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
-        lost: list[tuple[Ints, Ints]] = []
+        lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
         while len(front.node):
             met.append(front.take(np.flatnonzero(trie.own[front.node])).narrowed())
             self.limits.spend(LEVEL_STEPS)
@@ -253,7 +253,9 @@ class TrieWalk:
             self.heights.append(sum(not self._string[frame] for frame in stack))
         return found
 
-    def _found(self, trie: Trie, met: list[Front], lost: list[tuple[Ints, Ints]]) -> Found:
+    def _found(
+        self, trie: Trie, met: list[Front], lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]
+    ) -> Found:
         columns, node = Front.joined(met)
         met.clear()
         source, stack, height, count = (columns[row] for row in (SOURCE, STACK, HEIGHT, COUNT))

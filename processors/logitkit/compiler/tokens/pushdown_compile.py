@@ -60,10 +60,12 @@ def pushdown_automaton(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     fallback = None
+    # Where tokens are counted, too few may be left to spell a marker.
+    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary)
+        falls_back = not closing and not dead_ends
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
         if falls_back and dfa.copies.like.any():
@@ -93,8 +95,6 @@ def pushdown_automaton(
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
-    # Where tokens are counted, too few may be left to spell a marker.
-    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
         cost = closing_costs(complete, table.behaviours.source, table.behaviours.target, table, limits)

@@ -195,7 +195,14 @@ VALUES = {
     "listed texts": {"type": "object", "properties": {"d": {"enum": ["da", "db"]}, "e": {"type": "string"}}},
     "any value": True,
 }
-TEXTS = ['{"d":true,"da":1}', '{"da":1}', '{"d":"a","e":"x","f":[{"d":1}]}', '{"dab":2,"x":"y"}', "[null]", '{"d":"db"}']
+TEXTS = [
+    '{"d":true,"da":1}',
+    '{"da":1}',
+    '{"d":"a","e":"x","f":[{"d":1}]}',
+    '{"dab":2,"x":"y"}',
+    "[null]",
+    '{"d":"db"}',
+]
 
 
 @pytest.mark.parametrize("name", VALUES)

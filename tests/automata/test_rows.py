@@ -70,7 +70,9 @@ def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch
     if state == DEAD:
         return True
     ids = (
-        [0, 264, *([266] if pads else [])] if state == FINISHED else np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
+        [0, 264, *([266] if pads else [])]
+        if state == FINISHED
+        else np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
     )
     return bool((row[torch.as_tensor(ids)] == -torch.inf).all())
 

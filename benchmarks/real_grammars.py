@@ -31,7 +31,9 @@ from benchmarks.cold import forget
 from benchmarks.published_grammars import Published, published
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
+from logitkit.budget import one_budget
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError, PatternTooLarge
@@ -78,13 +80,14 @@ def outcome(grammar: Published) -> Outcome:
     rules: RuleSet | None = None
     begin = time.process_time()
     try:
-        rules = (
-            read_lark(grammar.text, grammar.start, limits=LIMITS)
-            if grammar.suffix == ".lark"
-            else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
-        )
-        bodies = tuple([rule.body for rule in rules.rules])
-        dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
+        with one_budget(LIMITS.work), uncollected():
+            rules = (
+                read_lark(grammar.text, grammar.start, limits=LIMITS)
+                if grammar.suffix == ".lark"
+                else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
+            )
+            bodies = tuple([rule.body for rule in rules.rules])
+            dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
     except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
         reason = str(error).splitlines()[0]
         return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.process_time() - begin)

@@ -119,7 +119,7 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
         PatternTooLarge: A limit is exceeded.
     """
     called = check_trees(rules, limits)
-    nullable = nullable_rules(rules, called, limits)
+    nullable = nullable_rules(rules, limits)
     reached = _reached(rules.start, called)
     limits.spend(RULE_STEPS * len(reached))
     positions = {rule: _positions(rules.bodies[rule], nullable, limits) for rule in reached}

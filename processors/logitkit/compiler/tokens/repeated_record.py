@@ -17,7 +17,7 @@ from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.repetition import Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_shape
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -71,7 +71,7 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     work = dfa.step.size // 4
     limits.check_work(2 * work)
     store = BehaviourStore(Moves.of(dfa), limits, work, sources=FIRST_STATE + size + after)
-    classes = classes_by_level(store, dfa.byte_class, vocabulary.trie)
+    classes = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     accepting = dfa.accepting[: FIRST_STATE + size + after]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id

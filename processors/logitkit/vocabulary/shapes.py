@@ -1,9 +1,9 @@
 r"""The shapes of tokens: far fewer than tokens, and for many patterns all that counts.
 
 What does `[^\n]*` do with a token? It reads `now` as it reads `try`: it knows a letter from a newline, but not one letter from
-another. So both need to be followed only once. The *shape* of a token is its text with the first byte of its kind in place of every
-byte. Letters have four kinds, as hexadecimal digits and names are what patterns are about: A to F, G to Z, a to f, g to z. All
-other bytes of ASCII are kinds by themselves, and those of other characters go by their part in UTF-8. So
+another. So both need to be followed only once. The *shape* of a token is its text with every byte replaced by the first one of
+its kind. Letters have four kinds, as hexadecimal digits and names are what patterns are about: A to F, G to Z, a to f, g to z.
+All other bytes of ASCII are kinds by themselves, and those of other characters go by their part in UTF-8. So
 
     now -> ggg    try -> ggg    red -> gaa    Fn2 -> Ag2
 

@@ -150,8 +150,12 @@ def _copied(record: ByteDfa, rest: ByteDfa, copies: int) -> ByteDfa | None:
         return None
     in_record[0] += in_rest[0]
     step = np.concatenate([in_record, in_rest])
-    step = np.where(step == DEAD, DEAD, step + len(step) * np.arange(copies, dtype=np.int32)[:, None, None])
-    steps = np.concatenate([np.zeros((FIRST_STATE, step.shape[2]), np.int32), *step, last], dtype=np.int32)
+    # Filled in place: the table of all copies is large.
+    steps = np.zeros((FIRST_STATE + copies * len(step) + after, step.shape[1]), np.int32)
+    of_copies = steps[FIRST_STATE : len(steps) - after].reshape(copies, *step.shape)
+    np.multiply(step != DEAD, len(step) * np.arange(copies, dtype=np.int32)[:, None, None], out=of_copies)
+    of_copies += step
+    steps[len(steps) - after :] = last
     ends = rest.accepting[FIRST_STATE:]
     copied = np.zeros(size + after, bool)
     copied[0], copied[size:] = ends[0], ends

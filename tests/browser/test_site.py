@@ -17,6 +17,9 @@ from tests.docs.built_site import build
 
 TELEPHONE, DESKTOP = 390, 1280
 
+# The path of the site on its server, as in `site_url`.
+FOLDER = "/logitkit"
+
 # A script that measures the open page.
 LOOK = (Path(__file__).parent / "look.js").read_text("utf-8")
 
@@ -41,9 +44,12 @@ def address(site: Path) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(path.removeprefix(FOLDER))
+
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://127.0.0.1:{server.server_port}{FOLDER}/"
         server.shutdown()
 
 
@@ -103,6 +109,12 @@ def test_code_is_coloured_and_can_be_copied(visits: dict[str, Visit]) -> None:
     assert {page: code for page, code in blocks.items() if code["copied"] < code["blocks"]} == {}
 
 
+def test_code_of_guides_fits_beside_the_navigation(visits: dict[str, Visit]) -> None:
+    # The reference shows code of docstrings, with the longer lines of the sources, and notebooks that of their cells.
+    guides = [page for page in visits if not page.startswith(("reference/", "notebooks/"))]
+    assert {page: visits[page].desktop["code"]["cut"] for page in guides if visits[page].desktop["code"]["cut"]} == {}
+
+
 def test_the_reference_quotes_nothing(visits: dict[str, Visit]) -> None:
     pages = [page for page in visits if page.startswith("reference/")]
     assert len(pages) > 10
@@ -116,7 +128,7 @@ def test_links_lead_somewhere(visits: dict[str, Visit], site: Path, address: str
         for link in visit.desktop["links"]:
             url, fragment = urldefrag(link)
             target = unquote(url.removeprefix(address))
-            if not url.startswith(address) or page == "404.html":
+            if not url.startswith(address):
                 continue
             file = site / target / "index.html" if target.endswith("/") or not target else site / target
             if not file.is_file() or (fragment and unquote(fragment) not in anchors.get(target, set())):
@@ -165,5 +177,5 @@ def test_search_finds_a_guide(browser: Chromium, address: str) -> None:
       };
       look();
     })""")
-    assert "/tool-calling/" in found[:5]
+    assert f"{FOLDER}/tool-calling/" in found[:5]
     assert browser.complaints() == []

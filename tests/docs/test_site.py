@@ -103,9 +103,20 @@ def test_every_page_links_to_its_source_and_back_home(site: Path) -> None:
         path = page.relative_to(ROOT)
         built = text_of(site / page.relative_to(ROOT / "docs").with_suffix("") / "index.html")
         assert f"/edit/main/{path.as_posix()}" in built, path
+
+
+def test_the_page_for_missing_addresses_leads_on(site: Path) -> None:
+    # It is shown at any depth, so its links begin with the path of the site on its server.
     missing = text_of(site / "404.html")
-    assert "404 - Not found" in missing
-    assert '<a href="/." title="logitkit"' in missing
+    assert "<h1>Page not found</h1>" in missing
+    assert '<a href="/logitkit/quick-start/">Quick start</a>' in missing
+    assert not re.search(r'(href|src)="(?!/logitkit/|https://|#|data:)', missing)
+
+
+def test_the_address_is_the_same_everywhere(site: Path) -> None:
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Documentation"]
+    assert f"site_url: {address}/\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert f"<loc>{address}/quick-start/</loc>" in text_of(site / "sitemap.xml")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from logitkit_adapters.cli import main
 from tests.browser.chromium import Chromium, chromium
 from tests.docs.built_site import build
 
@@ -148,6 +149,22 @@ def test_text_is_readable_in_both_schemes(browser: Chromium, address: str, schem
     assert browser.evaluate(f"({CONTRAST})('.md-content a.md-button')") > 4.5
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_the_demo_is_readable(
+    browser: Chromium, site: Path, address: str, scheme: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = ["demo", "--regex", "(red|blue)", "--prompt", "A colour: ", "--html", str(site / "demo.html")]
+    assert main(demo) == 0
+    capsys.readouterr()
+    browser.prefer(scheme)
+    browser.resize(TELEPHONE)
+    browser.open(f"{address}demo.html")
+    assert browser.complaints() == []
+    assert browser.evaluate(LOOK)["overflow"] <= 0
+    for selector in ("h1", "h2", "main > p", "main > p code", ".verdict", ".logitkit-explanation p"):
+        assert browser.evaluate(f"({CONTRAST})('{selector}')") > 4.5, selector
+
+
 CONTRAST = """selector => {
   const light = text => {
     const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
@@ -155,6 +172,7 @@ CONTRAST = """selector => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const [a, b] = [getComputedStyle(document.querySelector(selector)).color, getComputedStyle(document.body).backgroundColor]
+    .map(text => text === 'rgba(0, 0, 0, 0)' ? 'rgb(255, 255, 255)' : text)  // the ground of a page that sets none
     .map(light).sort((x, y) => y - x);
   return (a + 0.05) / (b + 0.05);
 }"""

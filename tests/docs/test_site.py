@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import tomllib
@@ -12,6 +13,7 @@ import pytest
 
 import logitkit
 from logitkit import languages, tools
+from logitkit.configuration import KINDS
 from logitkit.explaining import explanation
 from tests.docs.built_site import build
 from tests.docs.pages import ROOT
@@ -90,6 +92,13 @@ def test_both_schemes_of_colours(site: Path) -> None:
     assert {'data-md-color-scheme="default"', 'data-md-color-scheme="slate"'} <= set(
         re.findall(r'data-md-color-scheme="\w+"', home)
     )
+
+
+def test_the_table_of_configurations_is_shown_whole(site: Path) -> None:
+    shown = html.unescape(re.sub("<[^>]*>", "", text_of(site / "configuration" / "index.html")))
+    said = [form.allowed for kind in KINDS.values() for form in kind.parameters.values()]
+    assert len(said) > 50
+    assert [text for text in said if text not in shown] == []
 
 
 def test_the_changelog_is_a_page(site: Path) -> None:

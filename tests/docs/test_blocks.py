@@ -1,8 +1,8 @@
 """Every block of code of the documentation is run or checked by a test: those that are not Python are checked here.
 
 `test_examples.py` runs blocks of Python and compares what they print with the block of text after them.
-`tests/adapters/test_cli_page.py` runs those of the console. A block of another language, or one without a language, has to be added
-here with a check.
+`tests/adapters/test_cli_page.py` runs those of the console. A block of another language, or one without a language, needs a check
+here.
 """
 
 from __future__ import annotations

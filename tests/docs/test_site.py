@@ -101,6 +101,12 @@ def test_the_table_of_configurations_is_shown_whole(site: Path) -> None:
     assert [text for text in said if text not in shown] == []
 
 
+def test_no_cell_shows_the_backslash_of_an_escaped_bar(site: Path) -> None:
+    cells = {path: re.findall(r"<td[^>]*>(.*?)</td>", text_of(path), re.DOTALL) for path in site.rglob("*.html")}
+    assert sum(map(len, cells.values())) > 1000
+    assert [str(path) for path, found in cells.items() if any("\\|" in cell for cell in found)] == []
+
+
 def test_the_changelog_is_a_page(site: Path) -> None:
     assert "Keep a Changelog" in text_of(site / "changelog" / "index.html")
 

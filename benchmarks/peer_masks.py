@@ -23,6 +23,7 @@ from benchmarks.mask_comparison import Comparison
 from benchmarks.peer import Peer, Refused
 from benchmarks.peer_suites import PEER_SUITES
 from benchmarks.peers import LLGuidance, Logitkit, OutlinesCore, XGrammar
+from benchmarks.report import in_cell
 from benchmarks.suite import SUITE, Entry
 from logitkit.vocabulary import Vocabulary
 from tests import vocabularies
@@ -90,7 +91,7 @@ def lines(result: dict[str, Any]) -> Iterator[str]:
     yield "| library | pattern | it | tokens | after | token | decided by |"
     yield "|---|---|---|---:|---|---|---|"
     for (who, pattern, kind), (_, tokens, *cells) in sorted(rows.items()):
-        code = [f"`` {c} ``".replace("|", "\\|") if c[:1] in "'b\"" else c for c in cells]
+        code = [in_cell(f"`` {c} ``") if c[:1] in "'b\"" else c for c in cells]
         yield f"| {who} | {pattern} | {kind} | {tokens} | {' | '.join(code)} |"
     yield ""
 

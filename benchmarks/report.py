@@ -141,9 +141,16 @@ def wrong_texts(records: list[Record]) -> Iterator[str]:
         batches = [record[k] for k in ("batch_32", "batch_1") if k in record]
         for batch in [b for b in batches if b["wrong"] or "stuck" in b][:1]:
             example = batch.get("wrong_example") or batch["stuck"][:120]
-            escaped = example.replace("|", "\\|").replace("`", "'")
-            yield f"| {record['subject']} | {record['pattern']} | {batch['texts']} | {batch['wrong']} | `{escaped}` |"
+            shown = in_cell("`" + example.replace("`", "'") + "`")
+            yield f"| {record['subject']} | {record['pattern']} | {batch['texts']} | {batch['wrong']} | {shown} |"
     yield ""
+
+
+def in_cell(code: str) -> str:
+    """Return code for a cell. A bar would end the cell on GitHub, and the site would show a backslash before it."""
+    if "|" not in code:
+        return code
+    return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in code.strip('` '))}</code>"
 
 
 def conditions(result: Record) -> str:

@@ -46,7 +46,7 @@ FLOWS = (
         ("mlx-lm", "generate_step calls the", "hook before it samples,", "one sequence per call"),
         ("MlxLmLogitsProcessor", "finds the sequence by its", "tokens; masks stay lazy", "operations of mlx"),
         ("tokens [L]", "memory is read"),
-        ("logits [1, V]", "constraint: stay in mlx"),
+        ("logits [1, V]", "stay in mlx"),
         ("logits [1, V]", "one mlx operation"),
         ("one row per sequence, on the CPU, in the hook;", "processors other than a constraint work on a copy of the logits"),
     ),
@@ -55,7 +55,7 @@ FLOWS = (
         ("llama.cpp", "Llama.sample calls the list", "of hooks before grammar", "and sampling parameters"),
         ("LlamaCppLogitsProcessor", "has one tracker for each", "generation, and passes", "errors to the caller"),
         ("ids [L], numpy", "read in place"),
-        ("candidates' logits [V]", "a view of C memory"),
+        ("logits [V]", "a view of C memory"),
         ("the same memory", "changed in place"),
         ("one row for each generation,", "on the CPU, in the hook"),
     ),
@@ -63,7 +63,7 @@ FLOWS = (
         "flow-vllm",
         ("vLLM", "the model runner calls", "the plugin in each step,", "for its whole batch"),
         ("LogitsProcessor (plugin)", "follows requests as they", "enter, move and leave; one", "call per kind of processor"),
-        ("requests and tokens", "V1: lists, V2: on device"),
+        ("requests and tokens", "lists, or on device"),
         ("logits [N, V]", "shared"),
         ("the same tensor", "changed in place"),
         ("one row per request with a configuration, on the device,", "in the plugin; a configuration compiles once"),
@@ -71,7 +71,7 @@ FLOWS = (
 )  # fmt: skip
 
 TOP, HEIGHT = 66, 150
-COLUMNS = ((MARGIN, 205), (375, 262), (800, 180))
+COLUMNS = ((MARGIN, 218), (383, 250), (780, 200))
 
 
 def draw(flow: Flow) -> str:

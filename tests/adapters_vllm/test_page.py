@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import Example, examples
+from tests.docs.pages import ROOT, Example, examples
 
 PAGE, START, SCALE = "docs/vllm.md", "docs/quick-start.md", "docs/vllm-at-scale.md"
 
@@ -33,7 +34,7 @@ def run(example: Example, folder: Path, client: Any | None = None) -> str:
     if client is not None:
         code = code.replace("http://localhost:8000/v1", str(client.base_url)).replace('"MODEL"', '"demo"')
     # To compile the model takes longer than all else.
-    code = code.replace("LLM(str(model_dir()),", "LLM(str(model_dir()), enforce_eager=True,")
+    code = re.sub(r"LLM\(\s*str\(model_dir\(\)\),", r"\g<0> enforce_eager=True,", code)
     script = folder / "example.py"
     script.write_text(code, "utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
@@ -71,3 +72,18 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
 def test_the_example_of_the_page_on_scale(client: Any, tmp_path: Path) -> None:
     (found,) = examples(SCALE)
     assert run(found, tmp_path, client).endswith("2 configurations are compiled\n")
+
+
+def test_the_commands_of_the_pages_are_understood() -> None:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    parser = make_arg_parser(FlexibleArgumentParser())
+    text = "".join((ROOT / page).read_text("utf-8") for page in (PAGE, SCALE))
+    commands = re.findall(r"```sh\nvllm serve (.*)\n```", text)
+    assert len(commands) == 3
+    for command in commands:
+        model, *options = shlex.split(command)
+        assert model == "MODEL"
+        found = parser.parse_args(options)
+        assert found.logits_processors == ["logitkit_adapters.vllm:LogitsProcessor"]

@@ -23,6 +23,8 @@
       blocks: code.length,
       copied: code.filter(block => block.querySelector(".md-code__button, .md-clipboard")).length,
       python: python.length,
+      // Code that has to be scrolled sideways; no block of a closed tab has a width, and those of docstrings (pycon) are as long as the sources.
+      cut: python.filter(block => block.closest(".language-python, .language-ipython3")).filter(block => block.querySelector("code").scrollWidth > block.querySelector("code").clientWidth).map(block => block.textContent.slice(0, 60)),
       coloured: python.filter(block => block.querySelector("span[class]:not(:empty)")).length,
     },
     quotations: article.querySelectorAll("blockquote").length,

@@ -12,10 +12,14 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
+from logitkit_adapters.cli import main
 from tests.browser.chromium import Chromium, chromium
 from tests.docs.built_site import build
 
 TELEPHONE, DESKTOP = 390, 1280
+
+# The path of the site on its server, as in `site_url`.
+FOLDER = "/logitkit"
 
 # A script that measures the open page.
 LOOK = (Path(__file__).parent / "look.js").read_text("utf-8")
@@ -41,9 +45,12 @@ def address(site: Path) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             pass
 
+        def translate_path(self, path: str) -> str:
+            return super().translate_path(path.removeprefix(FOLDER))
+
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
+        yield f"http://127.0.0.1:{server.server_port}{FOLDER}/"
         server.shutdown()
 
 
@@ -103,6 +110,12 @@ def test_code_is_coloured_and_can_be_copied(visits: dict[str, Visit]) -> None:
     assert {page: code for page, code in blocks.items() if code["copied"] < code["blocks"]} == {}
 
 
+def test_code_of_pages_fits_beside_the_navigation(visits: dict[str, Visit]) -> None:
+    # The reference shows code of docstrings, with the longer lines of the sources.
+    written = [page for page in visits if not page.startswith("reference/")]
+    assert {page: visits[page].desktop["code"]["cut"] for page in written if visits[page].desktop["code"]["cut"]} == {}
+
+
 def test_the_reference_quotes_nothing(visits: dict[str, Visit]) -> None:
     pages = [page for page in visits if page.startswith("reference/")]
     assert len(pages) > 10
@@ -116,7 +129,7 @@ def test_links_lead_somewhere(visits: dict[str, Visit], site: Path, address: str
         for link in visit.desktop["links"]:
             url, fragment = urldefrag(link)
             target = unquote(url.removeprefix(address))
-            if not url.startswith(address) or page == "404.html":
+            if not url.startswith(address):
                 continue
             file = site / target / "index.html" if target.endswith("/") or not target else site / target
             if not file.is_file() or (fragment and unquote(fragment) not in anchors.get(target, set())):
@@ -136,6 +149,22 @@ def test_text_is_readable_in_both_schemes(browser: Chromium, address: str, schem
     assert browser.evaluate(f"({CONTRAST})('.md-content a.md-button')") > 4.5
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_of_the_demo_is_readable(
+    browser: Chromium, site: Path, address: str, scheme: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo = ["demo", "--regex", "(red|blue)", "--prompt", "A colour: ", "--html", str(site / "demo.html")]
+    assert main(demo) == 0
+    capsys.readouterr()
+    browser.prefer(scheme)
+    browser.resize(TELEPHONE)
+    browser.open(f"{address}demo.html")
+    assert browser.complaints() == []
+    assert browser.evaluate(LOOK)["overflow"] <= 0
+    for selector in ("h1", "h2", "main > p", "main > p code", ".verdict", ".logitkit-explanation p"):
+        assert browser.evaluate(f"({CONTRAST})('{selector}')") > 4.5, selector
+
+
 CONTRAST = """selector => {
   const light = text => {
     const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
@@ -143,6 +172,7 @@ CONTRAST = """selector => {
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const [a, b] = [getComputedStyle(document.querySelector(selector)).color, getComputedStyle(document.body).backgroundColor]
+    .map(text => text === 'rgba(0, 0, 0, 0)' ? 'rgb(255, 255, 255)' : text)  // the ground of a page that sets none
     .map(light).sort((x, y) => y - x);
   return (a + 0.05) / (b + 0.05);
 }"""
@@ -165,5 +195,5 @@ def test_search_finds_a_guide(browser: Chromium, address: str) -> None:
       };
       look();
     })""")
-    assert "/tool-calling/" in found[:5]
+    assert f"{FOLDER}/tool-calling/" in found[:5]
     assert browser.complaints() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import logitkit as lk
@@ -11,6 +12,8 @@ from logitkit.configuration import KINDS
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = DOCS / "config.schema.json"
 PAGE = DOCS / "configuration.md"
+# JSON in a description. As code, or Markdown takes a last {...} of a cell for attributes of the cell, and does not show it.
+JSON = re.compile(r"\{(?:[^{}]|\{[^{}]*\})*\}")
 BEGIN, END = "<!-- kinds -->\n", "<!-- end of kinds -->\n"
 
 
@@ -21,15 +24,16 @@ def schema() -> str:
 
 def table() -> str:
     """Return the table of all kinds."""
-    lines = ["| key | parameters | Python |", "|---|---|---|"]
+    lines = ["| key and class | parameters |", "|---|---|"]
     for kind in KINDS.values():
         assert kind.made is not None
         parameters = []
         for name, form in kind.parameters.items():
             left_out = f" (default: `{json.dumps(kind.defaults[name])}`)" if name in kind.defaults else ""
-            parameters.append(f"`{name}`: {form.allowed}{left_out}")
+            allowed = JSON.sub(r"`\g<0>`", form.allowed)
+            parameters.append(f"`{name}`: {allowed}{left_out}")
         alone = f"; `{kind.main}` may be written alone" if kind.main and not kind.bare else ""
-        lines.append(f"| `{kind.name}` | {'; '.join(parameters)}{alone} | `{kind.made.__name__}` |")
+        lines.append(f"| `{kind.name}`<br>`{kind.made.__name__}` | {'; '.join(parameters)}{alone} |")
     return "\n".join(lines) + "\n"
 
 

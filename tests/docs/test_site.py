@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import tomllib
@@ -12,6 +13,7 @@ import pytest
 
 import logitkit
 from logitkit import languages, tools
+from logitkit.configuration import KINDS
 from logitkit.explaining import explanation
 from tests.docs.built_site import build
 from tests.docs.pages import ROOT
@@ -92,6 +94,19 @@ def test_both_schemes_of_colours(site: Path) -> None:
     )
 
 
+def test_the_table_of_configurations_is_shown_whole(site: Path) -> None:
+    shown = html.unescape(re.sub("<[^>]*>", "", text_of(site / "configuration" / "index.html")))
+    said = [form.allowed for kind in KINDS.values() for form in kind.parameters.values()]
+    assert len(said) > 50
+    assert [text for text in said if text not in shown] == []
+
+
+def test_no_cell_shows_the_backslash_of_an_escaped_bar(site: Path) -> None:
+    cells = {path: re.findall(r"<td[^>]*>(.*?)</td>", text_of(path), re.DOTALL) for path in site.rglob("*.html")}
+    assert sum(map(len, cells.values())) > 1000
+    assert [str(path) for path, found in cells.items() if any("\\|" in cell for cell in found)] == []
+
+
 def test_the_changelog_is_a_page(site: Path) -> None:
     assert "Keep a Changelog" in text_of(site / "changelog" / "index.html")
 
@@ -103,9 +118,20 @@ def test_every_page_links_to_its_source_and_back_home(site: Path) -> None:
         path = page.relative_to(ROOT)
         built = text_of(site / page.relative_to(ROOT / "docs").with_suffix("") / "index.html")
         assert f"/edit/main/{path.as_posix()}" in built, path
+
+
+def test_the_page_for_missing_addresses_leads_on(site: Path) -> None:
+    # It is shown at any depth, so its links begin with the path of the site on its server.
     missing = text_of(site / "404.html")
-    assert "404 - Not found" in missing
-    assert '<a href="/." title="logitkit"' in missing
+    assert "<h1>Page not found</h1>" in missing
+    assert '<a href="/logitkit/quick-start/">Quick start</a>' in missing
+    assert not re.search(r'(href|src)="(?!/logitkit/|https://|#|data:)', missing)
+
+
+def test_the_address_is_the_same_everywhere(site: Path) -> None:
+    address = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Documentation"]
+    assert f"site_url: {address}/\n" in (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert f"<loc>{address}/quick-start/</loc>" in text_of(site / "sitemap.xml")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)

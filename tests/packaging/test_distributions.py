@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -62,6 +63,11 @@ def test_wheel(built: Path) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == {
         *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
     }
+    description = metadata.get_payload()
+    assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/token-classes.svg" in description
+    assert "(https://github.com/logitkit/logitkit/blob/main/docs/migration.md)" in description
+    # PyPI would look for files on its own server.
+    assert re.findall(r"\]\((?!https://)[^)]*\)", description) == []
     core = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     assert sorted(line.split(">=")[0] for line in core) == ["numpy", "safetensors", "torch"]
 

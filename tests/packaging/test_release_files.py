@@ -36,6 +36,19 @@ def test_citation_describes_the_project() -> None:
     assert citation["repository-code"] == project["urls"]["Repository"]
 
 
+def test_the_readme_is_short_and_complete() -> None:
+    text = read("README.md")
+    assert len(text.splitlines()) <= 130
+    assert re.findall(r"!\[[^\]]+\]\(docs/\S+\.svg\)", text)
+    assert {"scripts/demo", "scripts/test"} <= set(re.findall(r"^scripts/\w+", text, re.MULTILINE))
+    engines = re.findall(r"^\*\*([\w.-]+)\*\* \(\[guide\]\((docs/[\w-]+\.md)\)\)\n\n```python$", text, re.MULTILINE)
+    assert [name for name, _ in engines] == ["transformers", "mlx-lm", "llama.cpp", "vLLM"]
+    assert len(re.findall(r"^\|[-:| ]+\|$", text, re.MULTILINE)) == 1  # one table of numbers
+    linked = [target.partition("#")[0] for target in re.findall(r"\]\((?!https:)([^)]+)\)", text)]
+    assert len(linked) > 15
+    assert [target for target in linked if not (ROOT / target).exists()] == []
+
+
 def test_licences_of_the_core_are_up_to_date() -> None:
     script: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "licences"))
     dependencies = tomllib.loads(read("pyproject.toml"))["project"]["dependencies"]

@@ -12,7 +12,8 @@ from logitkit_adapters.demo.case_texts import CaseTexts
 __all__ = ["DemoPage"]
 
 _STYLE = """<style>
-body { font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color-scheme: light dark; }
+:root { color-scheme: light dark; }
+body { font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; color: CanvasText; }
 main { max-width: 60rem; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { margin: 3rem 0 0; font-size: 1.25rem; }
 main > section { border: 1px solid #8886; border-radius: .5rem; margin: .5rem 0 1.5rem; }

@@ -1,6 +1,6 @@
-"""logitkit in vLLM: the plugin `logitkit_adapters.vllm:LogitsProcessor`, for offline use and for servers.
+"""logitkit in vLLM: a plugin, for offline use and for servers.
 
-plugin             LogitsProcessor, which vLLM creates
+plugin             `logitkit_adapters.vllm:LogitsProcessor`, which vLLM creates
 v1, v2             the rows of the two model runners
 parameters, configurations, requests    the configuration of a request: read, compiled and kept, run in a batch
 admission          a server compiles configurations in another process before it admits a request

@@ -107,19 +107,20 @@ class LanguageConstraint(Constraint):
         """
         if not self._has_grammar:
             found = self._nested_dfa(share=False)[0]
-            if WHOLE in found.letters:
+        else:
+            dfa = self._grammar_dfa()[0]
+            if dfa.pushed:
                 raise ConfigurationError(
-                    "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
-                    "in sequence(any_token(), ...)"
+                    "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put "
+                    "what follows into the language, as in sequence(grammar(...), ...)"
                 )
-            return found
-        dfa = self._grammar_dfa()[0]
-        if dfa.pushed:
+            found = NestedDfa.of(finite_dfa(dfa))
+        if WHOLE in found.letters:
             raise ConfigurationError(
-                "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put what "
-                "follows into the language, as in sequence(grammar(...), ...)"
+                "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
+                "in sequence(any_token(), ...)"
             )
-        return NestedDfa.of(finite_dfa(dfa))
+        return found
 
     @property
     def _has_grammar(self) -> bool:

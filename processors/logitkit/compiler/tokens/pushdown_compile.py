@@ -59,6 +59,8 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
+    if dfa.copies is None and not dfa.frames:
+        return _finite(dfa, vocabulary, limits, name, closing)
     fallback = None
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
@@ -72,8 +74,6 @@ def pushdown_automaton(
             fallback = np.arange(dfa.states + dfa.frames)
             beside = np.flatnonzero(dfa.copies.like)
             fallback[beside] = dfa.copies.like[beside]
-    elif not dfa.frames:
-        return _finite(dfa, vocabulary, limits, name, closing)
     else:
         work = dfa.step.size // 4
         limits.check_work(2 * work)

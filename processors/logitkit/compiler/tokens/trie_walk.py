@@ -19,7 +19,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
-from logitkit.compiler.bytes.sorting import examples, which_of
+from logitkit.compiler.bytes.sorting import distinct_rows, which_of
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
 from logitkit.compiler.tokens.walked_prefixes import COUNT, HEIGHT, LIKE, PREFIXES_AT_ONCE, SOURCE, STACK, STATE, Front
@@ -263,9 +263,7 @@ class TrieWalk:
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
             parts = [column[changed] for column in (outcome, stack, height, count)]
-            example, which = examples(parts[0])
-            for part in parts[1:]:
-                example, which = examples(which * (1 + part.max()) + part)
+            example, which = distinct_rows(parts)
             numbers = [
                 self.outcomes.number(Outcome(s, self.stacks[k], 0, h, added=c))
                 if len(self.stacks[k]) <= MOST_PUSHED

@@ -72,7 +72,11 @@ def test_a_limit_far_away_changes_nothing(name: str, budget: int) -> None:
     free, closing = tools.constraint(v), tools.constraint(v, closing=10**6)
     head = form.reasoning_begin + "Hm." + str(form.reasoning_end) if reasoning else ""
     gap = "\n\n" if reasoning and not form.reasoning_opened else ""
-    calls = [{"done": True, "dona": 1, "x": 2}, {"done": False, "note": "d"}, {"done": True, "do": 3}]
+    calls: list[dict[str, Any]] = [
+        {"done": True, "dona": 1, "x": 2},
+        {"done": False, "note": "d"},
+        {"done": True, "do": 3},
+    ]
     for call in calls:
         text = head + gap + tools.write([ToolCall("f", call)])
         states = [c.init_state(Context.of([[]], v.size)) for c in (free, closing)]

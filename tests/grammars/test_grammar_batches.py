@@ -19,7 +19,9 @@ ROWS = 32
 
 KINDS = {
     # A frame or none, and another number of brackets in each.
-    "deterministic": [f'root ::= "1"{{{n + 1}}} | "{"(" * (n % 3 + 1)}" root "{")" * (n % 3 + 1)}"' for n in range(ROWS)],
+    "deterministic": [
+        f'root ::= "1"{{{n + 1}}} | "{"(" * (n % 3 + 1)}" root "{")" * (n % 3 + 1)}"' for n in range(ROWS)
+    ],
     "several stacks": [f'root ::= "a" root "a" | "b" root "b" | "1"{{0,{n}}}' for n in range(ROWS)],
     "regular": [f"root ::= [ab]{{{n},{n + 5}}}" for n in range(ROWS)],
 }

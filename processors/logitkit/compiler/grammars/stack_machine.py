@@ -109,9 +109,9 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
     step, ends = written.step, [False] * FIRST_STATE + final
     states, classes = step.shape
     moves = [{} for _ in range(states)]
-    sources, symbols = np.nonzero(step)
+    sources, read = np.nonzero(step)
     limits.spend(2 * len(sources))
-    for source, symbol, target in zip(sources.tolist(), symbols.tolist(), step[sources, symbols].tolist(), strict=True):
+    for source, symbol, target in zip(sources.tolist(), read.tolist(), step[sources, read].tolist(), strict=True):
         moves[source][target] = moves[source].get(target, 0) | 1 << symbol
     none: list[tuple[int, int]] = []
     calls, looks = [none] * states, [none] * states

@@ -142,8 +142,9 @@ class BehaviourStore:
         self.charge(len(met), len(met.source))
         numbers = np.zeros(len(met), np.int64)
         # Most that a byte does is to end in death.
-        busy = np.flatnonzero((met.default != DEAD) | (met.start[1:] > met.start[:-1]))
-        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+        busy = ((met.default != DEAD) | (met.start[1:] > met.start[:-1])).nonzero()[0]
+        if len(busy) < len(met):
+            met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
         fresh: list[int] = []
         found: list[int] = []
         for i, content in enumerate(contents(met)):

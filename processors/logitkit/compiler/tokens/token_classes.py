@@ -194,9 +194,12 @@ class _Successors:
         index += place
         found = self.place.take(index)
         if found.min(initial=0) == UNKNOWN:
-            asked = np.zeros(len(self.place), bool)
-            asked[index[found == UNKNOWN]] = True
-            self._learn(np.flatnonzero(asked))
+            # Most are in the rows of a few behaviours.
+            missing = index[found == UNKNOWN]
+            lowest = missing.min()
+            asked = np.zeros(missing.max() + 1 - lowest, bool)
+            asked[missing - lowest] = True
+            self._learn(lowest + asked.nonzero()[0])
             found = self.place.take(index)
         return found
 
@@ -208,7 +211,9 @@ class _Successors:
             self.place = np.append(self.place, np.full(2 * size - len(self.place), UNKNOWN, np.int32))
             self.unsettled = np.append(self.unsettled, np.full(2 * size - len(self.unsettled), ALL_GROUPS))
         self.place[missing] = numbers * self.width
-        rows = which[np.flatnonzero(np.append(True, which[1:] != which[:-1]))]
+        begins = np.ones(len(which), bool)
+        np.not_equal(which[1:], which[:-1], out=begins[1:])
+        rows = which[begins]
         changes = self.place[: len(self.store) * self.width].reshape(-1, self.width)[rows] != rows[:, None] * self.width
         self.unsettled[rows * self.width] = np.bitwise_or.reduce(np.where(changes, self.groups, np.uint32(0)), axis=1)
 

@@ -104,7 +104,6 @@ class BehaviourStore:
 
     def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
         table, goes_on = self.table, self.moves.goes_on
-        rows = self.moves.step if goes_on is None else goes_on
         defaults = self.moves.step[symbol, table.default[which]]
         numbers: list[int] = []
         fresh: list[tuple[int, Ints, Ints]] = []
@@ -115,7 +114,7 @@ class BehaviourStore:
             defaults.tolist(),
             strict=True,
         ):
-            target = rows[c].take(table.target[a:b])
+            target = self._stepped(table.target[a:b], c)
             keep = target != default
             if goes_on is not None:
                 keep &= target != NOT_LISTED
@@ -136,6 +135,12 @@ class BehaviourStore:
             new = Behaviours(np.array(default_of), begin, np.concatenate(source_of), np.concatenate(target_of))
             self._append(new)
         return numbers
+
+    def _stepped(self, target: Ints, symbol: int) -> Ints:
+        """Return where one byte leads from some targets."""
+        rows = self.moves.step if self.moves.goes_on is None else self.moves.goes_on
+        found: Ints = rows[symbol].take(target)
+        return found
 
     def _add(self, met: Behaviours) -> Ints:
         """Return the numbers of some behaviours; those not met before get new ones."""

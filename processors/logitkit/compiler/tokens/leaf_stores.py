@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.tokens.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.behaviour_store import FEW, BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -56,6 +56,8 @@ class CountingStore(BehaviourStore):
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        if len(which) <= FEW:
+            return np.array(self._one_by_one(which, symbol))
         table = self.table
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
         target = self._after(table.target[place].astype(np.int64), symbol[owner])
@@ -63,6 +65,9 @@ class CountingStore(BehaviourStore):
         count = np.bincount(owner[live], minlength=len(which))
         default = np.full(len(which), DEAD, np.int32)
         return self._add(Behaviours(default, starts(count), table.source[place[live]], target[live].astype(np.int32)))
+
+    def _stepped(self, target: Ints, symbol: int) -> Ints:
+        return self._after(target, symbol).astype(target.dtype)
 
     def _after(self, target: Ints, symbol: Ints | int) -> Ints:
         """Return where one byte leads from each target."""

@@ -31,7 +31,9 @@ from benchmarks.cold import forget
 from benchmarks.published_grammars import Published, published
 from benchmarks.report_json_schema import table
 from benchmarks.report_jsonschemabench import reason_of
+from logitkit.budget import one_budget
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
+from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import ConfigurationError, GrammarError, PatternSyntaxError, PatternTooLarge
@@ -39,6 +41,7 @@ from logitkit.grammars.gbnf import read_gbnf
 from logitkit.grammars.lark import read_lark
 from logitkit.grammars.rule_set import RuleSet
 from tests import vocabularies
+from tests.grammars.pushdowns import Follower, accepts
 
 LIMITS = lk.Limits()
 # Random texts: how many, how long, and how many frames; more stacks than `MOST` are not followed. `FEW` are counted in the total.
@@ -78,18 +81,19 @@ def outcome(grammar: Published) -> Outcome:
     rules: RuleSet | None = None
     begin = time.process_time()
     try:
-        rules = (
-            read_lark(grammar.text, grammar.start, limits=LIMITS)
-            if grammar.suffix == ".lark"
-            else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
-        )
-        bodies = tuple([rule.body for rule in rules.rules])
-        dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
+        with one_budget(LIMITS.work), uncollected():
+            rules = (
+                read_lark(grammar.text, grammar.start, limits=LIMITS)
+                if grammar.suffix == ".lark"
+                else read_gbnf(grammar.text, grammar.start, limits=LIMITS)
+            )
+            bodies = tuple([rule.body for rule in rules.rules])
+            dfa = pushdown_dfa(Rules(bodies, rules.start, tuple(range(len(rules.tokens)))), LIMITS, splits=True)
     except (GrammarError, ConfigurationError, PatternSyntaxError, PatternTooLarge) as error:
         reason = str(error).splitlines()[0]
         return Outcome(rules is not None, f"{type(error).__name__}: {reason}", None, time.process_time() - begin)
     seconds = time.process_time() - begin
-    agreed = sum(dfa.accepts(text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
+    agreed = sum(accepts(dfa, text.encode("utf-8", "replace")) == valid for text, valid in grammar.texts)
     alive = stacks(dfa, [text.encode() for text, valid in grammar.texts if valid]) if len(dfa.further) else (1,)
     return Outcome(True, "", dfa, seconds, agreed, alive)
 
@@ -113,14 +117,14 @@ def first_mask(grammar: Published, vocabulary: lk.Vocabulary) -> float | None:
 
 def stacks(dfa: PushdownDfa, texts: list[bytes]) -> tuple[int, ...]:
     """Return the number of stacks after each byte of some texts, or of random texts if none are given."""
-    chance, found = random.Random(0), list[int]()
+    chance, found, follower = random.Random(0), list[int](), Follower(dfa, DEPTH)
     symbols = np.unique(dfa.byte_class).tolist()
     chosen: list[bytes | None] = [*texts] or [None] * WALKS
     for text in chosen:
         places = {(dfa.start, tuple[int, ...]())}
         for symbol in range(WALK_LENGTH) if text is None else dfa.byte_class[list(text)].tolist():
             tried = chance.sample(symbols, len(symbols)) if text is None else [symbol]
-            after = next((after for s in tried if (after := dfa.after(places, s, DEPTH))), None)
+            after = next((after for s in tried if (after := follower.after(places, s))), None)
             if after is None:
                 break
             places = after

@@ -59,7 +59,7 @@ def test_merging_keeps_one_of_each(table: Behaviours) -> None:
 )
 def test_classes_are_as_few_as_can_be(pattern: str, sentencepiece_32k: Vocabulary) -> None:
     dfa = byte_dfa_of(parse(pattern), DEFAULT_LIMITS)
-    found = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
+    found = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
     keys = [_key(found.behaviours, i) for i in range(len(found.behaviours))]
     assert len(set(keys)) == len(keys)
     assert keys[0] == (0, ())
@@ -82,9 +82,9 @@ def test_long_behaviours_are_stepped_alike(
     dfa = (
         Occurrences.of(texts, DEFAULT_LIMITS).without() if banned else byte_dfa_of(parse("(the|end)*"), DEFAULT_LIMITS)
     )
-    several = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
+    several = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
     monkeypatch.setattr(behaviour_store, "LONG", -1)
-    singly = token_classes(dfa, sentencepiece_32k.trie, DEFAULT_LIMITS)
+    singly = token_classes(dfa, sentencepiece_32k, DEFAULT_LIMITS)
     one, other = several.behaviours, singly.behaviours
     # The same behaviours, perhaps in another order.
     number = {_key(other, i): i for i in range(len(other))}

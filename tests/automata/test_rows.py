@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -68,9 +69,8 @@ def _nothing_left(bank: Bank, slot: int, generation: int, state: int, row: torch
     automaton = bank.automaton(slot, generation)
     if state == DEAD:
         return True
-    ids = (
-        [0, 264, *([266] if pads else [])] if state == FINISHED else np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
-    )
+    legal = np.flatnonzero(automaton.per_token(automaton.legal_classes(state)))
+    ids = [0, 264, *([266] if pads else [])] if state == FINISHED else legal
     return bool((row[torch.as_tensor(ids)] == -torch.inf).all())
 
 

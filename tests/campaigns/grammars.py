@@ -16,7 +16,7 @@ from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.grammars.gbnf import read_gbnf
 from tests.campaigns.campaign import Campaign, drawn
 from tests.grammars.prefix_recogniser import PrefixRecogniser
-from tests.grammars.pushdowns import Pushdown
+from tests.grammars.pushdowns import Pushdown, accepts
 
 LIMITS = lk.Limits(states=2_000, work=1_000_000)
 PIECES = (
@@ -91,10 +91,10 @@ def check(case: Case, tried: Counter[str]) -> None:
         text = b"".join(PIECES[token] for token in written)
         legal = [token for token, piece in enumerate(PIECES) if judge.begins(text + piece)]
         may_end = judge.accepts(text)
-        assert dfa.accepts(text) == may_end, f"engine: {text!r} {'is' if may_end else 'is not'} a text"
+        assert accepts(dfa, text) == may_end, f"engine: {text!r} {'is' if may_end else 'is not'} a text"
         for token in range(EOS):
             whole = text + PIECES[token]
-            assert dfa.accepts(whole) == judge.accepts(whole), f"engine: {whole!r} is judged wrongly"
+            assert accepts(dfa, whole) == judge.accepts(whole), f"engine: {whole!r} is judged wrongly"
         expected = legal + [EOS] * may_end
         assert _mask(constraint, written) == expected, f"legal after {text!r} are the tokens {expected}"
         tried["masks"] += 1

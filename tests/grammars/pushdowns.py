@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, POP, PushdownDfa
 from logitkit.compiler.tokens.grammar_tokens import grammar_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -16,7 +17,19 @@ from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["DANGLING", "POWERS", "RIGHT_NESTED", "SUM", "Pushdown", "random_pushdown", "run", "table"]
+__all__ = [
+    "DANGLING",
+    "POWERS",
+    "RIGHT_NESTED",
+    "SUM",
+    "Follower",
+    "Pushdown",
+    "accepts",
+    "after_pop",
+    "random_pushdown",
+    "run",
+    "table",
+]
 
 # A row of `table`: what each symbol does.
 Rows = dict[str, dict[str, "int | str | tuple[tuple[int, ...], str]"]]
@@ -136,9 +149,50 @@ RIGHT_NESTED = table(
 """Moves that push two frames, ends of the text that pop one, and a letter."""
 
 
+def accepts(dfa: PushdownDfa, text: bytes, max_depth: int = NEVER) -> bool:
+    """Whether the whole text is in the language, with at most `max_depth` frames on the stack at any time."""
+    follower = Follower(dfa, max_depth)
+    places = {(dfa.start, tuple[int, ...]())}
+    for symbol in [*dfa.byte_class[list(text)].tolist(), dfa.end]:
+        places = follower.after(places, symbol)
+    return bool(places)
+
+
+class Follower:
+    """Follows several stacks of an automaton, symbol by symbol."""
+
+    def __init__(self, dfa: PushdownDfa, max_depth: int = NEVER) -> None:
+        self.dfa, self.max_depth, self.behind = dfa, max_depth, after_pop(dfa)
+        self.further: dict[tuple[int, int], list[int]] = {}
+        for state, symbol, does in dfa.further.tolist():
+            self.further.setdefault((state, symbol), []).append(does)
+
+    def after(self, places: Iterable[tuple[int, tuple[int, ...]]], symbol: int) -> set[tuple[int, tuple[int, ...]]]:
+        """Return the states and stacks after a symbol; none of them is dead."""
+        dfa, found = self.dfa, set[tuple[int, tuple[int, ...]]]()
+        todo = [*places]
+        for state, stack in todo:
+            for does in (int(dfa.step[state, symbol]), *self.further.get((state, symbol), ())):
+                if does == POP:
+                    if stack:
+                        todo.append((self.behind.get((state, stack[-1]), DEAD), stack[:-1]))
+                elif does < dfa.states:
+                    found.add((does, stack))
+                else:
+                    pushed = stack + dfa.pushed[does - dfa.states]
+                    if len(pushed) <= self.max_depth:
+                        found.add((int(dfa.target[does - dfa.states]), pushed))
+        return {place for place in found if place[0] != DEAD}
+
+
+def after_pop(dfa: PushdownDfa) -> dict[tuple[int, int], int]:
+    """Return the state that each state and popped frame lead to."""
+    return {(state, frame): behind for state, frame, behind in dfa.behind.tolist()}
+
+
 def run(dfa: PushdownDfa, symbols: Sequence[int], max_depth: int = NEVER) -> tuple[int, list[int]]:
     """Return the state and the frames after some symbols; state 0 if they are illegal."""
-    behind = dfa.after_pop()
+    behind = after_pop(dfa)
     state, stack = dfa.start, list[int]()
     for symbol in symbols:
         does = int(dfa.step[state, symbol])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.errors import GrammarError, LogitkitError, PatternTooLarge
 from logitkit.grammars.gbnf import read_gbnf
 from logitkit.limits import Limits
@@ -66,7 +67,7 @@ def test_lines_continue_as_in_xgrammar() -> None:
 
 def test_special_tokens_are_letters() -> None:
     grammar = read_gbnf('root ::= <think> !</think>* </think> <[7]> "a"')
-    assert grammar.tokens == ("<think>", "</think>", 7)
+    assert grammar.tokens == ("<think>", "</think>", 7, OTHERS)
     assert matches(grammar, [0, "x", 0, "é", 2, 1, 2, "a"])
     assert matches(grammar, [0, 1, 2, "a"])
     assert not matches(grammar, [0, 1, 1, 2, "a"])
@@ -87,10 +88,12 @@ def test_a_negated_token_may_be_repeated_in_parentheses(content: str) -> None:
     assert not matches(grammar, [0, 1, 1])
 
 
-@pytest.mark.parametrize("content", ["(!<[11]>)", '("a" !<[11]>)*', '(!<[11]> "a")*', '(!<[11]> | "a")*'])
-def test_a_negated_token_beside_others_is_refused(content: str) -> None:
-    with pytest.raises(GrammarError, match="supported only for any number of such tokens"):
-        read_gbnf(f"root ::= <[10]> {content} <[11]>")
+@pytest.mark.parametrize("content", ["!<[11]>", "(!<[11]>)", '("a" !<[11]>)*', "!<[11]>{2,}", '(!<[11]> | "a")*'])
+def test_a_negated_token_that_is_not_repeated_alone_is_one_whole_token(content: str) -> None:
+    grammar = read_gbnf(f"root ::= <[10]> {content} <[11]>")
+    assert grammar.tokens == (10, 11, OTHERS, WHOLE)
+    assert matches(grammar, [0, "a", 3, "a", 3, 1]) == ("a" in content)
+    assert not matches(grammar, [0, "a", "b", 1])
 
 
 @pytest.mark.parametrize(

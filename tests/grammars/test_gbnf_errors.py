@@ -112,8 +112,6 @@ MISTAKES = [
         14,
         "the definition of 'b' stands inside of the rule 'root'; begin it on a line of its own",
     ),
-    ("root ::= !<x>", 1, 10, "!<x> is supported only for any number of such tokens; write !<x>* or !<x>+"),
-    ("root ::= !<x>{2,}", 1, 10, "!<x> is supported only for any number of such tokens; write !<x>* or !<x>+"),
     ("root ::= <x", 1, 10, "a special token is written <text> or <[id]>"),
     ("root ::= <[a]>", 1, 10, "a special token is written <text> or <[id]>"),
     (

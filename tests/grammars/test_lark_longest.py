@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import logitkit as lk
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError, PatternTooLarge
@@ -24,6 +25,7 @@ from logitkit.grammars.lark import read_lark
 from logitkit.limits import DEFAULT_LIMITS
 from tests.examples import examples
 from tests.grammars.own_grammars import OwnGrammar, own_grammars
+from tests.grammars.pushdowns import accepts as dfa_accepts
 from tests.grammars.recogniser import accepts
 
 RULES = ["start", "x", "y"]
@@ -128,7 +130,7 @@ def _judge(grammar: str, lexer: Literal["longest", "dynamic"] | None = None) -> 
             # Two names without anything between them are one name.
             return lambda text: False
         raise
-    return lambda text: dfa.accepts(text.encode())
+    return lambda text: dfa_accepts(dfa, text.encode())
 
 
 @pytest.mark.parametrize("number", [INTEGERS, DECIMALS], ids=["integers", "decimals"])
@@ -258,3 +260,11 @@ def test_many_keywords_are_read_or_refused() -> None:
     words = " | ".join([*(f'"{"k" * (i + 1)}"' for i in range(200)), *(f"N{i}" for i in range(200))])
     with pytest.raises(PatternTooLarge):
         read_lark(f"start: ({words})*\n{names}")
+
+
+def test_an_assertion_at_the_end_of_one_option_keeps_the_others() -> None:
+    vocabulary = lk.Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_ids=[256])
+    last = lk.Grammar('start: A "x"?\nA: /a\\Z|bc/', vocabulary, syntax="lark")
+    assert [text for text in ("a", "ax", "b", "bc", "bcx") if last.matches(text)] == ["a", "bc", "bcx"]
+    with pytest.raises(GrammarError, match="the terminal A must be followed by a character"):
+        lk.Grammar('start: A "!"?\nA: /a(?=!)|b/', vocabulary, syntax="lark")

@@ -6,8 +6,8 @@ import itertools
 import re
 from typing import Any
 
-import pytest
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st

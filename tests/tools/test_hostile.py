@@ -50,12 +50,12 @@ CASES: dict[str, tuple[Callable[[], list[Any]], type[LogitkitError], str]] = {
     "patterns": (
         lambda: [tool("a", x={"type": "string", "pattern": "^(a|b|ab)*.{0,300}(c|d).{0,300}$"})],
         UnsupportedSchema,
-        "'pattern' at #/properties/x",
+        r"'pattern' at tools\['a'\]#/properties/x",
     ),
     "nested lists": (
         lambda: [tool("a", x={"type": "array", "maxItems": 10**5, "items": {"type": "string", "maxLength": 500}})],
         UnsupportedSchema,
-        "'maxItems' at #/properties/x",
+        r"'maxItems' at tools\['a'\]#/properties/x",
     ),
 }
 

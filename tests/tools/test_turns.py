@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +194,8 @@ def test_broken_and_foreign_text_gives_what_was_readable(
     for broken in (text[:at], text[:at] + junk + text[at:], text[at:], junk):
         turn = tools.parse(broken)
         assert isinstance(turn, Turn)
-        assert (turn.problem is None) == (turn.broken_at is None) == turn.complete
+        assert (turn.problem is None) == (turn.broken_at is None)
+        assert not turn.complete or (turn.problem is None and turn.outside_at is None)
         if turn.broken_at is not None:
             assert 0 <= turn.broken_at <= len(broken)
             assert broken.endswith(turn.rest)
@@ -217,13 +219,6 @@ def test_a_turn_says_which_token_leaves_the_language() -> None:
     turn = tools.parse(ids_of(text, form), vocabulary(form))
     assert turn.outside_at == text.index("5")
     assert turn.calls[0].arguments == {"city": 5}
-
-
-def test_text_without_its_special_tokens_is_ambiguous() -> None:
-    tools = tools_of("mistral")
-    assert tools.parse('get_weather{"city": "Bonn"}').ambiguous
-    assert not tools.parse('[TOOL_CALLS]get_weather[ARGS]{"city": "Bonn"}').ambiguous
-    assert not tools_of("hermes").parse("hello").ambiguous
 
 
 def test_a_spelled_special_token_is_text() -> None:
@@ -384,6 +379,23 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) ->
         Tools([*tools_of("hermes").tools], **arguments)
 
 
-def test_ids_need_a_vocabulary() -> None:
-    with pytest.raises(ConfigurationError, match="without a vocabulary"):
-        tools_of("hermes").parse([1, 2])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1, 2], "without a vocabulary"),
+        (None, "allowed are its token ids, and its text"),
+        (b"text", "allowed are its token ids, and its text"),
+        ([[1, 2]], r"allowed are the token ids of one turn, as in \[1, 2\]"),
+        (torch.tensor([[1, 2]]), "allowed are the token ids of one turn"),
+        ([1.5], "allowed are the token ids of one turn"),
+    ],
+)
+def test_what_is_not_a_turn_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tools_of("hermes").parse(given)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, float("nan"), b"x"])
+def test_arguments_that_are_not_json_are_not_written(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="which is not JSON"):
+        tools_of("hermes").write([ToolCall("save", {"note": {"a": value}, "tags": []})])

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
@@ -176,7 +177,7 @@ class Grammar(Constraint):
         """Return the automaton over bytes of a regular grammar.
 
         Raises:
-            ConfigurationError: The grammar nests without limit.
+            ConfigurationError: The grammar nests without limit, or has a token whatever its text is.
         """
         with self._one_budget():
             dfa = self._pushdown_dfa(self.rule_set())
@@ -184,11 +185,16 @@ class Grammar(Constraint):
             raise ConfigurationError(
                 "the texts of this Grammar nest without limit, so nothing can follow them; put it last"
             )
+        if WHOLE in dfa.letters:
+            raise ConfigurationError(
+                "this Grammar has a token whatever its text is (!<...>), so it is not one over text alone; repeat it with * or "
+                "+, or put the grammar last"
+            )
         return finite_dfa(dfa)
 
     def own_ids(self) -> tuple[int, ...]:
         """Return the token ids of the special tokens that the grammar names."""
-        return self._letters(self.rule_set())
+        return tuple(token for token in self._letters(self.rule_set()) if token >= 0)
 
     def rule_set(self) -> RuleSet:
         """Read the grammar and return its rules."""
@@ -222,7 +228,13 @@ class Grammar(Constraint):
         rules = self.rule_set()
         dfa = self._pushdown_dfa(rules)
         made = grammar_automaton(
-            dfa, self.vocabulary, self.limits, "the grammar", max_depth=self.max_depth, closing=bool(self.closing)
+            dfa,
+            self.vocabulary,
+            self.limits,
+            "the grammar",
+            max_depth=self.max_depth,
+            closing=bool(self.closing),
+            splits=self.configurations > 1,
         )
         return replace(made, ignored=rules.warnings)
 

@@ -16,11 +16,11 @@ from logitkit.languages.combined import InOrder, OneOf, Repeated, sequence
 from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import Language
+from logitkit.languages.located import LocatedSchema
 from logitkit.languages.schemas import JsonValue
 from logitkit.languages.texts import LiteralText, OneText, RegexText, SpecialToken
 from logitkit.languages.xml_arguments import XmlArguments
 from logitkit.patterns.charset import ANY
-from logitkit.structural_tags.located import LocatedSchema
 from logitkit.structural_tags.triggered import TriggeredText
 from logitkit.tools.turn_language import CallLoop
 from logitkit.vocabulary.vocabulary import Vocabulary

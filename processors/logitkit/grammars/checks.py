@@ -1,8 +1,6 @@
 """What every grammar is checked for once it has been read: rules that are missing, that never end, or that nothing uses.
 
-A rule is *productive* if it has a finite text. In `list ::= "[" list "]"` every text needs another one, so there is none. The
-check is a count: a sequence waits for all of its parts, a choice for one of its options, and a call waits for its rule. Whoever
-waits for nothing is productive, and everybody who waited for it waits for one less. This takes time linear in the grammar.
+A rule is *productive* if it has a finite text. In `list ::= "[" list "]"` every text needs another one, so there is none.
 
 Trees are walked with a list instead of recursion, so the number and the nesting of rules may be large.
 """
@@ -12,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from logitkit.compiler.grammars.rule_trees import deriving, inside
 from logitkit.errors import GrammarError
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
-from logitkit.patterns.syntax import Alternate, Atomic, Call, Characters, Concat, Graph, Look, Node, Repeat
+from logitkit.limits import UNBOUNDED
+from logitkit.patterns.syntax import Call, Characters, Node
 
 __all__ = ["calls_of", "checked_rule_set", "defined_twice", "no_start", "undefined_rule"]
 
@@ -77,7 +77,9 @@ def checked_rule_set(
         ("the rule 'b' is not used",)
     """
     callees = [list(dict.fromkeys(calls_of(rule.body))) for rule in rules]
-    productive = _productive(rules)
+    # What is not a set of characters has a text.
+    bodies = [rule.body for rule in rules]
+    productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
     if not all(productive):
         raise _endless(grammar, rules, callees, productive)
     used, waiting = {start}, [start]
@@ -99,56 +101,7 @@ def calls_of(tree: Node) -> Iterator[int]:
         if isinstance(node, Call):
             yield node.definition
         else:
-            waiting.extend([part for part in reversed(_children(node)) if not isinstance(part, Characters)])
-
-
-def _children(node: Node) -> Sequence[Node]:
-    match node:
-        case Concat():
-            return node.parts
-        case Alternate():
-            return node.options
-        case Repeat() | Atomic() | Look():
-            return (node.node,)
-        case Graph():
-            return [label for moves in node.moves for label, _ in moves]
-        case _:
-            return ()
-
-
-def _productive(rules: Sequence[GrammarRule]) -> list[bool]:
-    """Return whether each rule has a finite text."""
-    # A goal is a rule, a sequence or a choice: the number of goals that it waits for, and who waits for it.
-    missing = [1] * len(rules)
-    waits: list[list[int]] = [[] for _ in rules]
-    done: list[int] = []
-    trees: list[tuple[Node, int]] = [(rule.body, i) for i, rule in enumerate(rules)]
-    while trees:
-        node, goal = trees.pop()
-        match node:
-            case Call(called):
-                waits[called].append(goal)
-            case Concat() | Alternate():
-                parts = _children(node)
-                rest = [part for part in parts if not (isinstance(part, Characters) and part.charset.ranges)]
-                if not rest or (isinstance(node, Alternate) and len(rest) < len(parts)):
-                    done.append(goal)
-                    continue
-                trees.extend([(part, len(missing)) for part in rest])
-                missing.append(len(rest) if isinstance(node, Concat) else 1)
-                waits.append([goal])
-            case Repeat() if node.minimum:
-                trees.append((node.node, goal))
-            case Characters(charset) if not charset:
-                pass
-            case _:
-                done.append(goal)
-    while done:
-        goal = done.pop()
-        missing[goal] -= 1
-        if missing[goal] == 0:
-            done.extend(waits[goal])
-    return [count <= 0 for count in missing[: len(rules)]]
+            waiting.extend([part for part in reversed(inside(node)) if not isinstance(part, Characters)])
 
 
 def _endless(

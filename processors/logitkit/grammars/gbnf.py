@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from logitkit.budget import one_budget
+from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError, GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
@@ -62,10 +63,9 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
 
     Everything that llama.cpp reads has the same meaning, with these exceptions. A count of more than 2,000, which llama.cpp
     refuses or takes as unbounded, is taken as written. What is always a mistake is refused: two definitions of a rule, a rule
-    without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. A token
-    that is not one (`!<x>`) stands for any part of a text, or for another special token of the grammar; since the reader does
-    not see tokens, it must be repeated by `*` or `+`, where it may stand in parentheses of its own. Of XGrammar, lookahead
-    `(=...)` and macros are refused.
+    without a body, an empty class, a range in reverse order, a count such as `{3,2}`, a rule without a finite text. `!<x>` is one
+    token that is neither `<x>` nor EOS. Repeated by `*` or `+`, alone or in parentheses of its own, it is text, and special
+    tokens but for `<x>`; so other text may follow inside a token. Of XGrammar, lookahead `(=...)` and macros are refused.
 
     Args:
         text: The grammar.
@@ -130,7 +130,7 @@ class _GbnfReader:
         self.first_mention: list[int] = []
         self.defined: dict[int, GrammarRule] = {}
         self.tokens: dict[str | int, int] = {}
-        self.excluding: dict[int, GrammarRule] = {}
+        self.negated: dict[tuple[int, bool], GrammarRule] = {}
         self.group = _OpenGroup(0)
         self.stack: list[_OpenGroup] = []
         self.spread_string: int | None = None
@@ -144,7 +144,7 @@ class _GbnfReader:
         while self.at < len(self.text):
             self._read_rule()
             self._skip(_SPACE_OR_NEWLINE)
-        self._exclude()
+        self._define_negated()
         names = [rule.name for rule in self.defined.values()]
         for name, number in self.numbers.items():
             if number not in self.defined:
@@ -275,15 +275,11 @@ class _GbnfReader:
         if not negated:
             self._append(Characters(CharSet.single(LETTERS + letter)))
             return
-        after = self.at
-        if not self._is_repeated(after):
-            written = self.text[begin:after]
-            reason = f"{written} is supported only for any number of such tokens; write {written}* or {written}+"
-            raise GrammarError(reason, self.text, begin)
-        if letter not in self.excluding:
-            self.excluding[letter] = GrammarRule(self.name, Call(len(self.first_mention)), begin, after)
+        kind = letter, self._is_repeated(self.at)
+        if kind not in self.negated:
+            self.negated[kind] = GrammarRule(self.name, Call(len(self.first_mention)), begin, self.at)
             self.first_mention.append(begin)
-        self._append(self.excluding[letter].body)
+        self._append(self.negated[kind].body)
 
     def _is_repeated(self, after: int) -> bool:
         """Return whether a token that ends here is repeated by `*` or `+`, alone or as all that its parentheses contain."""
@@ -299,15 +295,20 @@ class _GbnfReader:
             after, outside = after + 1, outside - 1
             group = self.stack[outside]
 
-    def _exclude(self) -> None:
-        """Define the rule of each negated token: any character, and any other token of the grammar."""
-        for letter, rule in self.excluding.items():
-            last, others = LETTERS + len(self.tokens) - 1, []
-            for begin, end in ((LETTERS, LETTERS + letter - 1), (LETTERS + letter + 1, last)):
-                others.extend([(begin, end)] if begin <= end else [])
-            body = Alternate((ANY_CHARACTER, Characters(CharSet.of(others)))) if others else ANY_CHARACTER
+    def _define_negated(self) -> None:
+        """Define the rule of each negated token: any other special token, and any character or any token with text."""
+        if not self.negated:
+            return
+        self.tokens[OTHERS] = last = len(self.tokens)
+        text: dict[bool, Node] = {True: ANY_CHARACTER}
+        if not all(repeated for _, repeated in self.negated):
+            self.tokens[WHOLE] = last + 1
+            text[False] = Characters(CharSet.single(LETTERS + last + 1))
+        for (letter, repeated), rule in self.negated.items():
+            ranges = (LETTERS, LETTERS + letter - 1), (LETTERS + letter + 1, LETTERS + last)
+            others = CharSet.of([(first, end) for first, end in ranges if first <= end])
             assert isinstance(rule.body, Call)
-            self.defined[rule.body.definition] = replace(rule, body=body)
+            self.defined[rule.body.definition] = replace(rule, body=Alternate((text[repeated], Characters(others))))
 
     def _append(self, node: Node, height: int = 0) -> None:
         # Each becomes a state at least.

@@ -27,7 +27,7 @@ from logitkit.parameters.integers import as_integer
 from logitkit.runtime.constraint import Constraint
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["LanguageConstraint"]
+__all__ = ["AmbiguousBracket", "LanguageConstraint", "parts_of_language"]
 
 
 # As for schemas: a stack per row is kept.
@@ -41,6 +41,10 @@ AMBIGUOUS_BRACKET = (
     "automaton with one stack can follow both; put a marker before the value, as in tag('<json>', json_schema(S), '</json>'), "
     "or exclude the bracket from the other text"
 )
+
+
+class AmbiguousBracket(ConfigurationError):
+    """A bracket may begin a JSON value that nests without limit, and other text as well."""
 
 
 @dataclass(frozen=True)
@@ -103,23 +107,24 @@ class LanguageConstraint(Constraint):
         """
         if not self._has_grammar:
             found = self._nested_dfa(share=False)[0]
-            if WHOLE in found.letters:
+        else:
+            dfa = self._grammar_dfa()[0]
+            if dfa.pushed:
                 raise ConfigurationError(
-                    "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
-                    "in sequence(any_token(), ...)"
+                    "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put "
+                    "what follows into the language, as in sequence(grammar(...), ...)"
                 )
-            return found
-        dfa = self._grammar_dfa()[0]
-        if dfa.pushed:
+            found = NestedDfa.of(finite_dfa(dfa))
+        if WHOLE in found.letters:
             raise ConfigurationError(
-                "this language has a grammar in it and nests without limit, so nothing can follow it; put it last, or put what "
-                "follows into the language, as in sequence(grammar(...), ...)"
+                "this language has any_token() in it, so it is not one over text alone; put other text into the language, as "
+                "in sequence(any_token(), ...)"
             )
-        return NestedDfa.of(finite_dfa(dfa))
+        return found
 
     @property
     def _has_grammar(self) -> bool:
-        return any(part.is_grammar for part in _all_of(self.language))
+        return any(part.is_grammar for part in parts_of_language(self.language))
 
     def _grammar_dfa(self) -> tuple[PushdownDfa, LanguageWriter]:
         """Compile the language as one grammar."""
@@ -152,12 +157,12 @@ class LanguageConstraint(Constraint):
                     ways = [SchemaOptions(leaves=False, called=options.called)]
                 except BracketsOverlap:
                     # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-                    reason = ConfigurationError(AMBIGUOUS_BRACKET)
+                    reason = AmbiguousBracket(AMBIGUOUS_BRACKET)
                     ways = [SchemaOptions(leaves=False, called=False)] if options.called else []
             raise reason
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
-        met = list(_all_of(self.language))
+        met = list(parts_of_language(self.language))
         self._check_schemas(sum(part.is_schema for part in met))
         special = (token for part in met for token in part.special_tokens)
         texts = (text for part in met for text in part.texts)
@@ -206,7 +211,7 @@ class LanguageConstraint(Constraint):
             yield
 
 
-def _all_of(language: Any) -> Iterator[Any]:
+def parts_of_language(language: Any) -> Iterator[Any]:
     """Return a language and all that it is built from; equal ones once."""
     met = {language: None}
     todo = [language]

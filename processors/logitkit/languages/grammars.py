@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.grammars.read import GrammarSyntax, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
@@ -34,7 +35,7 @@ class GrammarText(Language):
     @property
     def special_tokens(self) -> Iterator[str | int]:
         """The special tokens that the grammar names."""
-        return iter(self.rules.tokens)
+        return (token for token in self.rules.tokens if token not in (OTHERS, WHOLE))
 
     def tree(self, writer: LanguageWriter) -> Node:
         """Return the syntax tree."""
@@ -54,8 +55,9 @@ def grammar(
     EOS id named by the language is refused, and each byte that a text may need must be a token of its own. `max_depth`
     is the maximum number of open rules on the stack.
 
-    Strings of the grammar are spelled in ordinary tokens, even if they are names of special tokens. Text that must not follow a
-    terminal of Lark, because of its pattern or of the lexer, must not follow the grammar either.
+    Strings of the grammar are spelled in ordinary tokens, even if they are names of special tokens. In GBNF, `!<x>` is not a
+    token that the rest of the language names. Text that must not follow a terminal of Lark, because of its pattern or of the
+    lexer, must not follow the grammar either.
 
     Args:
         text: The grammar.

@@ -131,16 +131,20 @@ class LanguageWriter:
 
     def any_token(self, exclude: Iterable[str | int]) -> Node:
         """Return the tree of one token, whatever its text is, but for some."""
-        if WHOLE not in self._letters:
-            self._letters.append(WHOLE)
         excluded = {*map(self.token, exclude), *self.vocabulary.eos_ids}
         without_text = self.vocabulary.trie.node_of_id == 0
         without_text[[*self.own_ids, *self.vocabulary.eos_ids]] = False
         if not without_text.any():
             excluded.add(OTHERS)
         numbers = [number for token, number in self._number.items() if token not in excluded]
-        numbers.append(LETTERS + self._letters.index(WHOLE))
+        numbers.append(self._whole())
         return Alternate(tuple([Characters(CharSet.single(number)) for number in numbers]))
+
+    def _whole(self) -> int:
+        """Return the symbol of any token with text that the language does not name, whatever its text is."""
+        if WHOLE not in self._letters:
+            self._letters.append(WHOLE)
+        return LETTERS + self._letters.index(WHOLE)
 
     @property
     def own_ids(self) -> tuple[int, ...]:
@@ -263,21 +267,25 @@ class LanguageWriter:
             check_trees(Rules(bodies, grammar.start), self.limits)
             first = self._places[key] = len(self._definitions)
             calls = range(first, first + len(bodies))
-            letters = [self._number[self.token(token)] - LETTERS for token in grammar.tokens]
+            letters = [self._symbol(token) - LETTERS for token in grammar.tokens]
             self._definitions += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
             self.ignored.extend(grammar.warnings)
         return Call(self._places[key] + grammar.start)
+
+    def _symbol(self, token: str | int) -> int:
+        """Return the symbol of a special token of a grammar."""
+        return self._whole() if token == WHOLE else self._number[OTHERS if token == OTHERS else self.token(token)]
 
     def rules(self, main: Node) -> Rules:
         """Return the whole language as the rules of a grammar, given its tree. Schemas are written without leaves and words.
 
         Raises:
-            ConfigurationError: Text with a limit of tokens, or a token whatever its text is, stands beside a grammar.
+            ConfigurationError: Text with a limit of tokens stands beside a grammar.
         """
-        if self._limits or WHOLE in self._letters:
-            name = "any_text(max_tokens=...)" if self._limits else "any_token()"
+        if self._limits:
             raise ConfigurationError(
-                f"{name} stands in one language with a grammar, in which tokens cannot be counted; leave out one of them"
+                "any_text(max_tokens=...) stands in one language with a grammar, in which tokens cannot be counted; leave out "
+                "one of them"
             )
         assert not self._words
         bodies = []

@@ -5,7 +5,6 @@ formats            one format as a language: texts, schemas, tokens, and combina
 tags               tags, and free text in which triggers start tags
 xml_styles         the ways in which models write arguments between tags
 triggered          the language of that free text
-located            the language of a schema whose errors name its place in the document
 structural_tag     StructuralTag, from_structural_tag, structural_tag_language
 """
 

@@ -13,11 +13,11 @@ from logitkit.languages.combined import either, optional, repeat, sequence
 from logitkit.languages.free_text import any_text
 from logitkit.languages.grammars import grammar
 from logitkit.languages.language import Language
+from logitkit.languages.located import LocatedSchema
 from logitkit.languages.schemas import json_schema
 from logitkit.languages.texts import SpecialToken, literal, regex, special
 from logitkit.parameters.place import shown
 from logitkit.structural_tags.document import JsonPart
-from logitkit.structural_tags.located import LocatedSchema
 from logitkit.structural_tags.xml_styles import STYLES, arguments_in
 
 __all__ = ["FormatReader", "Surroundings", "excluded_tokens", "limited_text", "plain_formats", "schema_at"]

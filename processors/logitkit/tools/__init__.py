@@ -7,7 +7,7 @@ formats           how models write calls
 turn_language     the language of a turn
 turn              what is read: calls, text, events
 turn_reader       reads a turn as it grows (json_end, xml_reading, member_values, marked_text)
-turn_stream       reads token ids, with the constraint beside it
+turn_stream       reads token ids or text (named_text), with the constraint beside it
 writing           from calls to text
 """
 
@@ -22,6 +22,7 @@ from logitkit.tools.turn import ReasoningDelta as ReasoningDelta
 from logitkit.tools.turn import TextDelta as TextDelta
 from logitkit.tools.turn import ToolCall as ToolCall
 from logitkit.tools.turn import Turn as Turn
+from logitkit.tools.turn_stream import TextTurnStream as TextTurnStream
 from logitkit.tools.turn_stream import TurnStream as TurnStream
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "CallStarted",
     "ReasoningDelta",
     "TextDelta",
+    "TextTurnStream",
     "ToolCall",
     "ToolFormat",
     "Tools",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from logitkit.tools.formats import ToolFormat
@@ -32,19 +31,6 @@ class Markers:
     def plain(self, text: str) -> str:
         """Return a marked text with names in place of the characters."""
         return self._characters.sub(lambda found: self.name[found.group()], text)
-
-    def pieces(self, text: str) -> Iterable[tuple[str, int, int]]:
-        """Yield the characters of a marked text, with their first and last position in the text itself."""
-        end = 0
-        for found in self._names.finditer(text):
-            yield from ((text[i], i, i + 1) for i in range(end, found.start()))
-            yield self.character[found.group()], found.start(), found.end()
-            end = found.end()
-        yield from ((text[i], i, i + 1) for i in range(end, len(text)))
-
-    def occur_in(self, text: str) -> bool:
-        """Whether the name of such a token stands in a text."""
-        return self._names.search(text) is not None
 
 
 @dataclass(eq=False)

@@ -10,6 +10,8 @@ from typing import Any
 from logitkit.errors import ConfigurationError
 from logitkit.languages import any_text, json_schema, sequence, special
 from logitkit.languages.language import Language
+from logitkit.languages.located import LocatedSchema
+from logitkit.languages.schemas import JsonValue
 from logitkit.parameters.integers import as_integer
 from logitkit.tools.definitions import ToolDefinition, definitions_of
 from logitkit.tools.formats import ToolFormat, format_of
@@ -112,7 +114,7 @@ class ToolSet:
             calls=self.choice != "none",
             parallel=self.parallel,
             reasoning=self._reasoning() if self.reasoning else None,
-            answer=self.answer,
+            answer=LocatedSchema(self.answer, "answer") if isinstance(self.answer, JsonValue) else self.answer,
             preamble=self.preamble,
         )
 

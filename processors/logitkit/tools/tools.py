@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import overload
 
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, LogitkitError
+from logitkit.languages.constraint import parts_of_language
+from logitkit.languages.free_text import AnyText
 from logitkit.languages.language import LANGUAGE_LIMITS
 from logitkit.limits import Limits
+from logitkit.parameters.place import shown
+from logitkit.runtime.walk import Walk
+from logitkit.tools.named_text import NamedText, text_vocabulary
 from logitkit.tools.tool_set import ToolSet
 from logitkit.tools.tools_constraint import ToolsConstraint
 from logitkit.tools.turn import ToolCall, Turn
-from logitkit.tools.turn_stream import TurnStream
+from logitkit.tools.turn_stream import TextTurnStream, TurnStream
 from logitkit.tools.writing import written_calls
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -88,37 +95,73 @@ class Tools(ToolSet):
     def parse(self, given: str | Sequence[int], vocabulary: Vocabulary | None = None) -> Turn:
         """Parse a turn into text, reasoning and calls.
 
-        Token ids show exactly which special tokens the model wrote, and which token the constraint would not have allowed. In
-        a text, special tokens must be written by name; without them, calls may go unnoticed, and the turn is marked as
-        ambiguous.
+        Token ids show exactly which special tokens the model wrote. In a text, special tokens must be written by name; without
+        them, calls may go unnoticed, and the turn is marked as ambiguous. Both are read with the constraint beside them, so
+        that the turn says where it leaves what the constraint allows.
 
         Args:
             given: The token ids of the turn, with or without EOS; or its text.
-            vocabulary: The tokens; needed for ids.
+            vocabulary: The tokens; needed for ids. For a text it tells the names of special tokens, with which a text may end.
 
         Raises:
-            ConfigurationError: Ids are given without a vocabulary.
+            ConfigurationError: Ids are given without a vocabulary, or something else is given.
         """
         if isinstance(given, str):
-            reader = self._reader()
-            reader.feed(reader.markers.pieces(given))
-            turn = reader.finish()[1]
-            lost = bool(self.form.tokens) and not turn.calls and not reader.markers.occur_in(given)
-            return replace(turn, ambiguous=lost)
+            stream = self._text_stream(vocabulary)
+            stream.feed(given)
+            return stream.finish()[1]
+        found = given.tolist() if hasattr(given, "tolist") else given
+        if isinstance(found, bytes | bytearray) or not isinstance(found, Iterable):
+            raise ConfigurationError(
+                f"the turn is {shown(given)} of type {type(given).__name__}; allowed are its token ids, and its text"
+            )
+        ids = [*found]
+        if any(not isinstance(token, int) and not hasattr(token, "__index__") for token in ids):
+            raise ConfigurationError(
+                f"the turn is {shown(ids)}; allowed are the token ids of one turn, as in [1, 2], and its text"
+            )
         if vocabulary is None:
             raise ConfigurationError("token ids are given without a vocabulary; give it, or the text of the turn")
-        stream = self.stream(vocabulary)
-        for token in given:
-            stream.feed(int(token))
-        return stream.finish()[1]
+        reading = self.stream(vocabulary)
+        for token in ids:
+            reading.feed(token)
+        return reading.finish()[1]
 
-    def stream(self, vocabulary: Vocabulary) -> TurnStream:
+    @overload
+    def stream(self, vocabulary: Vocabulary) -> TurnStream: ...
+
+    @overload
+    def stream(self) -> TextTurnStream: ...
+
+    def stream(self, vocabulary: Vocabulary | None = None) -> TurnStream | TextTurnStream:
         """Return a parser that reads a turn while it is generated.
 
         Args:
-            vocabulary: The tokens.
+            vocabulary: The tokens, of which `feed` takes ids. None: `feed` takes text, in which special tokens are written by
+                name.
         """
-        return TurnStream(self._reader(), self.constraint(vocabulary), vocabulary)
+        if vocabulary is None:
+            return self._text_stream(None)
+        return TurnStream(self._reader(), Walk.start(self.constraint(vocabulary).automaton), vocabulary)
+
+    def _text_stream(self, vocabulary: Vocabulary | None) -> TextTurnStream:
+        language = self.language()
+        named = [name for part in parts_of_language(language) for name in part.special_tokens if isinstance(name, str)]
+        known = {} if vocabulary is None else vocabulary.special
+        ends = [name for name, token in known.items() if vocabulary is not None and token in vocabulary.eos_ids]
+        tokens = text_vocabulary([*self.form.tokens, *named, *known], ends)
+        return TextTurnStream(self._reader(), self._walk_of_text(tokens), NamedText(tokens))
+
+    def _walk_of_text(self, tokens: Vocabulary) -> Walk | None:
+        """Return the start of the language of a text; None if it cannot be known from a text."""
+        # The characters of reasoning are more than its tokens.
+        free = replace(self, reasoning=bool(self.reasoning)) if self.reasoning else self
+        if any(isinstance(part, AnyText) and part.max_tokens for part in parts_of_language(free.language())):
+            return None
+        # Reading needs no constraint, so tools that are too many for one are read all the same.
+        with suppress(LogitkitError):
+            return Walk.start(free.constraint(tokens).automaton)
+        return None
 
     def write(self, calls: Iterable[ToolCall]) -> str:
         """Write calls in the format of the model, for example for a prompt: the inverse of `parse`.
@@ -127,6 +170,7 @@ class Tools(ToolSet):
             calls: The calls.
 
         Raises:
-            ConfigurationError: The format has no place for several calls; a tool is not known; or a string cannot be written.
+            ConfigurationError: The format has no place for several calls; a tool is not known; a string cannot be written; or
+                an argument is not a JSON value.
         """
         return written_calls(list(calls), self._by_name, self.form, self._values)

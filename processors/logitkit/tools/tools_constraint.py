@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import load
+from logitkit.languages.constraint import AmbiguousBracket
 from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
 from logitkit.limits import Limits, check_limits
@@ -179,7 +180,16 @@ class ToolsConstraint(DescribedByLanguage):
         if self.answer is not None and not isinstance(self.answer, Language):
             object.__setattr__(self, "answer", load(self.answer))
         object.__setattr__(self, "language", chosen.language())
-        self._compile_language()
+        try:
+            self._compile_language()
+        except AmbiguousBracket:
+            if self.answer is None or chosen.form.trigger is not None:
+                raise
+            raise ConfigurationError(
+                f"in the format {chosen.form.name!r} a call begins with {chosen.form.heads[0][0]!r}, and so may the answer, in a "
+                "value that nests without limit; give an answer with a required first member, or with "
+                "'additionalProperties': false, or use a format with a trigger"
+            ) from None
 
 
 def _tuples(value: Any) -> Any:

@@ -36,9 +36,9 @@ class Turn:
         rest: What could not be read, from the beginning of the call or marker where reading stopped.
         broken_at: The position of `rest`; None: everything could be read.
         problem: Why it could not be read.
-        outside_at: The position of the first token that the language of the turn does not allow; None: there is none, or a text
-            was given in place of token ids.
-        complete: Whether the turn may end here.
+        outside_at: The position of the first token or character that the constraint does not allow; None: there is none, or a
+            text was given and the constraint counts its tokens or cannot be compiled.
+        complete: Whether the turn could be read, the constraint allows all of it, and it may end here.
         ambiguous: Whether calls may be missing, because a text was given in which no special token of the
             format is written.
     """

@@ -11,6 +11,7 @@ from logitkit.languages.dispatching import Dispatch
 from logitkit.languages.json_strings import JsonStringOf
 from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
+from logitkit.languages.located import LocatedSchema
 from logitkit.languages.texts import SpecialToken
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Characters, Graph, Node
@@ -73,11 +74,15 @@ def arguments_language(tool: ToolDefinition, form: ToolFormat) -> Language:
         return sequence("{", regex(f'"{INPUT}": ?'), JsonStringOf(tool.grammar), "}")
     if tool.grammar is not None:
         return sequence(form.parameter_begin.replace("{name}", INPUT), tool.grammar, form.parameter_end)
-    if form.arguments == "json":
-        return json_schema(tool.schema, whitespace=form.whitespace)
-    return xml_arguments(
-        tool.schema, begin=form.parameter_begin, end=form.parameter_end, separator="", whitespace=form.whitespace
+    found: Language = (
+        json_schema(tool.schema, whitespace=form.whitespace)
+        if form.arguments == "json"
+        else xml_arguments(
+            tool.schema, begin=form.parameter_begin, end=form.parameter_end, separator="", whitespace=form.whitespace
+        )
     )
+    # Of hundreds of tools, an error has to name the one that it is about.
+    return LocatedSchema(found, f"tools[{tool.name!r}]")
 
 
 def turn_language(

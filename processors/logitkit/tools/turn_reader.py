@@ -123,6 +123,20 @@ class TurnReader:
             complete=complete,
         )
 
+    def may_lack_markers(self) -> bool:
+        """Whether special tokens may have been removed from the text, so that a call in it was not noticed."""
+        if self.form.tokens:
+            return not any(character in self.buffer for character in self.markers.name)
+        trigger, text = self.form.trigger, self.buffer
+        if trigger is None or trigger in text:
+            return False
+        rests = (
+            ((self.form.calls_begin + begin).removeprefix(trigger).lstrip(), end) for begin, end in self.form.heads
+        )
+        return any(
+            rest and rest in text and any(rest + name + end in text for name in self.tools) for rest, end in rests
+        )
+
     def _fail(self, reason: str) -> bool:
         self.problem = reason
         return False
@@ -184,8 +198,13 @@ class TurnReader:
         self.unit = self.at
         if self.form.trigger is not None:
             return self._triggered(self._marked(self.form.trigger))
-        for begin, _ in self.form.heads:
-            found = self._follows(self._marked(self.form.calls_begin + begin))
+        for begin, end in self.form.heads:
+            head = self._marked(self.form.calls_begin + begin)
+            found = self._follows(head)
+            if found and self.answer:
+                # An answer may be an object with a member that is named like the first one of a call.
+                ways = [self._follows(head + name + self._marked(end)) for name in self.tools]
+                found = True if True in ways else None if None in ways else False
             if found is not False:
                 self.state = self._call if found else self.state
                 return bool(found)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from logitkit.errors import ConfigurationError
+from logitkit.parameters.place import shown
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
 from logitkit.tools.member_values import MemberValues
@@ -25,7 +26,7 @@ def written_calls(
 
     Raises:
         ConfigurationError: The format has no place for several calls; a tool is not known; or a string cannot be written, because
-            it contains the closing marker or would be read as another value.
+            it contains the closing marker or would be read as another value; or an argument is not a JSON value.
     """
     if len(calls) > 1 and form.separator is None:
         raise ConfigurationError(f"there are {len(calls)} calls; the format {form.name!r} allows one in a turn")
@@ -68,4 +69,9 @@ def _member(name: str, value: Any, form: ToolFormat, values: MemberValues) -> st
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"the arguments are {shown(value)}, which is not JSON ({error}); allowed are JSON values"
+        ) from None

@@ -6,6 +6,7 @@ vocabulary       Vocabulary, with its EOS and padding ids
 special_tokens   the special tokens that a text names, and the warning about unknown names
 marker           a marker in the text: a string, or one token id
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
+shapes           what is left of tokens for patterns that do not tell letters apart
 remainders       what tokens say after quotes and closing brackets
 """
 

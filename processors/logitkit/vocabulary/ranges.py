@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,3 +19,18 @@ def expand(first: NDArray[np.integer], count: NDArray[np.integer]) -> tuple[NDAr
     owner = np.repeat(np.arange(len(count)), count)
     shift = first - (np.cumsum(count) - count)
     return np.arange(len(owner)) + shift[owner], owner
+
+
+def cut_by_sum(count: NDArray[np.integer], most: int) -> list[tuple[int, int]]:
+    """Return where to cut so that the counts of each part have about `most` as their sum: the begin and the end of each part.
+
+    Example:
+        >>> cut_by_sum(np.array([2, 2, 3, 1, 9]), 4)
+        [(0, 2), (2, 4), (4, 5)]
+    """
+    sums = np.cumsum(count)
+    if not len(sums) or sums[-1] <= most:
+        return [(0, len(sums))]
+    cuts = np.searchsorted(sums, np.arange(most, int(sums[-1]), most), side="right")
+    places = np.unique(np.concatenate([[0], cuts, [len(sums)]])).tolist()
+    return list(pairwise(places))

@@ -11,6 +11,7 @@ from typing import NoReturn, SupportsIndex
 from logitkit.errors import VocabularyError
 from logitkit.parameters.integers import as_integer
 from logitkit.vocabulary.remainders import Remainders
+from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.special_tokens import SpecialNames
 from logitkit.vocabulary.trie import Trie
 
@@ -118,6 +119,11 @@ class Vocabulary:
     def reversed_trie(self) -> Trie:
         """All suffixes of all tokens: the trie of the tokens read backwards; built on first use."""
         return Trie.of([None if token is None else token[::-1] for token in self.tokens])
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        """The tokens without what most patterns do not tell apart; built on first use."""
+        return Shapes.of(self.tokens)
 
     @cached_property
     def remainders(self) -> Remainders:

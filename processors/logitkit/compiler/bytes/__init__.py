@@ -6,5 +6,6 @@ in_utf8, utf8                                  from characters to bytes
 word_list, occurrences, folded_occurrences     lists of texts, and where texts occur in a longer text
 concatenation, nested_concatenation, byte_intersection    one after the other, and both at once
 leaf, texts_beside                             automata that are copied into others many times, and texts that begin like them
-behaviours, nesting_needs, sorting             what strings of bytes do to states; which calls can end; sorting of numbers
+behaviours, nesting_needs                      what strings of bytes do to states; which calls can end
+renumbering, sorting                           tables with other numbers of states; sorting of numbers
 """

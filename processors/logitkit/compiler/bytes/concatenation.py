@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
-from logitkit.compiler.bytes.sorting import examples
+from logitkit.compiler.bytes.sorting import distinct_rows
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -186,10 +186,7 @@ def joint_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Byt
     told = np.zeros(256, np.int64)
     letters = sorted(set(text))
     told[letters] = np.arange(1, len(letters) + 1)
-    byte_class = np.zeros(256, np.int64)
-    example = byte_class[:1]
-    for part in (*parts, told):
-        example, byte_class = examples(byte_class * (1 + part.max()) + part)
+    example, byte_class = distinct_rows([*parts, told])
     return byte_class, [part[example] for part in parts]
 
 

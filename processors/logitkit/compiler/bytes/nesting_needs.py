@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
+from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
 from logitkit.compiler.bytes.sorting import stable_order
 
 __all__ = ["Backwards", "Moves", "alive", "behind_is", "needs"]
@@ -34,12 +35,17 @@ class Moves(NamedTuple):
     @classmethod
     def of(cls, step: NDArray[np.int32], states: Ints) -> Moves:
         """Return the moves of some states."""
-        row, symbol = np.nonzero(step[states])
-        source = states[row]
-        does = step[source, symbol].astype(np.int64)
-        # Most bytes that do the same stand side by side.
-        fresh = np.append(True, (source[1:] != source[:-1]) | (does[1:] != does[:-1]))[: len(source)]
-        return cls(source[fresh], does[fresh])
+        sources, targets = [states[:0]], [np.zeros(0, np.int64)]
+        for begin in range(0, len(states), ROWS_AT_ONCE):
+            some = states[begin : begin + ROWS_AT_ONCE]
+            rows = step[some]
+            row, symbol = np.nonzero(rows)
+            source, does = some[row], rows[row, symbol].astype(np.int64)
+            # Most bytes that do the same stand side by side.
+            fresh = np.append(True, (row[1:] != row[:-1]) | (does[1:] != does[:-1]))[: len(row)]
+            sources.append(source[fresh])
+            targets.append(does[fresh])
+        return cls(np.concatenate(sources), np.concatenate(targets))
 
     def within(self, states: NDArray[np.bool_]) -> Moves:
         """Return the moves of some of the states, [S] bool."""

@@ -19,13 +19,10 @@ the number of frames only falls while a symbol is looked at again, so this ends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-
-from logitkit.compiler.bytes.byte_dfa import DEAD
 
 __all__ = ["NEVER", "POP", "PushdownDfa"]
 
@@ -81,41 +78,3 @@ class PushdownDfa:
     def end(self) -> int:
         """The symbol of the end of the text."""
         return int(self.step.shape[1]) - 1
-
-    def after_pop(self) -> dict[tuple[int, int], int]:
-        """Return the state that each state and popped frame lead to."""
-        return {(state, frame): behind for state, frame, behind in self.behind.tolist()}
-
-    def accepts(self, text: bytes, max_depth: int = NEVER) -> bool:
-        """Whether the whole text is in the language, with at most `max_depth` frames on the stack at any time."""
-        places = {(self.start, tuple[int, ...]())}
-        for symbol in [*self.byte_class[list(text)].tolist(), self.end]:
-            places = self.after(places, symbol, max_depth)
-        return bool(places)
-
-    def after(
-        self, places: Iterable[tuple[int, tuple[int, ...]]], symbol: int, max_depth: int = NEVER
-    ) -> set[tuple[int, tuple[int, ...]]]:
-        """Return the states and stacks after a symbol; none of them is dead."""
-        behind, further = self.after_pop(), self.outcomes_besides()
-        found: set[tuple[int, tuple[int, ...]]] = set()
-        todo = [*places]
-        for state, stack in todo:
-            for does in (int(self.step[state, symbol]), *further.get((state, symbol), ())):
-                if does == POP:
-                    if stack:
-                        todo.append((behind.get((state, stack[-1]), DEAD), stack[:-1]))
-                elif does < self.states:
-                    found.add((does, stack))
-                else:
-                    pushed = stack + self.pushed[does - self.states]
-                    if len(pushed) <= max_depth:
-                        found.add((int(self.target[does - self.states]), pushed))
-        return {place for place in found if place[0] != DEAD}
-
-    def outcomes_besides(self) -> dict[tuple[int, int], list[int]]:
-        """Return what symbols do besides, by state and symbol."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for state, symbol, does in self.further.tolist():
-            found.setdefault((state, symbol), []).append(does)
-        return found

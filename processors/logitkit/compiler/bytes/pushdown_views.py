@@ -28,11 +28,11 @@ __all__ = ["Rows", "Views", "bits"]
 # For each node, masks of symbols and what they do: a node, `POP`, or `-2 - m` for move `m`.
 Rows: TypeAlias = list[list[tuple[int, int]]]
 
-# The bits of longer masks are found together.
-LONG = 200
+# More bits than these are found together.
+FEW_BITS = 15
 
-# What it costs to ask once more which exits a view or a move has.
-LEVEL_STEPS = 3
+# What it costs to ask once more which exits a view or a move has, and to tell others of its exits.
+LEVEL_STEPS, TELLING_STEPS = 4, 4
 
 # The end of the text, as an exit.
 FINISH = 0
@@ -40,7 +40,7 @@ FINISH = 0
 
 def bits(mask: int) -> Iterable[int]:
     """Return the numbers of the bits of a mask."""
-    if mask.bit_length() > LONG:
+    if mask.bit_count() > FEW_BITS:
         spread = np.unpackbits(
             np.frombuffer(mask.to_bytes(mask.bit_length() // 8 + 1, "little"), np.uint8), bitorder="little"
         )
@@ -219,13 +219,16 @@ class Views:
         """
         found = exits[:]
         todo = [*fresh]
+        told = 0
         while todo:
             place = todo.pop()
             mask = found[place]
+            told += 1
             for source in (*self.before[place], *moved.get(place, ())):
                 if mask & ~found[source]:
                     found[source] |= mask
                     todo.append(source)
+        self.limits.spend(TELLING_STEPS * told)
         return found
 
     def _after_call(self, history: list[list[int]], move: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 # Numbers are marked in a table, which is faster than sorting, if all are below `SPARSE` times their count plus `FEW`.
 SPARSE, FEW = 8, 2**12
 
-__all__ = ["distinct", "examples", "stable_order", "which_of"]
+# Rows are numbered as one number each, up to this one.
+LARGEST = 2**62
+
+__all__ = ["distinct", "distinct_rows", "examples", "stable_order", "which_of"]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -55,6 +59,24 @@ def examples(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDAr
     which = np.empty(len(order), np.int64)
     which[order] = np.cumsum(fresh) - 1
     return order[fresh], which
+
+
+def distinct_rows(columns: Iterable[NDArray[np.integer[Any]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return a place of each distinct row of some columns of numbers from 0 on, ascending, and which of them each row is.
+
+    Example:
+        >>> places, which = distinct_rows([np.array([7, 3, 7]), np.array([1, 0, 1])])
+        >>> places[0].tolist(), which.tolist()
+        (1, [1, 0, 1])
+    """
+    key, bound = np.zeros(1, np.int64), 1
+    for column in columns:
+        size = 1 + int(column.max(initial=0))
+        if bound * size > LARGEST:
+            places, key = examples(key)
+            bound = len(places)
+        key, bound = key * size + column, bound * size
+    return examples(key)
 
 
 def which_of(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -3,6 +3,7 @@
 positions, guarded, factoring        one state per occurrence of a character, with conditions where there are lookarounds
 assertions, static_guards, atomic    anchors, one-character conditions and atomic groups, rewritten as lookarounds
 subset, alternating, product         deterministic automata: without lookarounds, with them, and of two at once
+runs                                 positions of `x{1,256}`, of which one stands for all
 minimise, components, lengths        fewest states; cycles; how long texts are
 counted                              repetition copied instead of rebuilt
 alphabet                             classes of code points that a pattern does not distinguish

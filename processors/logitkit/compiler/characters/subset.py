@@ -8,10 +8,15 @@ from typing import TypeAlias
 
 from logitkit.budget import spent, took
 from logitkit.compiler.characters.positions import Positions
+from logitkit.compiler.characters.runs import Runs
 from logitkit.limits import Limits
 
 # Disjoint sets of symbols, each with the indices of the sets that hold it.
 Blocks: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+# A move that leads one position further in a run: the symbols, what else the state that it leads to holds, whether that accepts,
+# and the number of that state for each position.
+Shift: TypeAlias = tuple[int, tuple[int, ...], bool, dict[int, int]]
 
 # Loops at the end of a pattern are looked at if there are at most so many of them, and if what they lead to is settled in so many
 # passes over so many moves: more cost more than they save.
@@ -66,10 +71,18 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     left = limits.work - spent()
 
     absorbing = _absorbing(positions, masks)
+    runs = Runs.of(positions, masks)
+    shifts: dict[tuple[tuple[int, ...], int], tuple[dict[int, int], list[Shift]]] = {}
+    shifted: dict[tuple[tuple[int, ...], bool, int], dict[int, int]] = defaultdict(dict)
 
     def state(future: tuple[int, ...], accepts: bool) -> int:
         if absorbing and not absorbing.keys().isdisjoint(future):
             future = _without_absorbed(future, absorbing)
+        if runs.first and len(future) > 1:
+            future = runs.earliest(future)
+        return numbered(future, accepts)
+
+    def numbered(future: tuple[int, ...], accepts: bool) -> int:
         found = number.setdefault((future, accepts), len(futures))
         if found == len(futures):
             limits.check_states(found)
@@ -94,39 +107,71 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
             found = known[read] = state(future, not ends.isdisjoint(read))
         return found
 
+    def moves_of(future: tuple[int, ...]) -> dict[int, int]:
+        nonlocal work
+        row: dict[int, int] = {}
+        if len(future) == 1:
+            if masks[future[0]]:
+                row[after(future[0])] = masks[future[0]]
+            return row
+        work += len(future)
+        if _disjoint(future, masks):
+            # As where each position reads a name of its own.
+            for position in future:
+                if masks[position]:
+                    target = after(position)
+                    row[target] = row.get(target, 0) | masks[position]
+            return row
+        position = runs.only_one(future) if runs.first else None
+        return moves_by_block(future) if position is None else moves_in_run(future, position)
+
+    def moves_by_block(future: tuple[int, ...]) -> dict[int, int]:
+        nonlocal work, seen
+        row: dict[int, int] = {}
+        by_mask: dict[int, list[int]] = defaultdict(list)
+        for position in future:
+            by_mask[masks[position]].append(position)
+        distinct = tuple(by_mask)
+        blocks = cuts.get(distinct)
+        if blocks is None:
+            seen += len(distinct) * shared_symbols(distinct).bit_count()
+            work += 2 * len(distinct)
+            limits.check_work(4 * work + seen // 4)
+            blocks = cuts[distinct] = split(distinct)
+        for block, members in blocks:
+            read = by_mask[distinct[members[0]]]
+            if len(members) > 1:
+                read = [p for m in members for p in by_mask[distinct[m]]]
+                seen += len(read)
+            target = after(read[0]) if len(read) == 1 else after_several(tuple(read))
+            row[target] = row.get(target, 0) | block
+        return row
+
+    def moves_in_run(future: tuple[int, ...], position: int) -> dict[int, int]:
+        run, following = runs.first[position], position + 1
+        others = tuple([p for p in future if p != position])
+        if (others, run) in shifts:
+            fixed, further = shifts[others, run]
+            row = fixed.copy()
+            for block, rest, accepts, at in further:
+                if following not in at:
+                    at[following] = numbered(tuple(sorted((*rest, following))), accepts)
+                row[at[following]] = block
+            return row
+        row, fixed, further = moves_by_block(future), {}, []
+        for target, block in row.items():
+            if following in futures[target]:
+                rest, accepts = tuple([p for p in futures[target] if p != following]), accepting[target]
+                further.append((block, rest, accepts, shifted[rest, accepts, run]))
+            else:
+                fixed[target] = block
+        shifts[others, run] = fixed, further
+        return row
+
     try:
         while len(moves) < len(futures):
             future = futures[len(moves)]
-            row: dict[int, int] = {}
-            if len(future) == 1:
-                if masks[future[0]]:
-                    row[after(future[0])] = masks[future[0]]
-            elif _disjoint(future, masks):
-                # As where each position reads a name of its own.
-                for position in future:
-                    if masks[position]:
-                        target = after(position)
-                        row[target] = row.get(target, 0) | masks[position]
-                work += len(future)
-            else:
-                by_mask: dict[int, list[int]] = defaultdict(list)
-                for position in future:
-                    by_mask[masks[position]].append(position)
-                distinct = tuple(by_mask)
-                blocks = cuts.get(distinct)
-                if blocks is None:
-                    seen += len(distinct) * shared_symbols(distinct).bit_count()
-                    work += 2 * len(distinct)
-                    limits.check_work(4 * work + seen // 4)
-                    blocks = cuts[distinct] = split(distinct)
-                for block, members in blocks:
-                    read = by_mask[distinct[members[0]]]
-                    if len(members) > 1:
-                        read = [p for m in members for p in by_mask[distinct[m]]]
-                        seen += len(read)
-                    target = after(read[0]) if len(read) == 1 else after_several(tuple(read))
-                    row[target] = row.get(target, 0) | block
-                work += len(future)
+            row = moves_of(future)
             work += STATE_STEPS + len(row)
             if 4 * work + seen // 4 > left:
                 limits.check_work(4 * work + seen // 4)

@@ -19,8 +19,8 @@ from logitkit.limits import Limits
 
 __all__ = ["without_contradictions"]
 
-# So many frames are looked at in the time of one step.
-FRAMES_A_STEP = 4
+# So many frames are looked at in the time of one step; and what a view costs that a frame leads to.
+FRAMES_A_STEP, VIEW_STEPS = 2, 3
 
 
 def without_contradictions(nodes: SetNodes, limits: Limits) -> tuple[Rows, Views]:
@@ -100,7 +100,7 @@ class _Places:
                 for context in bits(mine) if mine != members else ():
                     below |= nodes.below[context]
                 popped = self._popped(view, frame)
-                self.limits.spend(2 + len(popped) + mine.bit_count())
+                self.limits.spend(VIEW_STEPS * (1 + len(popped) + mine.bit_count()))
                 for to in popped:
                     if below & ~self.met[to]:
                         todo[to] = todo.get(to, 0) | below
@@ -115,7 +115,7 @@ class _Places:
             self.leads[view][frame] = found
             for to in found:
                 self.before[to][view] = None
-            self.limits.spend(len(exits) + len(found))
+            self.limits.spend(VIEW_STEPS * (len(exits) + len(found)))
         return found
 
     def after(self, node: int, does: int) -> tuple[int, int]:
@@ -153,7 +153,7 @@ class _Places:
                 reached = 0
                 for to in self.leads[view].get(frame, ()):
                     reached |= found[to]
-                self.limits.spend(2 + len(self.leads[view].get(frame, ())) // 2)
+                self.limits.spend(VIEW_STEPS + len(self.leads[view].get(frame, ())))
                 if whatever and not self.below[frame] & ~reached:
                     holds |= met
                     continue

@@ -28,6 +28,9 @@ MOST_CALLS = 120
 # What a configuration costs, in steps.
 STEPS = 12
 
+# So many masks are compared with a symbol in the time of one step.
+MASKS_A_STEP = 2
+
 NO_CONDITIONS: frozenset[int] = frozenset()
 
 # The symbols that may pop, what reading leads to, the rules that end where symbols pop, and the conditions that are open there.
@@ -118,6 +121,7 @@ class Plans:
         if len(masks) == 1:
             return Plan(pops, conditions, [(masks[0], frozenset(by_mask[masks[0]]))])
         blocks = [(block, [c for m in members for c in by_mask[masks[m]]]) for block, members in split(masks)]
+        self.limits.spend(len(blocks) * (1 + len(masks) // MASKS_A_STEP) + sum([len(after) for _, after in blocks]))
         return Plan(pops, conditions, [(block, frozenset(after)) for block, after in blocks])
 
     def closure(self, node: Iterable[Configuration]) -> Closure:

@@ -76,11 +76,17 @@ class RuleAutomata:
 
 
 class _Builder(PositionBuilder):
-    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols."""
+    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols.
 
-    def __init__(self, limits: Limits, nullable: set[int]) -> None:
+    Args:
+        limits: Bounds on the positions.
+        nullable: The rules that have the empty text.
+        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
+    """
+
+    def __init__(self, limits: Limits, nullable: set[int], looks: dict[CharSet, int]) -> None:
         super().__init__(limits)
-        self.nullable = nullable
+        self.nullable, self.looks = nullable, looks
 
     def part(self, tree: Node) -> Part:
         """Number the positions of a tree."""
@@ -88,8 +94,8 @@ class _Builder(PositionBuilder):
             case Call(definition):
                 return super().part(tree)._replace(nullable=definition in self.nullable)
             case Look(Characters(charset)):
-                look = CharSet.of([(LOOKS, LOOKS), *charset.ranges])
-                return super().part(Characters(look))
+                number = self.looks.setdefault(charset, len(self.looks))
+                return super().part(Characters(CharSet.single(LOOKS + number)))
             case Characters(charset):
                 return super().part(_one_symbol_each(charset))
             case _:
@@ -119,31 +125,19 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
         PatternTooLarge: A limit is exceeded.
     """
     called = check_trees(rules, limits)
-    nullable = nullable_rules(rules, called, limits)
+    nullable = nullable_rules(rules, limits)
     reached = _reached(rules.start, called)
     limits.spend(RULE_STEPS * len(reached))
-    positions = {rule: _positions(rules.bodies[rule], nullable, limits) for rule in reached}
+    looks: dict[CharSet, int] = {}
+    positions = {rule: _positions(rules.bodies[rule], nullable, looks, limits) for rule in reached}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
-    special: dict[CharSet, int] = {}
-    looks: dict[CharSet, CharSet] = {}
-    plain: dict[CharSet, None] = {}
-    for charset in charsets:
-        if not charset.ranges or charset.ranges[-1][1] < CALLS:
-            plain[charset] = None
-        elif charset.ranges[-1][0] == LOOKS:
-            looks[charset] = CharSet(charset.ranges[:-1])
-        else:
-            special.setdefault(charset, len(special))
-    pairs = [*plain, *looks.values()]
+    plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
+    special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
+    pairs = [*plain, *looks]
     limits.check_work(len(pairs) * sum(len(charset.ranges) for charset in pairs) // 8)
     alphabet = Alphabet.of(pairs)
-    forbidden = dict.fromkeys(looks.values())
-    first_look = len(special)
-    masks = {charset: 1 << alphabet.size + i for charset, i in special.items()} | {
-        c: alphabet.members[c] for c in plain
-    }
-    number = {charset: i for i, charset in enumerate(forbidden)}
-    masks |= {look: 1 << alphabet.size + first_look + number[charset] for look, charset in looks.items()}
+    masks = {charset: alphabet.members[charset] for charset in plain}
+    masks |= {charset: 1 << alphabet.size + i for i, charset in enumerate(special)}
     automata = {}
     for rule, position in positions.items():
         dfa = minimise(determinise(position, [masks[c] for c in position.charsets], limits), limits)
@@ -151,8 +145,8 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
             automata[rule] = dfa
     found = RuleAutomata(
         alphabet,
-        [*(c.ranges[0][0] for c in special), *range(LOOKS, LOOKS + len(forbidden))],
-        [alphabet.members[c] for c in forbidden],
+        [charset.ranges[0][0] for charset in special],
+        [alphabet.members[charset] for charset in looks],
         automata,
         rules.start,
         rules.start in nullable,
@@ -211,9 +205,9 @@ def _reached(start: int, called: list[list[int]]) -> list[int]:
     return list(reached)
 
 
-def _positions(body: Node, nullable: set[int], limits: Limits) -> Positions:
+def _positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
     limits.check_states(count_positions(body))
-    builder = _Builder(limits, nullable)
+    builder = _Builder(limits, nullable, looks)
     try:
         whole = builder.part(body)
     finally:

@@ -1,30 +1,43 @@
-"""What the trees of rules may hold, and which rules have the empty text."""
+"""What the trees of rules may hold, and which rules have a text of some kind, such as the empty one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
-from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Empty, Graph, Look, Machine, Node, Repeat
+from logitkit.patterns.syntax import (
+    Alternate,
+    Atomic,
+    Call,
+    Characters,
+    Concat,
+    Empty,
+    Graph,
+    Look,
+    Machine,
+    Node,
+    Repeat,
+)
 
-__all__ = ["check_trees", "nullable_rules"]
+__all__ = ["check_trees", "deriving", "inside", "nullable_rules"]
 
 # Functions that walk a tree call themselves up to three times per level.
 DEEPEST_TREE = 200
 
 
-def _inside(tree: Node) -> Iterator[Node]:
+def inside(tree: Node) -> Sequence[Node]:
+    """Return the trees directly inside of a tree."""
     match tree:
-        case Concat(inside) | Alternate(inside):
-            yield from inside
-        case Repeat(node):
-            yield node
+        case Concat(parts) | Alternate(parts):
+            return parts
+        case Repeat(node) | Atomic(node) | Look(node):
+            return (node,)
         case Graph(moves):
-            yield from (node for row in moves for node, _ in row)
+            return [label for row in moves for label, _ in row]
         case _:
-            return
+            return ()
 
 
 def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:
@@ -59,7 +72,7 @@ def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:
                 case Look(Characters(), False, True) | Empty() | Machine():
                     pass
                 case Concat() | Alternate() | Repeat() | Graph():
-                    todo.extend([(node, depth + 1) for node in _inside(tree)])
+                    todo.extend([(node, depth + 1) for node in inside(tree)])
                 case _:
                     raise GrammarError(f"rule {rule} has a node {type(tree).__name__}, which rules may not have")
         limits.spend(4 * len(deepest))
@@ -67,55 +80,75 @@ def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:
     return called
 
 
-def nullable_rules(rules: Rules, called: list[list[int]], limits: Limits) -> set[int]:
+def nullable_rules(rules: Rules, limits: Limits) -> set[int]:
     """Return the rules that have the empty text, without a condition on what follows."""
-    callers: list[list[int]] = [[] for _ in called]
-    for rule, calls in enumerate(called):
-        for callee in calls:
-            callers[callee].append(rule)
-    found: set[int] = set()
-    todo = list(range(len(called)))[::-1]
-    while todo:
-        rule = todo.pop()
-        if rule in found:
-            continue
-        known: dict[int, bool] = {}
-        if _nullable(rules.bodies[rule], found, known):
-            found.add(rule)
-            todo.extend(callers[rule])
-        limits.spend(3 * len(known) + 3)
-    return found
+
+    def is_empty(leaf: Node) -> bool:
+        return isinstance(leaf, Empty) or (isinstance(leaf, Machine) and leaf.accepting[0])
+
+    return {rule for rule, nullable in enumerate(deriving(rules.bodies, is_empty, limits)) if nullable}
 
 
-def _nullable(tree: Node, found: set[int], known: dict[int, bool]) -> bool:
-    match tree:
-        case Characters() | Look():
-            return False
-        case Empty():
-            return True
-        case Call(definition):
-            return definition in found
-        case Machine(_, accepting):
-            return accepting[0]
-    if id(tree) in known:
-        return known[id(tree)]
-    match tree:
-        case Concat(parts):
-            answer = all(_nullable(part, found, known) for part in parts)
-        case Alternate(options):
-            answer = any(_nullable(option, found, known) for option in options)
-        case Repeat(node, minimum):
-            answer = minimum == 0 or _nullable(node, found, known)
-        case Graph(moves, accepting):
-            reached = {0: None}
-            todo = [0]
-            while todo:
-                row = moves[todo.pop()]
-                fresh = [t for node, t in row if t not in reached and _nullable(node, found, known)]
-                reached.update(dict.fromkeys(fresh))
-                todo.extend(fresh)
-            answer = any(accepting[state] for state in reached)
-        case _:
-            raise AssertionError(type(tree).__name__)
-    known[id(tree)] = answer
-    return answer
+def deriving(bodies: Sequence[Node], holds: Callable[[Node], bool], limits: Limits) -> list[bool]:
+    """Return which rules have a text of which something holds for each leaf of the trees, in linear time.
+
+    Trees are goals: a sequence waits for all of its parts, a choice for one of its options, and a call for its rule. A goal that
+    waits for nothing any more has been met, and everybody who waited for it waits for one less.
+
+    Args:
+        bodies: The tree of each rule.
+        holds: Whether it holds for a leaf: a node that has no others inside, or is an atomic group or an assertion.
+        limits: Bounds on the work.
+    """
+    # For each goal, rules first, how many others it waits for, and who waits for it.
+    missing, waits = [1] * len(bodies), [list[int]() for _ in bodies]
+    # By identity, since a node may stand in trees many times.
+    goals: dict[int, int] = {}
+    trees: list[Node] = []
+    # The goals that wait for one less, as often as they do.
+    met: list[int] = []
+
+    def goal(count: int) -> int:
+        missing.append(count)
+        waits.append([])
+        return len(missing) - 1
+
+    def wait(waiting: int, tree: Node) -> None:
+        if isinstance(tree, Call):
+            waits[tree.definition].append(waiting)
+        elif isinstance(tree, Concat | Alternate | Repeat | Graph):
+            if id(tree) not in goals:
+                goals[id(tree)] = goal(len(tree.parts) if isinstance(tree, Concat) else 1)
+                trees.append(tree)
+            waits[goals[id(tree)]].append(waiting)
+        elif holds(tree):
+            met.append(waiting)
+
+    for rule, body in enumerate(bodies):
+        wait(rule, body)
+    while trees:
+        tree = trees.pop()
+        number = goals[id(tree)]
+        match tree:
+            case Repeat(_, 0):
+                met.append(number)
+            case Graph(moves, accepting):
+                states = [goal(1) for _ in moves]
+                waits[states[0]].append(number)
+                met.extend([state for state, accepts in zip(states, accepting, strict=True) if accepts])
+                for state, row in zip(states, moves, strict=True):
+                    for label, target in row:
+                        step = goal(2)
+                        waits[step].append(state)
+                        waits[states[target]].append(step)
+                        wait(step, label)
+            case _:
+                for part in inside(tree):
+                    wait(number, part)
+    limits.spend(3 * len(missing))
+    while met:
+        number = met.pop()
+        missing[number] -= 1
+        if missing[number] == 0:
+            met.extend(waits[number])
+    return [count <= 0 for count in missing[: len(bodies)]]

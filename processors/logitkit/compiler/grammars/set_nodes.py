@@ -217,6 +217,7 @@ class SetNodes:
     def read(self, node: int, configurations: frozenset[Configuration]) -> tuple[int, ...]:
         """Return what reading a symbol does, after which these are possible."""
         found = self.results.get(configurations)
+        spend(2 + len(configurations))
         if found is None:
             found = self.results[configurations] = self.settled(configurations)
         for does in found:

@@ -89,7 +89,7 @@ class Simulation:
                 popped.append((stack[at], at))
             poppable[state, stack, conditions] = popped
         left = dict.fromkeys(configurations)
-        self.work += 3 * len(left) ** 2
+        self.work += 5 * len(left) ** 2
         for needless in sorted(configurations, key=lambda c: (len(c[1]), c[0], c[1], sorted(c[2]))):
             state, stack, conditions = needless
             depth = len(stack)

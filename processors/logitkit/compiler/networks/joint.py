@@ -147,8 +147,8 @@ class Joint:
         if step[end_at >= 0].any() or (end_at[source] >= 0).any() or any(end_at[quote.state] >= 0 for quote in quoted):
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
         step[source, symbol] = CALL + call
-        step = self._with_words(step)
-        step, copies = self._with_copies(step, self._entered(quoted, step))
+        self._add_words(step)
+        copies = self._add_copies(step, self._entered(quoted, step))
         states = len(step)
         # Numbers of calls and ends come behind those of states.
         flat = step.ravel()
@@ -183,20 +183,19 @@ class Joint:
             copies=copies if self.leaves or self.network.words else None,
         )
 
-    def _with_words(self, step: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Put the states inside of words after all states."""
+    def _add_words(self, step: NDArray[np.int32]) -> None:
+        """Put the states inside of words after all states, in place."""
         words = Words(self.network.words, len(step), self.limits)
         for called, first in zip(self.bodies, self.first, strict=False):
             for state, targets in enumerate(self.parts[called].words):
                 if targets:
                     words.add(first + state, {word: first + target for word, target in targets.items()})
-        step = np.concatenate([step, np.zeros((words.states - len(step), step.shape[1]), np.int32)])
+        _add_rows(step, words.states - len(step))
         source, byte, target = words.moves()
         symbol = self.byte_class[byte]
         if step[source, symbol].any():
             raise CallsOverlap("a name and other text begin in the same place")
         step[source, symbol] = target
-        return step
 
     def _entered(self, quoted: list[_Quote], step: NDArray[np.int32]) -> Ints:
         """Decide which leaves are copied, and which are called as they are large and would be copied many times.
@@ -227,8 +226,8 @@ class Joint:
         after = dict(quote.behind)
         return tuple(after[marks] for marks in self.leaves[self.leaf_of[quote.called]].marks)
 
-    def _with_copies(self, step: NDArray[np.int32], quoted: Ints) -> tuple[NDArray[np.int32], Copies]:
-        """Put copies of leaves behind all states, and behind these what stands beside them."""
+    def _add_copies(self, step: NDArray[np.int32], quoted: Ints) -> Copies:
+        """Put copies of leaves behind all states, and behind these what stands beside them, in place."""
         source, opening, copy, root, frame = quoted
         leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
         sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]
@@ -239,12 +238,11 @@ class Joint:
         own = [
             leaf.step[FIRST_STATE:][:, c] for leaf, c in zip(self.leaves, self.columns[len(self.dfas) :], strict=True)
         ]
-        blocks = [step]
+        _add_rows(step, int(first[-1]) - before)
         for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
             ends = [target if target >= 0 else END - 1 - target for target in leads]
             does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
-            blocks.append(does.astype(np.int32)[own[leaf]])
-        step = np.concatenate(blocks)
+            step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
         inside = np.arange(len(step)) >= before
         text = step[source, opening].astype(np.int64)
         entered = first[copy]
@@ -253,7 +251,8 @@ class Joint:
             raise CountsOverlap("texts begin like strings whose characters are counted")
         found = texts_beside(step, inside, self.excluded, (text[beside], root[beside], entered[beside]), self.limits)
         entered[beside] = found.entered
-        step = np.concatenate([step, found.step])
+        _add_rows(step, len(found.step))
+        step[len(inside) :] = found.step
         calls = [
             CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
             for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
@@ -266,4 +265,10 @@ class Joint:
         # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
         by_quote = opening == self.byte_class[QUOTE]
         source, copy, entered, frame = (column[by_quote] for column in (source, copy, entered, frame))
-        return step, Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)
+        return Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)
+
+
+def _add_rows(step: NDArray[np.int32], count: int) -> None:
+    """Add rows of dead states to a table, in place, as two of the largest tables would take twice the memory."""
+    # Nothing else refers to the table, which no function keeps.
+    step.resize((len(step) + count, step.shape[1]), refcheck=False)

@@ -12,6 +12,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
+from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap
 
 __all__ = ["live"]
@@ -58,7 +59,10 @@ def live(dfa: NestedDfa) -> NestedDfa:
             len(known) + len(left) + np.arange(len(dfa.behind)),
         ]
     )
-    step = means.astype(np.int32)[dfa.step[known]]
+    # Nothing looks at the moves from here on, and the tables are large.
+    del moves, backwards
+    step = renumbered_table(dfa.step, known, means.astype(np.int32))
+    dfa = replace(dfa, step=step)
     step[:FIRST_STATE] = DEAD
     accepting = dfa.accepting[known]
     accepting[:FIRST_STATE] = False

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.bytes.renumbering import renumbered_table
 from logitkit.compiler.bytes.sorting import examples
 
 __all__ = ["with_characters", "with_text_regions"]
@@ -80,7 +81,7 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     # A move that opens or closes a bracket has no place in a leaf.
     apart |= (step >= dfa.states).any(axis=1)
     bytes_of = np.bincount(dfa.byte_class, minlength=step.shape[1])
-    within = _with_limits(dfa, ~apart & ((step != DEAD) @ bytes_of >= MANY_BYTES), ~apart, bytes_of)
+    within = _with_limits(dfa, ~apart & (_bytes_read(step, bytes_of) >= MANY_BYTES), ~apart, bytes_of)
     states = np.flatnonzero(with_characters(dfa, within) & ~apart)
     if not len(states):
         return []
@@ -90,6 +91,15 @@ def _regions(dfa: NestedDfa) -> list[Ints]:
     source, target = states[row], step[states[row], column].astype(np.int64)
     joined = _components(source, target, dfa.states)
     return [_ordered(dfa, states[joined[states] == c]) for c in np.unique(joined[states]).tolist()]
+
+
+def _bytes_read(step: NDArray[np.int32], bytes_of: Ints) -> Ints:
+    """Return how many bytes lead anywhere from each state."""
+    # Symbol by symbol: a product of matrices would take eight bytes for each entry of the table.
+    found = np.zeros(len(step), np.int64)
+    for symbol, count in enumerate(bytes_of.tolist()):
+        found += count * (step[:, symbol] != DEAD)
+    return found
 
 
 def _with_limits(
@@ -134,12 +144,14 @@ def with_characters(dfa: NestedDfa, text: NDArray[np.bool_]) -> NDArray[np.bool_
     """Return some states, [S] bool, with those inside of a character: these lead there, and from there only to these."""
     within = text.copy()
     # Numbers above those of states stand for brackets, which do not lead on in the text.
-    step = np.where(dfa.step < dfa.states, dfa.step, FIRST_STATE - 1)
+    others = np.zeros(dfa.calls + len(dfa.behind), bool)
     for _ in range(MOST_INSIDE):
-        led = np.zeros(dfa.states, bool)
-        led[step[within]] = True
+        led = np.zeros(dfa.states + len(others), bool)
+        led[dfa.step[within]] = True
         led[:FIRST_STATE] = False
-        within |= led & (within[step] | (step == DEAD)).all(axis=1)
+        fresh = np.flatnonzero(led[: dfa.states] & ~within)
+        rows = dfa.step[fresh]
+        within[fresh] = (np.append(within, others)[rows] | (rows == DEAD)).all(axis=1)
     return within
 
 
@@ -208,11 +220,11 @@ def examples_of_columns(rows: Ints) -> tuple[Ints, Ints]:
 def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
     """Return the automaton with other numbers of its states."""
     above = np.arange(dfa.states, dfa.states + dfa.calls + len(dfa.behind))
-    means = np.concatenate([number, above])
+    means = np.concatenate([number, above]).astype(np.int32)
     copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states)
     return replace(
         dfa,
-        step=means[dfa.step[order]].astype(np.int32),
+        step=renumbered_table(dfa.step, order, means),
         accepting=dfa.accepting[order],
         start=int(number[dfa.start]),
         entry=number[dfa.entry],

@@ -104,10 +104,10 @@ class BehaviourStore:
 
     def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
         table, goes_on = self.table, self.moves.goes_on
-        rows = list(self.moves.step if goes_on is None else goes_on)
+        rows = self.moves.step if goes_on is None else goes_on
         defaults = self.moves.step[symbol, table.default[which]]
         numbers: list[int] = []
-        fresh: list[Behaviours] = []
+        fresh: list[tuple[int, Ints, Ints]] = []
         for c, a, b, default in zip(
             symbol.tolist(),
             table.start[which].tolist(),
@@ -119,19 +119,22 @@ class BehaviourStore:
             keep = target != default
             if goes_on is not None:
                 keep &= target != NOT_LISTED
-            source, kept = table.source[a:b], np.count_nonzero(keep)
-            if not kept:
-                source, target = source[:0], target[:0]
-            elif kept < len(keep):
-                source, target = source[keep], target[keep]
+            source = table.source[a:b]
+            if np.count_nonzero(keep) < b - a:
+                # Quicker than by a mask, where two arrays are selected from.
+                (kept,) = keep.nonzero()
+                source, target = source.take(kept), target.take(kept)
             self.charge(1, len(target))
             known = len(self._number)
             number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)
             if number == known:
-                fresh.append(Behaviours(np.array([default]), np.array([0, len(target)]), source, target))
+                fresh.append((default, source, target))
             numbers.append(number)
         if fresh:
-            self._append(Behaviours.joined(fresh))
+            default_of, source_of, target_of = zip(*fresh, strict=True)
+            begin = starts(np.array([*map(len, source_of)]))
+            new = Behaviours(np.array(default_of), begin, np.concatenate(source_of), np.concatenate(target_of))
+            self._append(new)
         return numbers
 
     def _add(self, met: Behaviours) -> Ints:

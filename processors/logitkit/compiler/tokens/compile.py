@@ -33,7 +33,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     """
     if not np.any(dfa.accepting):
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    classes = token_classes(dfa, vocabulary.trie, limits)
+    classes = token_classes(dfa, vocabulary, limits)
     class_of, behaviours = classes.class_of, classes.behaviours
     if dfa.free is not None:
         # One more class: all ids without text (EOS ids get theirs later).

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import took
-from logitkit.compiler.bytes.behaviours import Behaviours
+from logitkit.compiler.bytes.behaviours import Behaviours, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
-from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
 from logitkit.compiler.tokens.grammar_closing import grammar_closing_costs
@@ -29,6 +29,7 @@ from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.whole_tokens import ENTRIES_A_STEP, whole_tokens
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -47,6 +48,7 @@ def grammar_automaton(
     *,
     max_depth: int = 64,
     closing: bool = False,
+    splits: bool = False,
 ) -> TokenAutomaton:
     """Compile a pushdown automaton for a vocabulary.
 
@@ -57,10 +59,11 @@ def grammar_automaton(
         name: What the language is called in an error.
         max_depth: Most frames on a stack; a token that needs more is illegal.
         closing: Whether to work out how many tokens are needed to the end; see `grammar_closing`.
+        splits: Whether a token may have several outcomes.
 
     Raises:
         ConfigurationError: The language is empty, no text nests at most `max_depth` deep, the vocabulary cannot spell a symbol,
-            or `closing` is not possible.
+            `closing` is not possible, or a token has several outcomes without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
     need = dfa.need.copy()
@@ -71,12 +74,8 @@ def grammar_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {need[dfa.start]}; raise max_depth"
         )
-    if not (dfa.pushed or len(dfa.further)):
+    if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
-    if closing and len(dfa.further):
-        raise ConfigurationError(
-            f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
-        )
     for letter in dfa.letters:
         if letter in vocabulary.eos_ids:
             raise ConfigurationError(
@@ -91,11 +90,25 @@ def grammar_automaton(
     class_of = classes.class_of.astype(np.int32)
     first = len(classes.behaviours)
     # The letter that stands for many comes first, so that the others take their tokens from it.
-    for letter, number in sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)):
+    letters = dict(sorted(zip(dfa.letters, range(first, first + len(dfa.letters)), strict=True)))
+    whole = letters.pop(WHOLE, None)
+    for letter, number in letters.items():
         class_of[vocabulary.trie.node_of_id == 0 if letter == OTHERS else letter] = number
     behaviours = Behaviours.joined([classes.behaviours, store.table.take(numbers)])
+    if whole is not None:
+        behaviours = _with_wholes(behaviours, whole, np.unique(class_of[whole_tokens(letters, vocabulary)]), limits)
+    layers = _layers(behaviours)
+    if len(layers) > 1 and closing:
+        raise ConfigurationError(
+            f"closing needs a deterministic grammar, and {name} is not deterministic; leave out 'closing'"
+        )
+    if len(layers) > 1 and not splits:
+        raise ConfigurationError(
+            f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
+            "a special token between them"
+        )
     outline, made = _outline(dfa, store.after_end, need), list[TokenAutomaton]()
-    for layer in _layers(behaviours) if store.several else [behaviours]:
+    for layer in layers:
         table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
         nesting = Nesting(
             dfa.frames,
@@ -108,7 +121,7 @@ def grammar_automaton(
             grammar_closing_costs(dfa, table, limits, name) if closing else None,
         )
         accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
-        if store.several:
+        if len(layers) > 1:
             ends = layer.take(np.array([first + len(dfa.letters)]))
             accepting[:] = False
             accepting[ends.source[ends.target == FINISHED]] = True
@@ -125,6 +138,24 @@ def grammar_automaton(
             )
         )
     return replace(made[0], layers=tuple(made[1:])) if made[1:] else made[0]
+
+
+def _reads_beside_wholes(dfa: PushdownDfa) -> bool:
+    """Whether a byte may be read where a token may stand for itself, whatever its text is."""
+    bytes_, at = int(dfa.byte_class.max()) + 1, dfa.letters.index(WHOLE) if WHOLE in dfa.letters else None
+    return at is not None and bool(dfa.step[dfa.step[:, bytes_ + at] != DEAD, :bytes_].any())
+
+
+def _with_wholes(behaviours: Behaviours, whole: int, classes: NDArray[np.int32], limits: Limits) -> Behaviours:
+    """Let some classes also do what `WHOLE` does, where a class that does both lists a state twice."""
+    one = behaviours.take(np.array([whole]))
+    limits.spend(len(classes) * len(one.source) // ENTRIES_A_STEP)
+    owner = np.repeat(np.arange(len(behaviours)), np.diff(behaviours.start))
+    owner = np.append(owner, np.repeat(classes, len(one.source)))
+    source = np.append(behaviours.source, np.tile(one.source, len(classes)))
+    target = np.append(behaviours.target, np.tile(one.target, len(classes)))
+    owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
+    return Behaviours(behaviours.default, starts(np.bincount(owner, minlength=len(behaviours))), source, target)
 
 
 def _layers(behaviours: Behaviours) -> list[Behaviours]:

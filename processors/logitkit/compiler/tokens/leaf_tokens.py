@@ -24,6 +24,7 @@ from logitkit.budget import one_budget, outside_budget, spend_once
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.leaf_stores import CountingStore, leaf_store, reached
 from logitkit.compiler.tokens.signatures import mixed
@@ -55,8 +56,9 @@ class LeafTokens:
         inner: [G] uint64, a signature of all entries of a group that stay in the leaf.
         ended: Of each class and each thing that it does at an end, its number: `class * width + target`, ascending.
         outer: uint64, a signature of the states in which it does that.
-        mark: The number of that end in the leaf; plus the number of characters before it, times that of all ends.
-        rest: The number of the remainder.
+        which: The number of that end, as many end alike.
+        mark: Of each end, its number in the leaf; plus the number of characters before it, times that of all ends in the leaf.
+        rest: Of each end, the number of the remainder.
         states: The number of states of the leaf; as a state, that before the quote.
         first_end: The least target that is an end.
         width: More than any target.
@@ -70,6 +72,7 @@ class LeafTokens:
     inner: NDArray[np.uint64]
     ended: NDArray[np.int64]
     outer: NDArray[np.uint64]
+    which: NDArray[np.int64]
     mark: NDArray[np.int64]
     rest: NDArray[np.int64]
     states: int
@@ -194,7 +197,7 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
     groups = np.concatenate([kept, mine[first]])
     example = np.concatenate([np.zeros(len(kept), np.int64), tokens[first]])
     item, ending = expand(bounds[groups], bounds[groups + 1] - bounds[groups])
-    rest = find(example[ending], unread[item])
+    ends, which = which_of(mark[item] * np.int64(count) + find(example[ending], unread[item]))
     narrow = np.int16 if len(groups) < 2**15 else np.int32
     return LeafTokens(
         class_of.astype(narrow),
@@ -203,8 +206,8 @@ def _by_remainder(classes: TokenClasses, leaf: Leaf, first_end: int, vocabulary:
         inner,
         ending * np.int64(width) + target[item],
         outer[item],
-        mark[item],
-        rest,
+        which,
+        *np.divmod(ends, count),
         states,
         first_end,
         width,

@@ -117,11 +117,13 @@ class _Link:
             node, never = np.full(len(apart), quote[0]), np.zeros(len(apart), bool)
             starts.append(Starts(copies.opening[apart], node, copies.entered[apart], first[apart], never))
         found, popped = self.walk.follow(trie, Starts(*map(np.concatenate, zip(*starts, strict=True))))
-        source, token, end, rest, height = self.rests.expanded(trie, popped, self.vocabulary.remainders)
-        outcome = self.rests.pops(end, rest, height)
-        # A copy may lead on where this is dead.
-        alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]
-        columns = [found, Found(source[alive], token[alive], outcome[alive])]
+        columns = [found]
+        for block in popped.blocks(trie):
+            source, token, end, rest, height = self.rests.expanded(trie, block, self.vocabulary.remainders)
+            outcome = self.rests.pops(end, rest, height)
+            # A copy may lead on where this is dead.
+            alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]
+            columns.append(Found(source[alive], token[alive], outcome[alive]))
         return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
     def classes(self) -> TokenClasses:

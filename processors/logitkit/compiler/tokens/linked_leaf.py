@@ -13,6 +13,7 @@ import numpy as np
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.leaf import Copies
+from logitkit.compiler.bytes.sorting import examples
 from logitkit.compiler.tokens.counted_links import counted_ends, counted_moves
 from logitkit.compiler.tokens.leaf_tokens import LeafTokens
 from logitkit.compiler.tokens.rests import Rests
@@ -68,13 +69,10 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     mine = np.flatnonzero(copies.leaf == number)
     leaf, first = copies.leaves[number], copies.first[mine]
     exits = np.array([copies.exits[copy] for copy in mine.tolist()], np.int64)
-    size = np.int64(len(rests.remainders))
-    ends, which = np.unique(known.mark * size + known.rest, return_inverse=True)
-    mark, rest = np.divmod(ends, size)
-    length, mark = np.divmod(mark, max(len(leaf.marks), 1))
-    limits.spend(1 + len(mine) * len(ends) // ENTRIES_A_STEP)
+    length, mark = np.divmod(known.mark, max(len(leaf.marks), 1))
+    limits.spend(1 + len(mine) * len(mark) // ENTRIES_A_STEP)
     state = exits[:, mark]
-    leads = from_quote = rests.of(state.ravel(), np.tile(rest, len(mine))).reshape(state.shape)
+    leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
     if leaf.counted is not None:
         within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
         from_quote = np.where(within, leads, DEAD)
@@ -84,12 +82,11 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     column[~leads.any(axis=0)] = 0
     # Two of a few hundred classes have one signature of 64 bits by chance once in 10^14 schemas.
     signature = known.inner[known.group]
-    does = column[which.ravel()]
+    does = column[known.which]
     alive = np.flatnonzero(does)
     np.add.at(signature, known.ended[alive] // known.width, mixed(known.outer[alive], does[alive]))
-    signatures, example, merged = np.unique(signature, return_index=True, return_inverse=True)
-    merged = merged.ravel()
-    if signatures[0] != 0:
+    example, merged = examples(signature)
+    if signature[example[0]] != 0:
         example, merged = np.append(0, example), merged + 1
     # The entries of one class of each kind; that of the first kind, the dead one, has none.
     group = known.group[example]
@@ -102,7 +99,7 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     outside = target >= known.first_end
     if outside.any():
         key = example[symbol[outside]] * np.int64(known.width) + target[outside]
-        ended = which.ravel()[np.searchsorted(known.ended, key)]
+        ended = known.which[np.searchsorted(known.ended, key)]
         live = ~outside
         live[outside] = column[ended] != 0
         source, symbol, target, outside, ended = (

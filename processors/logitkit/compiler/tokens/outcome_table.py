@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Outcomes
 
 __all__ = ["OutcomeTable"]
+
+FEW = 64
 
 # More frames than any stack has.
 DEEPEST = 2**20
@@ -127,18 +129,28 @@ class _Numbering:
         found[other] = np.array([self.of(number) for number in met.tolist()], np.int64)[which]
         return found
 
+    def few_of(self, numbers: list[int]) -> Ints:
+        """Do the same as `all_of`; of a dozen numbers, as most rests have, arrays would take longer."""
+        if len(numbers) > FEW:
+            return self.all_of(np.array(numbers, np.int64))
+        found = {n: self.of(n) for n in sorted({*numbers}) if n < COUNTED and (n >= len(self.need) or self.need[n])}
+        return np.array([found.get(n, n) for n in numbers], np.int64)
+
     def table(self, tokens: Behaviours) -> OutcomeTable:
-        parts = [Behaviours(tokens.default, tokens.start, tokens.source, self.all_of(tokens.target))]
-        done = 0
-        while done < len(self.rests):
-            rest = self.outcomes.rests[[*self.rests][done]]
-            done += 1
-            frames = self.first_frame + np.array([*rest], np.int64)
-            does = self.all_of(np.array([*rest.values()], np.int64))
-            parts.append(Behaviours(np.zeros(1, np.int64), np.array([0, len(rest)]), frames, does))
+        does = [self.all_of(tokens.target)]
+        frames: list[int] = []
+        each: list[int] = []
+        while len(each) < len(self.rests):
+            rest = self.outcomes.rests[[*self.rests][len(each)]]
+            each.append(len(rest))
+            frames.extend(rest)
+            does.append(self.few_of([*rest.values()]))
+        source = np.concatenate([tokens.source, self.first_frame + np.array(frames, np.int64)])
+        start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
+        default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
         widest = max((len(o.pushed) for o in self.found), default=0)
         plain = {self.rests[number] for number in self.plain_ends if number in self.rests}
-        behaviours, moves = self._with_moves(Behaviours.joined(parts))
+        behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
         more, height = len(moves.state), self.height_of(moves.state)
         counts = [o[4:] for o in self.found]
         counting = np.array(counts, np.int32).reshape(-1, 4).T

@@ -59,19 +59,20 @@ def pushdown_automaton(
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
+    if dfa.copies is None and not dfa.frames:
+        return _finite(dfa, vocabulary, limits, name, closing)
     fallback = None
+    dead_ends = may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
-        falls_back = not closing and not may_have_dead_ends(dfa, vocabulary)
+        falls_back = not closing and not dead_ends
         with one_budget(limits.work):
             classes = linked_classes(dfa, dfa.copies, vocabulary, outcomes, limits, falls_back)
         if falls_back and dfa.copies.like.any():
             fallback = np.arange(dfa.states + dfa.frames)
             beside = np.flatnonzero(dfa.copies.like)
             fallback[beside] = dfa.copies.like[beside]
-    elif not dfa.frames:
-        return _finite(dfa, vocabulary, limits, name, closing)
     else:
         work = dfa.step.size // 4
         limits.check_work(2 * work)
@@ -94,7 +95,7 @@ def pushdown_automaton(
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     # Where tokens are counted, too few may be left to spell a marker.
-    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
+    dead_ends |= bool(dfa.token_limits)
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
         cost = closing_costs(complete, table.behaviours.source, table.behaviours.target, table, limits)

@@ -17,7 +17,7 @@ from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
 from logitkit.compiler.tokens.repetition import Repetition
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
+from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_shape
 from logitkit.limits import Limits
 from logitkit.patterns.syntax import Alternate, Characters, Concat, Empty, Node, Repeat
 from logitkit.vocabulary.vocabulary import Vocabulary
@@ -71,7 +71,7 @@ def record_automaton(tree: Node, vocabulary: Vocabulary, limits: Limits) -> Toke
     work = dfa.step.size // 4
     limits.check_work(2 * work)
     store = BehaviourStore(Moves.of(dfa), limits, work, sources=FIRST_STATE + size + after)
-    classes = classes_by_level(store, dfa.byte_class, vocabulary.trie)
+    classes = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(classes.class_of) // IDS_A_STEP)
     accepting = dfa.accepting[: FIRST_STATE + size + after]
     eos_ids, pad_id = vocabulary.eos_ids, vocabulary.pad_id
@@ -150,8 +150,12 @@ def _copied(record: ByteDfa, rest: ByteDfa, copies: int) -> ByteDfa | None:
         return None
     in_record[0] += in_rest[0]
     step = np.concatenate([in_record, in_rest])
-    step = np.where(step == DEAD, DEAD, step + len(step) * np.arange(copies, dtype=np.int32)[:, None, None])
-    steps = np.concatenate([np.zeros((FIRST_STATE, step.shape[2]), np.int32), *step, last], dtype=np.int32)
+    # Filled in place: the table of all copies is large.
+    steps = np.zeros((FIRST_STATE + copies * len(step) + after, step.shape[1]), np.int32)
+    of_copies = steps[FIRST_STATE : len(steps) - after].reshape(copies, *step.shape)
+    np.multiply(step != DEAD, len(step) * np.arange(copies, dtype=np.int32)[:, None, None], out=of_copies)
+    of_copies += step
+    steps[len(steps) - after :] = last
     ends = rest.accepting[FIRST_STATE:]
     copied = np.zeros(size + after, bool)
     copied[0], copied[size:] = ends[0], ends

@@ -22,7 +22,9 @@ from logitkit.compiler.bytes.byte_dfa import ByteDfa
 from logitkit.compiler.tokens.behaviour_store import BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.trie import GROUP_OF_BYTE, Trie
+from logitkit.vocabulary.vocabulary import Vocabulary
 
 # A level of this many prefixes is sooner handled as a whole than its live ones are looked up, and a prefix that has been looked
 # up costs as much as so many others.
@@ -42,12 +44,12 @@ class TokenClasses:
     behaviours: Behaviours
 
 
-def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
+def token_classes(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits) -> TokenClasses:
     """Compute the classes of all tokens, level by level of the trie.
 
     Args:
         dfa: The automaton over bytes.
-        trie: The tokens.
+        vocabulary: The tokens.
         limits: Bound on the work, counted in exceptions.
 
     Returns:
@@ -59,7 +61,7 @@ def token_classes(dfa: ByteDfa, trie: Trie, limits: Limits) -> TokenClasses:
     work = dfa.step.size // 4
     limits.check_work(2 * work)
     store = BehaviourStore(Moves.of(dfa), limits, work)
-    found = classes_by_level(store, dfa.byte_class, trie)
+    found = classes_by_shape(store, dfa.byte_class, vocabulary)
     took(store.work + len(found.class_of) // IDS_A_STEP)
     return found
 
@@ -86,6 +88,21 @@ class Store(Protocol):
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each with a byte of the class `symbol` more."""
         ...
+
+
+def classes_by_shape(store: Store, byte_class: NDArray[np.int64], vocabulary: Vocabulary) -> TokenClasses:
+    """Compute the classes of all tokens of a vocabulary, by their shapes if these suffice.
+
+    Args:
+        store: What is known of behaviours.
+        byte_class: [256] class of each byte.
+        vocabulary: The tokens.
+    """
+    if not Shapes.suffice(byte_class):
+        return classes_by_level(store, byte_class, vocabulary.trie)
+    shapes = vocabulary.shapes
+    found = classes_by_level(store, byte_class, shapes.trie)
+    return TokenClasses(found.class_of.take(shapes.of_id), found.behaviours)
 
 
 def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) -> TokenClasses:

@@ -165,7 +165,7 @@ class TokenTable:
         # The index by class costs as much as a few passes over all ids, so it is made for an automaton that is in use.
         if next(self._listings) < WORTH_AN_INDEX:
             legal = self.per_token(chosen)
-            count = np.count_nonzero(legal)
+            count = int(np.count_nonzero(legal))
             if count <= longest:
                 return True, np.flatnonzero(legal)
             return (False, np.flatnonzero(~legal)) if len(legal) - count <= longest else None

@@ -9,6 +9,7 @@ of the token does depends on the frame that is popped, and `rests` knows that.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.leaf import QUOTE, Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import examples, which_of
+from logitkit.compiler.bytes.renumbering import ROWS_AT_ONCE
+from logitkit.compiler.bytes.sorting import distinct_rows, which_of
 from logitkit.compiler.tokens.counted_links import CountedStates
 from logitkit.compiler.tokens.outcomes import MOST_PUSHED, Outcome, Outcomes
+from logitkit.compiler.tokens.walked_prefixes import COUNT, HEIGHT, LIKE, PREFIXES_AT_ONCE, SOURCE, STACK, STATE, Front
 from logitkit.limits import Limits
-from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.ranges import cut_by_sum, expand
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Found", "Starts", "TrieWalk"]
@@ -94,25 +97,10 @@ class Popped(NamedTuple):
     end: Ints
     height: Ints
 
-
-class _Front(NamedTuple):
-    """The prefixes on one level.
-
-    Args:
-        columns: [6, N] int64: the walk of each, its state, its stack, the most brackets on that, the state that it is like, and
-            the characters that it has counted. One array, since taking some of N prefixes costs more than what N is.
-        node: [N] their nodes.
-    """
-
-    columns: Ints
-    node: Ints
-
-    def take(self, which: Ints) -> _Front:
-        return _Front(self.columns.take(which, axis=1), self.node[which])
-
-
-# The rows of these columns.
-SOURCE, STATE, STACK, HEIGHT, LIKE, COUNT = range(6)
+    def blocks(self, trie: Trie) -> Iterator[Popped]:
+        """Yield them in parts with about `PREFIXES_AT_ONCE` texts each."""
+        for begin, end in cut_by_sum(trie.below[self.node], PREFIXES_AT_ONCE):
+            yield Popped(*(column[begin:end] for column in self))
 
 
 class TrieWalk:
@@ -147,17 +135,22 @@ class TrieWalk:
         """
         columns = np.zeros((6, len(starts.source)), np.int64)
         columns[SOURCE], columns[STATE], columns[LIKE] = starts.source, starts.state, starts.like
-        front = _Front(columns, starts.node)
+        front = Front(columns, starts.node)
         nothing = starts.source[:0]
-        met = [front.take(nothing)]
+        met = [front.take(nothing).narrowed()]
         popped = [Popped(*(nothing for _ in Popped._fields))]
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
-        lost: list[tuple[Ints, Ints]] = []
+        lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
         while len(front.node):
-            met.append(front.take(np.flatnonzero(trie.own[front.node])))
-            child, owner = self._first(trie, starts) if len(met) == 2 else trie.children_of(front.node)
-            self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
-            front = self._stepped(front, child, owner, self.dfa.byte_class[trie.byte[child]], popped)
+            met.append(front.take(np.flatnonzero(trie.own[front.node])).narrowed())
+            self.limits.spend(LEVEL_STEPS)
+            if len(met) == 2:
+                front = self._stepped(trie, front, *self._first(trie, starts), popped)
+            else:
+                blocks = [
+                    self._stepped(trie, block, *trie.children_of(block.node), popped) for block in front.blocks(trie)
+                ]
+                front = Front.joined(blocks)
             dead = front.columns[STATE] == DEAD
             if dead.any():
                 like = front.columns[LIKE]
@@ -174,8 +167,11 @@ class TrieWalk:
         """
         dfa = self.dfa
         root = np.flatnonzero(starts.node == 0)
-        rows = dfa.step[starts.state[root]]
-        goes_on = np.where(starts.like[root, None] > 0, rows != dfa.step[starts.like[root]], rows != DEAD)
+        goes_on = np.empty((len(root), dfa.step.shape[1]), bool)
+        for begin in range(0, len(root), ROWS_AT_ONCE):
+            some = root[begin : begin + ROWS_AT_ONCE]
+            # Where there is no state that another is like, 0 is dead.
+            goes_on[begin : begin + ROWS_AT_ONCE] = dfa.step[starts.state[some]] != dfa.step[starts.like[some]]
         which, symbol = np.nonzero(goes_on)
         below = np.arange(trie.children[0], trie.children[1])
         symbols = dfa.byte_class[trie.byte[below]]
@@ -188,9 +184,11 @@ class TrieWalk:
         more, owners = trie.children_of(starts.node[others])
         return np.concatenate([child[kept], more]), np.concatenate([owner[kept], others[owners]])
 
-    def _stepped(self, front: _Front, child: Ints, owner: Ints, symbol: Ints, popped: list[Popped]) -> _Front:
+    def _stepped(self, trie: Trie, front: Front, child: Ints, owner: Ints, popped: list[Popped]) -> Front:
         """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
         dfa = self.dfa
+        self.limits.spend(len(child) // PREFIXES_A_STEP)
+        symbol = dfa.byte_class[trie.byte[child]]
         before = front.columns[STATE, owner]
         does = dfa.step[before, symbol]
         like = front.columns[LIKE, owner]
@@ -212,13 +210,13 @@ class TrieWalk:
         if self.counted is not None:
             columns[COUNT], within = self.counted.stepped(before[kept], columns[STATE], columns[COUNT])
             columns[STATE, ~within] = DEAD
-        front = _Front(columns, child[kept])
+        front = Front(columns, child[kept])
         nests = np.flatnonzero(columns[STATE] >= dfa.states)
         if len(nests):
             self._nest(front, nests, popped)
         return front
 
-    def _nest(self, front: _Front, which: Ints, popped: list[Popped]) -> None:
+    def _nest(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         """Open and close brackets, in place."""
         dfa = self.dfa
         source, state, stack, height, like, _ = front.columns
@@ -255,15 +253,17 @@ class TrieWalk:
             self.heights.append(sum(not self._string[frame] for frame in stack))
         return found
 
-    def _found(self, trie: Trie, met: list[_Front], lost: list[tuple[Ints, Ints]]) -> Found:
-        node = np.concatenate([front.node for front in met])
-        source, outcome, stack, height, _, count = np.concatenate([front.columns for front in met], axis=1)
+    def _found(
+        self, trie: Trie, met: list[Front], lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]]
+    ) -> Found:
+        columns, node = Front.joined(met)
+        met.clear()
+        source, stack, height, count = (columns[row] for row in (SOURCE, STACK, HEIGHT, COUNT))
+        outcome = columns[STATE].astype(np.int64)
         changed = np.flatnonzero((stack != 0) | (height != 0) | (count != 0))
         if len(changed):
             parts = [column[changed] for column in (outcome, stack, height, count)]
-            example, which = examples(parts[0])
-            for part in parts[1:]:
-                example, which = examples(which * (1 + part.max()) + part)
+            example, which = distinct_rows(parts)
             numbers = [
                 self.outcomes.number(Outcome(s, self.stacks[k], 0, h, added=c))
                 if len(self.stacks[k]) <= MOST_PUSHED
@@ -272,8 +272,8 @@ class TrieWalk:
             ]
             outcome[changed] = np.array(numbers, np.int64)[which]
         place, owner = expand(trie.first[node], trie.own[node])
-        columns = [(source[owner], trie.tokens[place], outcome[owner])]
+        found = [(source[owner].astype(np.int64), trie.tokens[place], outcome[owner])]
         for sources, nodes in lost:
             place, owner = expand(trie.first[nodes], trie.below[nodes])
-            columns.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
-        return Found(*(np.concatenate(column) for column in zip(*columns, strict=True)))
+            found.append((sources[owner], trie.tokens[place], np.full(len(place), DEAD)))
+        return Found(*(np.concatenate(column) for column in zip(*found, strict=True)))

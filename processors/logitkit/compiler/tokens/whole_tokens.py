@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,7 +19,7 @@ __all__ = ["whole_tokens", "with_wholes"]
 ENTRIES_A_STEP = 3
 
 
-def whole_tokens(letters: Letters, vocabulary: Vocabulary) -> NDArray[np.bool_]:
+def whole_tokens(letters: Iterable[int], vocabulary: Vocabulary) -> NDArray[np.bool_]:
     """Return [V] bool, the tokens that `WHOLE` stands for: those with text that are not letters, nor EOS."""
     found: NDArray[np.bool_] = vocabulary.trie.node_of_id > 0
     found[[token for token in (*letters, *vocabulary.eos_ids) if token >= 0]] = False

@@ -76,7 +76,7 @@ class Lexeme:
         def ends(forbidden: CharSet, state: int | None) -> CharSet:
             return forbidden if state is None else forbidden | CharSet.union([c for c, _ in other.moves[state]])
 
-        return self._beside(other, ends, limits)
+        return self.beside(other, ends, limits)
 
     def without(self, other: Machine, limits: Limits) -> Lexeme:
         """Remove the texts of another automaton."""
@@ -84,9 +84,9 @@ class Lexeme:
         def ends(forbidden: CharSet, state: int | None) -> CharSet | None:
             return None if state is not None and other.accepting[state] else forbidden
 
-        return self._beside(other, ends, limits)
+        return self.beside(other, ends, limits)
 
-    def _beside(self, other: Machine, ends: Callable[[CharSet, int | None], CharSet | None], limits: Limits) -> Lexeme:
+    def beside(self, other: Machine, ends: Callable[[CharSet, int | None], CharSet | None], limits: Limits) -> Lexeme:
         """Run another automaton on the same text; `ends` says what an accepting state forbids beside a state of it."""
         pairs: list[tuple[int, int | None]] = [(0, 0)]
         number = {pairs[0]: 0}
@@ -134,38 +134,20 @@ def asserting_lexeme(tree: Node, limits: Limits) -> Lexeme:
     for after in (Repeat(_CHARACTER, _TRIED, _TRIED), _TEXT):
         if not _is_same(Concat((tree, _CHARACTER, after)), Concat((followed.machine(), after)), limits):
             raise EdgeAssertion("looks at more than one character after it")
-    return _with_ends(alone.machine(), followed.machine(), limits)
+    if not (followed - TextLanguage.of_tree(Concat((alone.machine(), _CHARACTER)), limits)).is_empty:
+        raise EdgeAssertion("must be followed by a character")
+    machine = followed.machine()
+
+    def ends(_forbidden: CharSet, state: int | None) -> CharSet:
+        moves = () if state is None else machine.moves[state]
+        return ANY - _SURROGATES - CharSet.union([charset for charset, target in moves if machine.accepting[target]])
+
+    return Lexeme.of_machine(alone.machine()).beside(machine, ends, limits)
 
 
 def _is_same(first: Node, second: Node, limits: Limits) -> bool:
     a, b = TextLanguage.of_tree(first, limits), TextLanguage.of_tree(second, limits)
     return (a - b).is_empty and (b - a).is_empty
-
-
-def _with_ends(alone: Machine, followed: Machine, limits: Limits) -> Lexeme:
-    """Join the automaton of the texts with that of the texts followed by one character."""
-    pairs = [(0, 0)]
-    number = {(0, 0): 0}
-    moves: list[tuple[tuple[CharSet, int], ...]] = []
-    forbidden: list[CharSet | None] = []
-    for a, b in pairs:
-        limits.check_states(len(pairs))
-        allowed = CharSet.union([charset for charset, t in followed.moves[b] if followed.accepting[t]])
-        if allowed and not alone.accepting[a]:
-            raise EdgeAssertion("must be followed by a character")
-        forbidden.append(~allowed - _SURROGATES if alone.accepting[a] else None)
-        row = []
-        for charset, target in alone.moves[a]:
-            for other, target_b in followed.moves[b]:
-                limits.spend(1)
-                if both := charset & other:
-                    pair = (target, target_b)
-                    if pair not in number:
-                        number[pair] = len(pairs)
-                        pairs.append(pair)
-                    row.append((both, number[pair]))
-        moves.append(tuple(row))
-    return Lexeme(Machine(tuple(moves), tuple([f is not None for f in forbidden])), tuple(forbidden))
 
 
 # No text holds them, so no end needs to forbid them.

@@ -124,43 +124,34 @@ class Terminals:
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
 
-    def _build(self, number: int) -> None:
-        """Build a terminal after those that it uses."""
-        path: list[int] = []
-        open_: set[int] = set()
-        todo = [number]
-        while todo:
-            here = todo[-1]
-            if here in self._trees:
-                todo.pop()
-                continue
-            definition = self.draft.definitions[here]
-            if path and path[-1] == here:
-                self._depth[here] = 1 + max([self._depth.get(used, 0) for used, _ in definition.references], default=0)
-                if self._depth[here] > _MOST_DEPTH:
-                    raise PatternTooLarge(
-                        f"the terminal {definition.name} contains others more than {_MOST_DEPTH} deep; make it a rule"
-                    )
-                self._trees[here] = self._joined(definition)
-                open_.discard(path.pop())
-                continue
-            self.limits.spend(_TERMINAL_STEPS)
-            if definition.body is None:
-                node, groups = self._literals.node(definition)
-                has = definition.kind == "regexp"
-                asserts, lazy = has and has_assertions(node), has and has_lazy_quantifiers(node)
-                self._trees[here] = _TerminalTree(node, groups, len(definition.name), asserts, lazy)
-                continue
-            path.append(here)
-            open_.add(here)
-            for used, position in definition.references:
-                self._check_use(definition, used, position)
-                if used in open_:
-                    reason = (
-                        f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
-                    )
-                    raise GrammarError(reason, self.draft.grammar, position)
-                todo.append(used)
+    def _build(self, number: int, users: tuple[int, ...] = ()) -> None:
+        """Build a terminal after those that it uses; `users` are those that it is built for."""
+        if number in self._trees:
+            return
+        definition = self.draft.definitions[number]
+        self.limits.spend(_TERMINAL_STEPS)
+        if definition.body is None:
+            node, groups = self._literals.node(definition)
+            has = definition.kind == "regexp"
+            asserts, lazy = has and has_assertions(node), has and has_lazy_quantifiers(node)
+            self._trees[number] = _TerminalTree(node, groups, len(definition.name), asserts, lazy)
+            self._depth[number] = 0
+            return
+        for used, position in definition.references:
+            self._check_use(definition, used, position)
+            if used == number or used in users:
+                reason = f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
+                raise GrammarError(reason, self.draft.grammar, position)
+            if len(users) < _MOST_DEPTH:
+                self._build(used, (*users, number))
+        # What was not built is too deep.
+        depths = [self._depth.get(used, _MOST_DEPTH) for used, _ in definition.references]
+        self._depth[number] = 1 + max(depths, default=0)
+        if self._depth[number] > _MOST_DEPTH:
+            raise PatternTooLarge(
+                f"the terminal {definition.name} contains others more than {_MOST_DEPTH} deep; make it a rule"
+            )
+        self._trees[number] = self._joined(definition)
 
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name

@@ -1,4 +1,4 @@
-"""The language of a JSON Schema in a document: its errors name the place in the document."""
+"""The language of a JSON Schema that stands in something larger: its errors name the place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LocatedSchema(Language):
 
     Args:
         value: The language.
-        path: The path of the schema in its document.
+        path: The path of the schema, for example in a structural tag.
     """
 
     value: Language

@@ -157,6 +157,15 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([{"name": "a"}, {"name": "a"}], "two tools have the name 'a'"),
         ([{"name": "a", "description": 5}], "allowed is text"),
         ([{"name": "a", "parameters": {"type": "string"}}], "schema of an object"),
+        (
+            [{"name": "a", "input_schema": {"type": "object"}}],
+            "has no 'parameters', but 'input_schema'; give the schema",
+        ),
+        (
+            [{"type": "function", "function": {"name": "a", "inputSchema": {}}}],
+            "has no 'parameters', but 'inputSchema'",
+        ),
+        ([{"name": "a", "paramters": {"type": "object"}}], "has no 'parameters', but 'paramters'"),
         ([{"name": "a", "parameters": True}], "schema of an object"),
         ([{"name": f"f{i}"} for i in range(MOST_TOOLS + 1)], "allowed are at most"),
         ([{"name": "a", "parameters": {"type": "object", "x": object()}}], "which is not a JSON value"),

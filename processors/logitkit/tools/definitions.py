@@ -23,6 +23,8 @@ __all__ = ["MOST_TOOLS", "ToolDefinition", "definitions_of"]
 MOST_TOOLS = 2000
 
 _NAME = re.compile(r"[\w.:/-]{1,128}")
+# Other names for the parameters, as in 'input_schema', which would otherwise be ignored: a tool without parameters takes none.
+_SCHEMA_KEY = re.compile("schema|param|arg", re.IGNORECASE)
 # Keywords that say themselves which other members there may be, or refer to what does.
 _OPEN = {
     *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
@@ -145,6 +147,14 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
         return ToolDefinition(name, "\n".join(filter(None, (about, more))), schema, given, rules)
     parameters = tool.get("parameters")
     if parameters is None:
+        other = next(
+            (key for key in tool if isinstance(key, str) and _SCHEMA_KEY.search(key) and key != "parameters"), None
+        )
+        if other is not None:
+            raise ConfigurationError(
+                f"the tool {name!r} has no 'parameters', but {other!r}; give the schema of its arguments as 'parameters', as in "
+                "OpenAI's dicts"
+            )
         parameters = {"type": "object", "properties": {}}
     loaded = load(parameters)
     if not isinstance(loaded, dict) or loaded.get("type", "object") != "object":

@@ -62,7 +62,8 @@ def pushdown_automaton(
     if dfa.copies is None and not dfa.frames:
         return _finite(dfa, vocabulary, limits, name, closing)
     fallback = None
-    dead_ends = may_have_dead_ends(dfa, vocabulary)
+    # Where tokens are counted, too few may be left to spell a marker.
+    dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
         outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
         # Costs are worked out from what each state lists.
@@ -94,8 +95,6 @@ def pushdown_automaton(
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
-    # Where tokens are counted, too few may be left to spell a marker.
-    dead_ends |= bool(dfa.token_limits)
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
         cost = closing_costs(complete, table.behaviours.source, table.behaviours.target, table, limits)

@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "command-line.md").read_text("utf-8")
 SHOWN = re.findall(
     r"```console\n(?:\$ cat (\S+)\n((?:(?!\$ |```).*\n)*))?\$ logitkit ([^\n]*)\n((?:(?!```).*\n)*)```", PAGE
 )
-# What a run decides: the time, and how large `\d` is, as each version of Python knows other digits.
+# Numbers that differ between runs: the time, and how large `\d` is, as each version of Python knows other digits.
 VARIES = re.compile(r"in [0-9.]+ ms|classes +\d+|memory +[\d,]+")
 
 

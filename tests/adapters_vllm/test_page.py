@@ -14,6 +14,7 @@ import pytest
 from tests.docs.pages import ROOT, Example, examples
 
 PAGE, START, SCALE = "docs/vllm.md", "docs/quick-start.md", "docs/vllm-at-scale.md"
+GRAMMARS = "docs/grammars.md"
 
 # The output of each example of the page.
 PRINTED = {
@@ -67,6 +68,12 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
     )
     printed = run(Example(begin + found.code, None), tmp_path)
     assert re.search(rf"(^|\n|\r){re.escape(first.printed or '')}", printed), printed
+
+
+def test_the_example_of_the_page_on_grammars(tmp_path: Path) -> None:
+    (found,) = (example for example in examples(GRAMMARS) if "from vllm import" in example.code)
+    printed = run(found, tmp_path)
+    assert re.search(rf"(^|\n|\r){found.printed}", printed), printed
 
 
 def test_the_example_of_the_page_on_scale(client: Any, tmp_path: Path) -> None:

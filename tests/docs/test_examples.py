@@ -28,6 +28,8 @@ PROGRAMS, HOME = "docs/quick-start.md", "docs/index.md"
 def test_a_page_runs_alone(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     for code, shown in examples(page):
+        if "from vllm import" in code:
+            continue  # it runs in the environment of vLLM
         exec(compile(code, page, "exec", dont_inherit=True), names)
         assert capsys.readouterr().out == (shown or ""), f"{page} does not show what this prints:\n{code}"
 

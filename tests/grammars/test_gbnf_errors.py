@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from logitkit.errors import ConfigurationError, GrammarError
 from logitkit.grammars.gbnf import read_gbnf
+from logitkit.grammars.read import read_grammar
+from logitkit.limits import DEFAULT_LIMITS
 
 PART = "a string, a class, a rule, a group, a repetition or |"
 
@@ -198,9 +202,17 @@ def test_the_message_shows_the_line_and_a_caret() -> None:
     )
 
 
+@pytest.mark.parametrize("syntax", ["gbnf", "lark"])
+def test_the_start_and_the_lexer_are_names(syntax: Literal["gbnf", "lark"]) -> None:
+    with pytest.raises(ConfigurationError, match="start is of type int; give a str"):
+        read_grammar("", syntax, 3, None, DEFAULT_LIMITS)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="lexer is 'basic'; allowed are 'longest' and 'dynamic'"):
+        read_grammar("", syntax, None, "basic", DEFAULT_LIMITS)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("given", [b"root ::= x", None, 3, ["root"]])
 def test_a_grammar_is_a_text(given: object) -> None:
-    with pytest.raises(ConfigurationError, match="a grammar must be str, not "):
-        read_gbnf(given)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=f"text is of type {type(given).__name__}; give a str"):
+        read_grammar(given, "gbnf", None, None, DEFAULT_LIMITS)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="limits is "):
         read_gbnf("root ::= .", limits=given)  # type: ignore[arg-type]

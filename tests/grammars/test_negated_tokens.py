@@ -22,7 +22,7 @@ PIECES: list[bytes | None] = [b"a", b"b", None, b"ab", b"ba", b"\xc3", b"z", Non
 X, Y, Z, EOS = 2, 7, 6, 9
 VOCABULARY = lk.Vocabulary(PIECES, eos_ids=[EOS], special={"<x>": X, "<y>": Y})
 
-# What a rule reads: a byte, a special token, or (as a negative number) one token but for some.
+# The symbols that a rule reads: a byte, a special token, or (as a negative number) one token but for some.
 Symbols = tuple[bytes | int, ...]
 LEAVES: dict[str, list[Symbols]] = {
     '"a"': [(b"a",)],

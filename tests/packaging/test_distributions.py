@@ -63,7 +63,7 @@ def test_wheel(built: Path) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == {
         *("transformers", "mlx", "llama-cpp", "vllm", "explain", "all"),
     }
-    description = metadata.get_payload()
+    description = str(metadata.get_payload())
     assert "https://raw.githubusercontent.com/logitkit/logitkit/main/docs/pictures/token-classes.svg" in description
     assert "(https://github.com/logitkit/logitkit/blob/main/docs/migration.md)" in description
     # PyPI would look for files on its own server.

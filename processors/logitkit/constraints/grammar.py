@@ -134,12 +134,7 @@ class Grammar(Constraint):
             splits = self.configurations > 1
             key = (self.text, self.syntax, self.start, self.lexer, self.max_depth, splits, bool(self.closing))
             self._compile_once(Grammar, *key)
-        needed = int(self.automaton.cost[self.automaton.start])
-        if self.closing is not True and 0 < self.closing < needed:
-            takes = "may take" if self.automaton.nesting.frames else "takes"
-            raise ConfigurationError(
-                f"closing is {self.closing}, but the shortest text of the grammar {takes} {needed} tokens; give at least {needed}"
-            )
+        self._check_closing(self.closing, "the grammar", "may take" if self.automaton.nesting.frames else "takes")
         for warning in self.automaton.ignored:
             warnings.warn(f"Grammar: {warning}", stacklevel=3)
 

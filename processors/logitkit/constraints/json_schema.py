@@ -121,11 +121,7 @@ class JsonSchema(Constraint):
                 bool(self.closing),
                 self.max_depth,
             )
-        needed = int(self.automaton.cost[self.automaton.start])
-        if self.closing is not True and 0 < self.closing < needed:
-            raise ConfigurationError(
-                f"closing is {self.closing}, but the shortest text of this schema takes {needed} tokens; give at least {needed}"
-            )
+        self._check_closing(self.closing, "this schema")
         unknown = misspelt(self.schema)
         if unknown:
             warnings.warn(f"JsonSchema ignores unknown keywords: {unknown}", stacklevel=3)

@@ -20,7 +20,7 @@ from typing import NoReturn
 from logitkit.budget import one_budget
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.networks.symbols import LETTERS
-from logitkit.errors import ConfigurationError, GrammarError
+from logitkit.errors import GrammarError
 from logitkit.grammars.checks import checked_rule_set, defined_twice, no_start, undefined_rule
 from logitkit.grammars.dialects import recognized
 from logitkit.grammars.gbnf_counts import read_counts
@@ -78,7 +78,7 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     Raises:
         GrammarError: The grammar is malformed or not supported; the error shows the line.
         PatternTooLarge: The grammar exceeds the work limit.
-        ConfigurationError: An argument has the wrong type.
+        ConfigurationError: The limits are not `Limits`.
 
     Example:
         >>> grammar = read_gbnf('root ::= "(" root ")" | [a-z]')
@@ -88,9 +88,6 @@ def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMI
     Source:
         The GBNF guide of llama.cpp, https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md.
     """
-    for name, given in (("a grammar", text), ("start", "" if start is None else start)):
-        if not isinstance(given, str):
-            raise ConfigurationError(f"{name} must be str, not {type(given).__name__}")
     check_limits(limits)
     with one_budget(limits.work):
         limits.spend(2 * len(text))

@@ -37,10 +37,13 @@ def read_grammar(
         >>> read_grammar('root ::= "a"', "gbnf", None, None, DEFAULT_LIMITS).rules[0].name
         'root'
     """
-    if not isinstance(text, str):
-        raise ConfigurationError(f"text is of type {type(text).__name__}; give the text of a grammar, a str")
+    for name, given in (("text", text), ("start", "" if start is None else start)):
+        if not isinstance(given, str):
+            raise ConfigurationError(f"{name} is of type {type(given).__name__}; give a str")
     if syntax not in ("gbnf", "lark"):
         raise ConfigurationError(f"syntax is {syntax!r}; allowed are 'gbnf' and 'lark'")
+    if lexer not in (None, "dynamic", "longest"):
+        raise ConfigurationError(f"lexer is {lexer!r}; allowed are 'longest' and 'dynamic'")
     if syntax == "lark":
         return read_lark(text, start, lexer, limits)
     if lexer is not None:

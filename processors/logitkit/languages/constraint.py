@@ -72,11 +72,7 @@ class LanguageConstraint(Constraint):
                 self._compile_once(LanguageConstraint, self.language, self.max_depth, bool(self.closing))
             except PatternTooLarge as error:
                 raise PatternTooLarge(str(error).replace("the pattern", "the language")) from None
-        needed = int(self.automaton.cost[self.automaton.start])
-        if self.closing is not True and 0 < self.closing < needed:
-            raise ConfigurationError(
-                f"closing is {self.closing}, but the shortest text of this language takes {needed} tokens; give at least {needed}"
-            )
+        self._check_closing(self.closing, "this language")
 
     def _check(self) -> None:
         check_limits(self.limits)

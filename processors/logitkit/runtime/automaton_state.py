@@ -14,7 +14,7 @@ from logitkit.protocol.described import per_row
 from logitkit.runtime.bank import NEUTRAL, Lease
 from logitkit.runtime.bank_user import BankUser
 
-__all__ = ["AutomatonState", "leases_of"]
+__all__ = ["AutomatonState", "leases_of", "numbered_slots"]
 
 
 class AutomatonState(NamedTuple):
@@ -47,16 +47,8 @@ class AutomatonState(NamedTuple):
 
     def to_portable(self, processor: BankUser) -> tuple[AutomatonState, list[str]]:
         """Return a state whose slots number the automata from 1, and the content keys of the automata."""
-        bank = processor.bank
-        number: dict[str, int] = {}
-        slots = [
-            NEUTRAL
-            if slot == NEUTRAL
-            else number.setdefault(bank.automaton(slot, generation).content_key, len(number) + 1)
-            for slot, generation in zip(self.slot.tolist(), self.generation.tolist(), strict=True)
-        ]
-        slot = torch.tensor(slots, dtype=torch.int64)
-        return AutomatonState(slot, torch.zeros_like(slot), self.state), list(number)
+        slot, keys = numbered_slots(self.slot, self.generation, processor)
+        return AutomatonState(slot, torch.zeros_like(slot), self.state), keys
 
     def from_portable(self, notes: object, processor: BankUser, device: torch.device) -> AutomatonState:
         """Return the state with the automata named in the notes, in their slots of the processor's bank.
@@ -75,6 +67,18 @@ class AutomatonState(NamedTuple):
             if not (leases[place - 1].automaton.has_state(state) if place else 0 <= state < states[0]):
                 raise StateFileError(f"row {row} is in state {state} of an automaton with {states[place]} states")
         return AutomatonState(torch.tensor(slots)[self.slot], torch.tensor(generations)[self.slot], self.state)
+
+
+def numbered_slots(slots: Tensor, generations: Tensor, processor: BankUser) -> tuple[Tensor, list[str]]:
+    """Return slots of a bank with the automata in them numbered from 1, and the content keys of the automata."""
+    number: dict[str, int] = {}
+    found = [
+        NEUTRAL
+        if slot == NEUTRAL
+        else number.setdefault(processor.bank.automaton(slot, generation).content_key, len(number) + 1)
+        for slot, generation in zip(slots.flatten().tolist(), generations.flatten().tolist(), strict=True)
+    ]
+    return torch.tensor(found, dtype=torch.int64).reshape(slots.shape), list(number)
 
 
 def leases_of(notes: object, processor: BankUser, device: torch.device) -> list[Lease]:

@@ -16,7 +16,7 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import StateFileError
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.automaton_state import leases_of
+from logitkit.runtime.automaton_state import leases_of, numbered_slots
 from logitkit.runtime.bank import NEUTRAL, Lease
 
 __all__ = ["BranchingState", "Configurations"]
@@ -114,19 +114,8 @@ class BranchingState(NamedTuple):
 
     def to_portable(self, processor: Any) -> tuple[BranchingState, list[str]]:
         """Return a state whose slots number the automata from 1, and the content keys of the automata."""
-        bank = processor.bank
-        number: dict[str, int] = {}
-        slots = [
-            [
-                NEUTRAL
-                if slot == NEUTRAL
-                else number.setdefault(bank.automaton(slot, generation).content_key, len(number) + 1)
-                for slot, generation in zip(*layers, strict=True)
-            ]
-            for layers in zip(self.slots.tolist(), self.generations.tolist(), strict=True)
-        ]
-        moved = torch.tensor(slots, dtype=torch.int64).reshape(self.slots.shape)
-        return self._replace(slots=moved, generations=torch.zeros_like(moved)), list(number)
+        slots, keys = numbered_slots(self.slots, self.generations, processor)
+        return self._replace(slots=slots, generations=torch.zeros_like(slots)), keys
 
     def from_portable(self, notes: object, processor: Any, device: torch.device) -> BranchingState:
         """Return the state with the automata named in the notes, in their slots of the processor's bank.

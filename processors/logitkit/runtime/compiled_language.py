@@ -93,6 +93,14 @@ class CompiledLanguage(BankUser):
         automaton = shared_by(self.vocabulary).automaton((*parts, self.limits), self._compile, self.limits)
         object.__setattr__(self, "automaton", automaton)
 
+    def _check_closing(self, closing: bool | int, language: str, takes: str = "takes") -> None:
+        """Raise `ConfigurationError` if the shortest text of the language takes more tokens than `closing` allows."""
+        needed = int(self.automaton.cost[self.automaton.start])
+        if closing is not True and 0 < closing < needed:
+            raise ConfigurationError(
+                f"closing is {closing}, but the shortest text of {language} {takes} {needed} tokens; give at least {needed}"
+            )
+
 
 def check_has_eos(vocabulary: Vocabulary) -> None:
     """Raise `VocabularyError` if no constrained text could end with this vocabulary."""

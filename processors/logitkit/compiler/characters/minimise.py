@@ -72,9 +72,14 @@ class _Merger:
 
     def merged_row(self, state: int, inside: dict[int, int] | None = None) -> dict[int, int]:
         """Return a state's moves in terms of the new states, or of `inside` for members of the component at hand."""
-        row: dict[int, int] = {}
-        state_of = self.state_of
-        for target, mask in self.dfa.moves[state].items():
+        state_of, moves = self.state_of, self.dfa.moves[state]
+        if not inside:
+            # Most moves lead to living states that differ.
+            row = {state_of[target]: mask for target, mask in moves.items()}
+            if len(row) == len(moves) and DEAD not in row:
+                return row
+        row = {}
+        for target, mask in moves.items():
             new = inside[target] if inside and target in inside else state_of[target]
             if new != DEAD:
                 row[new] = row.get(new, 0) | mask
@@ -287,6 +292,8 @@ def refine(
             touched[group[s]].append(s)
         moved: list[int] = []
         for g, looked_at in touched.items():
+            if len(groups[g]) == 1:
+                continue
             parts: dict[object, set[int]] = defaultdict(set)
             for s in looked_at:
                 row = {}
@@ -317,11 +324,13 @@ def _renumber(merger: _Merger) -> SymbolDfa:
     number = {order[0]: 0}
     for old in order:
         row = merger.moves[old]
-        # In the order of the first symbol of each move.
-        for target in sorted(row, key=lambda target: row[target] & -row[target]) if len(row) > 1 else row:
-            if target not in number:
-                number[target] = len(order)
-                order.append(target)
+        fresh = [target for target in row if target not in number]
+        if len(fresh) > 1:
+            # In the order of the first symbol of each move.
+            fresh.sort(key=lambda target: row[target] & -row[target])
+        for target in fresh:
+            number[target] = len(order)
+            order.append(target)
     return SymbolDfa(
         [{number[t]: m for t, m in merger.moves[s].items()} for s in order],
         [merger.accepting[s] for s in order],

@@ -122,8 +122,8 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
                     target = after(position)
                     row[target] = row.get(target, 0) | masks[position]
             return row
-        position = runs.only_one(future) if runs.first else None
-        return moves_by_block(future) if position is None else moves_in_run(future, position)
+        in_run = runs.only_one(future) if runs.first else None
+        return moves_by_block(future) if in_run is None else moves_in_run(future, in_run)
 
     def moves_by_block(future: tuple[int, ...]) -> dict[int, int]:
         nonlocal work, seen
@@ -148,6 +148,8 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
         return row
 
     def moves_in_run(future: tuple[int, ...], position: int) -> dict[int, int]:
+        # By hand, in `[ab]{1,256}a`: where position 5 of the run and the last `a` are next, `b` leads to where position 6 and
+        # that `a` are next, and so does `a`, but the text may end there. The same holds one position further on, and so forth.
         run, following = runs.first[position], position + 1
         others = tuple([p for p in future if p != position])
         if (others, run) in shifts:

@@ -96,7 +96,7 @@ class Simulation:
             for other in left:
                 if other is needless or other[1][:depth] != stack or not other[2] <= conditions:
                     continue
-                if not all(final[frame] for frame in other[1][depth:]) and not _ends_at(poppable[other], depth):
+                if not all(final[frame] for frame in other[1][depth:]) and poppable[other][-1][1] > depth:
                     continue
                 # Where it drops frames first, what is left of them must be droppable too.
                 if any(
@@ -106,7 +106,3 @@ class Simulation:
                     del left[needless]
                     break
         return set(left)
-
-
-def _ends_at(popped: list[tuple[int, int]], depth: int) -> bool:
-    return popped[-1][1] <= depth

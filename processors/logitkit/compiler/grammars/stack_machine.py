@@ -79,21 +79,8 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
         PatternTooLarge: A limit is exceeded.
     """
     called = {callee for dfa in heads.values() for _, callee, _ in rules.calls(dfa)}
+    main = _whole_text(rules, heads, rules.start in called)
     base: dict[int, int] = {}
-    whole = heads.get(rules.start)
-    main = SymbolDfa([{}], [rules.nullable])
-    if rules.start in called:
-        # A call of the start, rather than a second copy of it.
-        bit = 1 << rules.alphabet.size + rules.special.index(CALLS + rules.start)
-        main = SymbolDfa([{1: bit}, {}], [rules.nullable, True])
-    elif whole is not None:
-        main = SymbolDfa([*whole.moves], [rules.nullable, *whole.accepting[1:]])
-        if any(0 in row for row in whole.moves):
-            # The empty text is no reason that a text may end where it comes back to the start.
-            main = SymbolDfa([*whole.moves, whole.moves[0]], [*main.accepting, False])
-            main = SymbolDfa(
-                [{(len(whole.moves) if t == 0 else t): m for t, m in row.items()} for row in main.moves], main.accepting
-            )
     moves: list[dict[int, int]] = []
     special: list[list[tuple[int, int]]] = []
     final: list[bool] = []
@@ -119,34 +106,18 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
     moves.append({})
     limits.check_states(len(moves))
     written = to_bytes(SymbolDfa(moves, [False] * len(moves)), rules.alphabet, limits)
-    return _machine(written.step, written.byte_class, special, final, rule, base, conditions, free, letters, limits)
-
-
-def _machine(
-    step: NDArray[np.int32],
-    byte_class: NDArray[np.int64],
-    special: list[list[tuple[int, int]]],
-    final: list[bool],
-    rule: list[int],
-    base: dict[int, int],
-    conditions: int,
-    free: int,
-    letters: int,
-    limits: Limits,
-) -> StackMachine:
+    step, ends = written.step, [False] * FIRST_STATE + final
     states, classes = step.shape
-    moves = [dict[int, int]() for _ in range(states)]
-    sources, symbols = np.nonzero(step)
+    moves = [{} for _ in range(states)]
+    sources, read = np.nonzero(step)
     limits.spend(2 * len(sources))
-    for source, symbol, target in zip(sources.tolist(), symbols.tolist(), step[sources, symbols].tolist(), strict=True):
-        row = moves[source]
-        row[target] = row.get(target, 0) | 1 << symbol
+    for source, symbol, target in zip(sources.tolist(), read.tolist(), step[sources, read].tolist(), strict=True):
+        moves[source][target] = moves[source].get(target, 0) | 1 << symbol
     none: list[tuple[int, int]] = []
     calls, looks = [none] * states, [none] * states
-    ends = [False] * FIRST_STATE + final
     ends += [False] * (states - len(ends))
-    rules = [0] * FIRST_STATE + rule
-    rules += [0] * (states - len(rules))
+    rule_of = [0] * FIRST_STATE + rule
+    rule_of += [0] * (states - len(rule_of))
     for at, found in enumerate(special):
         state = at + FIRST_STATE
         for symbol, t in found:
@@ -161,4 +132,20 @@ def _machine(
                 last = rule[at] and ends[t] and not (moves[t] or special[t - FIRST_STATE])
                 calls[state] = [*calls[state], (base[symbol - CALLS] + FIRST_STATE, TAIL if last else t)]
     free += FIRST_STATE
-    return StackMachine(step, byte_class, moves, calls, looks, ends, rules, classes + letters + 1, free, FIRST_STATE)
+    return StackMachine(
+        step, written.byte_class, moves, calls, looks, ends, rule_of, classes + letters + 1, free, FIRST_STATE
+    )
+
+
+def _whole_text(rules: RuleAutomata, heads: dict[int, SymbolDfa], is_called: bool) -> SymbolDfa:
+    """Return the automaton of the whole text, which may be empty."""
+    if is_called:
+        # A call of the start, rather than a second copy of it.
+        bit = 1 << rules.alphabet.size + rules.special.index(CALLS + rules.start)
+        return SymbolDfa([{1: bit}, {}], [rules.nullable, True])
+    if rules.start not in heads:
+        return SymbolDfa([{}], [rules.nullable])
+    # With a start of its own: the empty text is no reason that a text may end where it comes back to the rule's start.
+    whole = heads[rules.start]
+    moves = [{t + 1: mask for t, mask in row.items()} for row in whole.moves]
+    return SymbolDfa([moves[0], *moves], [rules.nullable, *whole.accepting])

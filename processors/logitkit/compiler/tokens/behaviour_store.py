@@ -104,7 +104,6 @@ class BehaviourStore:
 
     def _one_by_one(self, which: Ints, symbol: Ints) -> list[int]:
         table, goes_on = self.table, self.moves.goes_on
-        rows = self.moves.step if goes_on is None else goes_on
         defaults = self.moves.step[symbol, table.default[which]]
         numbers: list[int] = []
         fresh: list[tuple[int, Ints, Ints]] = []
@@ -115,7 +114,7 @@ class BehaviourStore:
             defaults.tolist(),
             strict=True,
         ):
-            target = rows[c].take(table.target[a:b])
+            target = self._stepped(table.target[a:b], c)
             keep = target != default
             if goes_on is not None:
                 keep &= target != NOT_LISTED
@@ -137,13 +136,20 @@ class BehaviourStore:
             self._append(new)
         return numbers
 
+    def _stepped(self, target: Ints, symbol: int) -> Ints:
+        """Return where one byte leads from some targets."""
+        rows = self.moves.step if self.moves.goes_on is None else self.moves.goes_on
+        found: Ints = rows[symbol].take(target)
+        return found
+
     def _add(self, met: Behaviours) -> Ints:
         """Return the numbers of some behaviours; those not met before get new ones."""
         self.charge(len(met), len(met.source))
         numbers = np.zeros(len(met), np.int64)
         # Most that a byte does is to end in death.
-        busy = np.flatnonzero((met.default != DEAD) | (met.start[1:] > met.start[:-1]))
-        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
+        busy = ((met.default != DEAD) | (met.start[1:] > met.start[:-1])).nonzero()[0]
+        if len(busy) < len(met):
+            met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
         fresh: list[int] = []
         found: list[int] = []
         for i, content in enumerate(contents(met)):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.leaf import Leaf
-from logitkit.compiler.tokens.behaviour_store import BehaviourStore
+from logitkit.compiler.tokens.behaviour_store import FEW, BehaviourStore
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 
@@ -33,15 +33,31 @@ class CountingStore(BehaviourStore):
 
     def __init__(self, leaf: Leaf, step: Ints, chain: int, copies: int, limits: Limits) -> None:
         assert leaf.counted is not None
-        self._leaf, self._step, self._chain = leaf, step, chain
-        self._between = leaf.counted.between
-        self._states, self._first_end = leaf.states, 1 + leaf.states * copies
+        between, states, marks = leaf.counted.between, leaf.states, len(leaf.marks)
+        first_end = 1 + states * copies
+        # Of each target: its row in the tables of moves, the characters before it, and where it goes if it is an end.
+        state, count = reached(np.arange(first_end), states)
+        self._row = np.append(state, np.zeros(copies * marks * chain, np.int64)) * step.shape[1]
+        self._count = np.append(count, np.zeros(copies * marks * chain, np.int64))
+        self._after_end = np.arange(1, 1 + len(self._row))
+        self._after_end[:first_end] = DEAD
+        self._after_end[first_end + chain - 1 :: chain] = DEAD
+        # Of each move: the target without characters before it, how far it is from there to the next count, and whether the first
+        # count takes one more, as those without characters have a number more.
+        inner, ends = (step != DEAD) & (step < states), step >= states
+        begins = inner & (np.arange(len(step)) < between)[:, None]
+        leads = np.where(ends, first_end + (step.astype(np.int64) - states) * chain, step)
+        self._leads = np.where(begins, 1 + states + leads, leads).ravel()
+        self._further = np.where(inner, states, np.where(ends, marks * chain, 0)).ravel()
+        self._once = (inner & ~begins).ravel()
         sources = np.arange(len(step))
-        moves = np.stack([self._after(sources, np.full(len(sources), symbol)) for symbol in range(step.shape[1])])
+        moves = np.stack([self._after(sources, symbol) for symbol in range(step.shape[1])])
         super().__init__(Moves(moves.astype(np.int32), None, FIRST_STATE), limits, moves.size, len(sources))
 
     def then_byte(self, which: Ints, symbol: Ints) -> Ints:
         """Return the numbers of the behaviours `which`, each followed by a byte of the class `symbol`."""
+        if len(which) <= FEW:
+            return np.array(self._one_by_one(which, symbol))
         table = self.table
         place, owner = expand(table.start[which], table.start[which + 1] - table.start[which])
         target = self._after(table.target[place].astype(np.int64), symbol[owner])
@@ -50,19 +66,16 @@ class CountingStore(BehaviourStore):
         default = np.full(len(which), DEAD, np.int32)
         return self._add(Behaviours(default, starts(count), table.source[place[live]], target[live].astype(np.int32)))
 
-    def _after(self, target: Ints, symbol: Ints) -> Ints:
+    def _stepped(self, target: Ints, symbol: int) -> Ints:
+        return self._after(target, symbol).astype(target.dtype)
+
+    def _after(self, target: Ints, symbol: Ints | int) -> Ints:
         """Return where one byte leads from each target."""
-        ended = target >= self._first_end
-        state, count = reached(np.where(ended, DEAD, target), self._states)
-        # The state before the quote is behind the others.
-        does = self._step[state, symbol].astype(np.int64)
-        ends = does >= self._states
-        count = count + (~ends & (state < self._between))
-        inner = np.where(count == 0, does, 1 + count * self._states + does)
-        first = self._first_end + (count * len(self._leaf.marks) + does - self._states) * self._chain
-        found = np.where(does == DEAD, DEAD, np.where(ends, first, inner))
-        last = (target - self._first_end) % self._chain == self._chain - 1
-        return np.where(ended, np.where(last, DEAD, target + 1), found)
+        move, count = self._row.take(target) + symbol, self._count.take(target)
+        found: Ints = self._leads.take(move) + self._further.take(move) * count
+        found += self._once.take(move) & (count > 0)
+        found += self._after_end.take(target)
+        return found
 
 
 def leaf_store(

@@ -30,6 +30,10 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 # up costs as much as so many others.
 SMALL_LEVEL = 3000
 DEAR = 12
+# Whether something can still change in a level that is smaller than this is looked at in one of so many: that takes as long as to
+# go on.
+TINY_LEVEL = 600
+TINY_LEVELS = 8
 UNKNOWN = -1
 # So many ids of the vocabulary take as long as one other step.
 IDS_A_STEP = 8
@@ -118,16 +122,18 @@ def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) ->
     first, last = trie.level(1) if trie.depth > 1 else (1, 1)
     place = place_at[first:last] = table.of_bytes.take(trie.byte[first:last])
     for depth in range(2, trie.depth):
-        onward = np.count_nonzero(trie.groups[first:last] & table.unsettled.take(place))
         begin, end = trie.level(depth)
-        if not onward or end - begin > SMALL_LEVEL + DEAR * onward:
-            break
+        if end - begin > TINY_LEVEL or not depth % TINY_LEVELS:
+            onward = np.count_nonzero(trie.groups[first:last] & table.unsettled(place))
+            if not onward or end - begin > SMALL_LEVEL + DEAR * onward:
+                break
         first, last = begin, end
         place = place_at[first:last] = table.after(place_at.take(trie.parent[first:last]), trie.byte[first:last])
     alive = np.flatnonzero(place)
     runs = _subtrees(trie, table, first + alive, place[alive])
     if last > len(trie) // 8:
-        place_of = place_at.take(trie.node_of_id)
+        # As wide as an index, or it would be widened each time that it is one.
+        place_of = place_at.take(trie.node_of_id).astype(np.intp)
     else:
         place_of = place_at[:0]
         nodes = np.flatnonzero(place_at[:last])
@@ -149,7 +155,7 @@ def _subtrees(trie: Trie, table: _Successors, nodes: Ints, place: Ints) -> list[
     runs: list[tuple[Ints, Ints, Ints]] = []
     while True:
         # A subtree is done with where no byte in it changes what has been read so far, as in the midst of a text that may go on.
-        onward = (trie.groups.take(nodes) & table.unsettled.take(place)) != 0
+        onward = (trie.groups.take(nodes) & table.unsettled(place)) != 0
         rest = np.flatnonzero(~onward & (place != 0))
         runs.append((trie.first.take(nodes[rest]), trie.below.take(nodes[rest]), place[rest]))
         onward = np.flatnonzero(onward)
@@ -184,9 +190,10 @@ class _Successors:
         self.of_bytes = (store.of_bytes() * self.width).astype(np.int32)[byte_class]
         self.place = np.full(2 * len(store) * self.width, UNKNOWN, np.int32)
         self.place[: self.width] = 0
-        # At each place, the groups of bytes of which some may lead to another behaviour.
-        self.unsettled = np.full(len(self.place), ALL_GROUPS)
-        self.unsettled[0] = 0
+        # At each place, the groups of bytes of which some may lead to another behaviour; and what was learned since.
+        self._unsettled = np.full(len(self.place), ALL_GROUPS)
+        self._unsettled[0] = 0
+        self._learned: list[Ints] = []
 
     def after(self, place: Ints, byte: NDArray[np.uint8]) -> Ints:
         """Return the places of the behaviours at some places, each followed by a byte."""
@@ -194,9 +201,12 @@ class _Successors:
         index += place
         found = self.place.take(index)
         if found.min(initial=0) == UNKNOWN:
-            asked = np.zeros(len(self.place), bool)
-            asked[index[found == UNKNOWN]] = True
-            self._learn(np.flatnonzero(asked))
+            # Most are in the rows of a few behaviours.
+            missing = index[found == UNKNOWN]
+            lowest = missing.min()
+            asked = np.zeros(missing.max() + 1 - lowest, bool)
+            asked[missing - lowest] = True
+            self._learn(lowest + asked.nonzero()[0])
             found = self.place.take(index)
         return found
 
@@ -206,11 +216,23 @@ class _Successors:
         size = len(self.store) * self.width
         if size > len(self.place):
             self.place = np.append(self.place, np.full(2 * size - len(self.place), UNKNOWN, np.int32))
-            self.unsettled = np.append(self.unsettled, np.full(2 * size - len(self.unsettled), ALL_GROUPS))
+            self._unsettled = np.append(self._unsettled, np.full(2 * size - len(self._unsettled), ALL_GROUPS))
         self.place[missing] = numbers * self.width
-        rows = which[np.flatnonzero(np.append(True, which[1:] != which[:-1]))]
-        changes = self.place[: len(self.store) * self.width].reshape(-1, self.width)[rows] != rows[:, None] * self.width
-        self.unsettled[rows * self.width] = np.bitwise_or.reduce(np.where(changes, self.groups, np.uint32(0)), axis=1)
+        self._learned.append(which)
+
+    def unsettled(self, place: Ints) -> NDArray[np.uint32]:
+        """Return for each of some places the groups of bytes of which some may lead to another behaviour."""
+        if self._learned:
+            which = np.concatenate(self._learned)
+            begins = np.ones(len(which), bool)
+            np.not_equal(which[1:], which[:-1], out=begins[1:])
+            rows = which[begins]
+            reached = self.place[: len(self.store) * self.width].reshape(-1, self.width)[rows]
+            groups = np.where(reached != rows[:, None] * self.width, self.groups, np.uint32(0))
+            self._unsettled[rows * self.width] = np.bitwise_or.reduce(groups, axis=1)
+            self._learned.clear()
+        found: NDArray[np.uint32] = self._unsettled.take(place)
+        return found
 
     def numbered(self, *places: Ints) -> tuple[Ints, Ints]:
         """Number the behaviours at some places, and the dead one as 0.

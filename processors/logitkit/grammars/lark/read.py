@@ -70,11 +70,6 @@ def read_lark(
         https://lark-parser.readthedocs.io/en/stable/grammar.html
     """
     check_limits(limits)
-    for name, given in (("text", text), ("start", "start" if start is None else start)):
-        if not isinstance(given, str):
-            raise ConfigurationError(f"{name} is {given!r}; give a str")
-    if lexer not in (None, "dynamic", "longest"):
-        raise ConfigurationError(f"lexer is {lexer!r}; allowed are 'longest' and 'dynamic'")
     with one_budget(limits.work):
         try:
             draft = parse_lark(text, limits)

@@ -38,7 +38,7 @@ def test_tags_names_and_keys_are_forced(name: str) -> None:
         run = run or [ids[at]]
         state = constraint.advance(state, torch.tensor([run]))
         at += len(run)
-    # What is left is the values, and where the next member may begin: a comma or the end.
+    # The model chooses the values, and where a member may end or go on.
     assert len(free) < 25
     assert "get_weather" not in free
     assert "days" not in free

@@ -133,7 +133,7 @@ def classes_by_level(store: Store, byte_class: NDArray[np.int64], trie: Trie) ->
     runs = _subtrees(trie, table, first + alive, place[alive])
     if last > len(trie) // 8:
         # As wide as an index, or it would be widened each time that it is one.
-        place_of = place_at.take(trie.node_of_id).astype(np.intp)
+        place_of: Ints = place_at.take(trie.node_of_id).astype(np.intp)
     else:
         place_of = place_at[:0]
         nodes = np.flatnonzero(place_at[:last])

@@ -13,7 +13,8 @@ from logitkit.compiler.characters.alphabet import SURROGATES, Alphabet
 from logitkit.compiler.characters.lengths import has_all_lengths, longest, shortest
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
-from logitkit.compiler.characters.subset import SymbolDfa, split
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.characters.symbol_blocks import split
 from logitkit.compiler.language import symbol_dfa_of
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, MAX_CODE_POINT, CharSet

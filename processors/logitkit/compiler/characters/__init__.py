@@ -6,5 +6,5 @@ subset, alternating, product         deterministic automata: without lookarounds
 runs                                 positions of `x{1,256}`, of which one stands for all
 minimise, components, lengths        fewest states; cycles; how long texts are
 counted                              repetition copied instead of rebuilt
-alphabet                             classes of code points that a pattern does not distinguish
+alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
 """

@@ -17,7 +17,8 @@ from typing import NamedTuple, TypeAlias
 from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.guarded import Guard, Guarded
-from logitkit.compiler.characters.subset import Blocks, SymbolDfa, shared_symbols, split
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.characters.symbol_blocks import Blocks, shared_symbols, split
 from logitkit.limits import Limits
 
 # The position of a thread whose body has matched, while lookaheads inside it are still open.

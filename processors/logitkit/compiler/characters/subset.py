@@ -9,10 +9,8 @@ from typing import TypeAlias
 from logitkit.budget import spent, took
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.runs import Runs
+from logitkit.compiler.characters.symbol_blocks import Blocks, are_disjoint, shared_symbols, split
 from logitkit.limits import Limits
-
-# Disjoint sets of symbols, each with the indices of the sets that hold it.
-Blocks: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
 
 # A move that leads one position further in a run: the symbols, what else the state that it leads to holds, whether that accepts,
 # and the number of that state for each position.
@@ -55,132 +53,154 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
     Raises:
         PatternTooLarge: There are too many states, or the construction takes too many steps.
     """
-    follow, final = positions.follow, positions.final
-    number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
-    futures: list[tuple[int, ...]] = [positions.first]
-    accepting = [positions.nullable]
-    moves: list[dict[int, int]] = []
-    after_position: list[int] = [-1] * len(follow)
-    known: dict[tuple[int, ...], int] = {}
-    cuts: dict[tuple[int, ...], Blocks] = {}
-    ends = {p for p, may_end in enumerate(final) if may_end}
-    work = 0
-    # What is looked at in passing: sixteen of these take as long as one other step.
-    seen = 0
-    # Nothing else is counted meanwhile.
-    left = limits.work - spent()
+    construction = _Construction(positions, masks, limits)
+    try:
+        return construction.dfa()
+    finally:
+        took(construction.steps)
 
-    absorbing = _absorbing(positions, masks)
-    runs = Runs.of(positions, masks)
-    shifts: dict[tuple[tuple[int, ...], int], tuple[dict[int, int], list[Shift]]] = {}
-    shifted: dict[tuple[tuple[int, ...], bool, int], dict[int, int]] = defaultdict(dict)
 
-    def state(future: tuple[int, ...], accepts: bool) -> int:
-        if absorbing and not absorbing.keys().isdisjoint(future):
-            future = _without_absorbed(future, absorbing)
-        if runs.first and len(future) > 1:
-            future = runs.earliest(future)
-        return numbered(future, accepts)
+class _Construction:
+    """The states that have been met, and what is known of their moves."""
 
-    def numbered(future: tuple[int, ...], accepts: bool) -> int:
-        found = number.setdefault((future, accepts), len(futures))
-        if found == len(futures):
-            limits.check_states(found)
-            futures.append(future)
-            accepting.append(accepts)
-        return found
+    def __init__(self, positions: Positions, masks: list[int], limits: Limits) -> None:
+        self.follow, self.final, self.masks, self.limits = positions.follow, positions.final, masks, limits
+        self.number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
+        self.futures: list[tuple[int, ...]] = [positions.first]
+        self.accepting = [positions.nullable]
+        self.after_position: list[int] = [-1] * len(self.follow)
+        self.known: dict[tuple[int, ...], int] = {}
+        self.cuts: dict[tuple[int, ...], Blocks] = {}
+        self.ends = {p for p, may_end in enumerate(self.final) if may_end}
+        self.absorbing = _absorbing(positions, masks)
+        self.runs = Runs.of(positions, masks)
+        self.shifts: dict[tuple[tuple[int, ...], int], tuple[dict[int, int], list[Shift]]] = {}
+        self.shifted: dict[tuple[tuple[int, ...], bool, int], dict[int, int]] = defaultdict(dict)
+        self.work = 0
+        # What is looked at in passing: sixteen of these take as long as one other step.
+        self.seen = 0
 
-    def after(position: int) -> int:
-        if after_position[position] < 0:
-            after_position[position] = state(follow[position], final[position])
-        return after_position[position]
+    @property
+    def steps(self) -> int:
+        """How many steps it took so far."""
+        return 4 * self.work + self.seen // 4
 
-    def after_several(read: tuple[int, ...]) -> int:
-        # Many states differ only in positions that read something else.
-        nonlocal work
-        found = known.get(read)
-        if found is None:
-            follows = [follow[p] for p in read]
-            work += len(read) + sum(map(len, follows))
-            limits.check_work(4 * work)
-            future = tuple(sorted(set().union(*follows)))
-            found = known[read] = state(future, not ends.isdisjoint(read))
-        return found
+    def dfa(self) -> SymbolDfa:
+        """Return the automaton."""
+        # Nothing else is counted meanwhile.
+        left = self.limits.work - spent()
+        moves: list[dict[int, int]] = []
+        # The list grows under the loop.
+        for future in self.futures:
+            row = self.moves_of(future)
+            self.work += STATE_STEPS + len(row)
+            if 4 * self.work + self.seen // 4 > left:
+                self.limits.check_work(self.steps)
+            moves.append(row)
+        return SymbolDfa(moves, self.accepting)
 
-    def moves_of(future: tuple[int, ...]) -> dict[int, int]:
-        nonlocal work
+    def moves_of(self, future: tuple[int, ...]) -> dict[int, int]:
+        """Return the moves of a state: the symbols that lead to each other state."""
         row: dict[int, int] = {}
+        masks = self.masks
         if len(future) == 1:
             if masks[future[0]]:
-                row[after(future[0])] = masks[future[0]]
+                row[self.after(future[0])] = masks[future[0]]
             return row
-        work += len(future)
-        if _disjoint(future, masks):
+        self.work += len(future)
+        if are_disjoint(future, masks):
             # As where each position reads a name of its own.
             for position in future:
                 if masks[position]:
-                    target = after(position)
+                    target = self.after(position)
                     row[target] = row.get(target, 0) | masks[position]
             return row
-        in_run = runs.only_one(future) if runs.first else None
-        return moves_by_block(future) if in_run is None else moves_in_run(future, in_run)
+        in_run = self.runs.only_one(future) if self.runs.first else None
+        return self.moves_by_block(future) if in_run is None else self.moves_in_run(future, in_run)
 
-    def moves_by_block(future: tuple[int, ...]) -> dict[int, int]:
-        nonlocal work, seen
+    def moves_by_block(self, future: tuple[int, ...]) -> dict[int, int]:
+        """Cut the symbols of a state to blocks, so that the positions that read one symbol of a block read all of it."""
         row: dict[int, int] = {}
         by_mask: dict[int, list[int]] = defaultdict(list)
         for position in future:
-            by_mask[masks[position]].append(position)
+            by_mask[self.masks[position]].append(position)
         distinct = tuple(by_mask)
-        blocks = cuts.get(distinct)
+        blocks = self.cuts.get(distinct)
         if blocks is None:
-            seen += len(distinct) * shared_symbols(distinct).bit_count()
-            work += 2 * len(distinct)
-            limits.check_work(4 * work + seen // 4)
-            blocks = cuts[distinct] = split(distinct)
+            self.seen += len(distinct) * shared_symbols(distinct).bit_count()
+            self.work += 2 * len(distinct)
+            self.limits.check_work(self.steps)
+            blocks = self.cuts[distinct] = split(distinct)
         for block, members in blocks:
             read = by_mask[distinct[members[0]]]
             if len(members) > 1:
                 read = [p for m in members for p in by_mask[distinct[m]]]
-                seen += len(read)
-            target = after(read[0]) if len(read) == 1 else after_several(tuple(read))
+                self.seen += len(read)
+            target = self.after(read[0]) if len(read) == 1 else self.after_several(tuple(read))
             row[target] = row.get(target, 0) | block
         return row
 
-    def moves_in_run(future: tuple[int, ...], position: int) -> dict[int, int]:
-        # By hand, in `[ab]{1,256}a`: where position 5 of the run and the last `a` are next, `b` leads to where position 6 and
-        # that `a` are next, and so does `a`, but the text may end there. The same holds one position further on, and so forth.
-        run, following = runs.first[position], position + 1
+    def moves_in_run(self, future: tuple[int, ...], position: int) -> dict[int, int]:
+        """Return the moves of a state with one position of a run; those for other positions of the run are shifted.
+
+        By hand, in `[ab]{1,256}a`: where position 5 of the run and the last `a` are next, `b` leads to where position 6 and that
+        `a` are next, and so does `a`, but the text may end there. The same holds one position further on, and so forth.
+        """
+        run, following = self.runs.first[position], position + 1
         others = tuple([p for p in future if p != position])
-        if (others, run) in shifts:
-            fixed, further = shifts[others, run]
+        if (others, run) in self.shifts:
+            fixed, further = self.shifts[others, run]
             row = fixed.copy()
             for block, rest, accepts, at in further:
                 if following not in at:
-                    at[following] = numbered(tuple(sorted((*rest, following))), accepts)
+                    at[following] = self.numbered(tuple(sorted((*rest, following))), accepts)
                 row[at[following]] = block
             return row
-        row, fixed, further = moves_by_block(future), {}, []
+        row, fixed, further = self.moves_by_block(future), {}, []
         for target, block in row.items():
-            if following in futures[target]:
-                rest, accepts = tuple([p for p in futures[target] if p != following]), accepting[target]
-                further.append((block, rest, accepts, shifted[rest, accepts, run]))
+            if following in self.futures[target]:
+                rest, accepts = tuple([p for p in self.futures[target] if p != following]), self.accepting[target]
+                further.append((block, rest, accepts, self.shifted[rest, accepts, run]))
             else:
                 fixed[target] = block
-        shifts[others, run] = fixed, further
+        self.shifts[others, run] = fixed, further
         return row
 
-    try:
-        while len(moves) < len(futures):
-            future = futures[len(moves)]
-            row = moves_of(future)
-            work += STATE_STEPS + len(row)
-            if 4 * work + seen // 4 > left:
-                limits.check_work(4 * work + seen // 4)
-            moves.append(row)
-    finally:
-        took(4 * work + seen // 4)
-    return SymbolDfa(moves, accepting)
+    def after(self, position: int) -> int:
+        """Return the state behind one position."""
+        found = self.after_position[position]
+        if found < 0:
+            found = self.after_position[position] = self.state(self.follow[position], self.final[position])
+        return found
+
+    def after_several(self, read: tuple[int, ...]) -> int:
+        """Return the state behind several positions that read the same symbol."""
+        # Many states differ only in positions that read something else.
+        found = self.known.get(read)
+        if found is None:
+            follows = [self.follow[p] for p in read]
+            self.work += len(read) + sum(map(len, follows))
+            self.limits.check_work(4 * self.work)
+            future = tuple(sorted(set().union(*follows)))
+            found = self.known[read] = self.state(future, not self.ends.isdisjoint(read))
+        return found
+
+    def state(self, future: tuple[int, ...], accepts: bool) -> int:
+        """Return the number of a state, without the positions in it that are superfluous."""
+        if self.absorbing and not self.absorbing.keys().isdisjoint(future):
+            future = _without_absorbed(future, self.absorbing)
+        if self.runs.first and len(future) > 1:
+            future = self.runs.earliest(future)
+        return self.numbered(future, accepts)
+
+    def numbered(self, future: tuple[int, ...], accepts: bool) -> int:
+        """Return the number of a state."""
+        found = self.number.setdefault((future, accepts), len(self.futures))
+        if found == len(self.futures):
+            self.limits.check_states(found)
+            self.futures.append(future)
+            self.accepting.append(accepts)
+        return found
 
 
 def _absorbing(positions: Positions, masks: list[int]) -> dict[int, frozenset[int]]:
@@ -213,44 +233,3 @@ def _without_absorbed(future: tuple[int, ...], absorbing: dict[int, frozenset[in
         if p in absorbing and p in future:
             future = tuple(q for q in future if q not in absorbing[p])
     return future
-
-
-def _disjoint(future: tuple[int, ...], masks: list[int]) -> bool:
-    """Whether no two of some positions read the same symbol."""
-    union = 0
-    for position in future:
-        if union & masks[position]:
-            return False
-        union |= masks[position]
-    return True
-
-
-def shared_symbols(masks: tuple[int, ...]) -> int:
-    """Return the symbols that several sets hold."""
-    union = 0
-    shared = 0
-    for mask in masks:
-        shared |= union & mask
-        union |= mask
-    return shared
-
-
-def split(masks: tuple[int, ...]) -> Blocks:
-    """Cut overlapping sets of symbols into disjoint blocks, each with the indices of the sets that hold it.
-
-    Example:
-        >>> split((0b011, 0b110))
-        ((1, (0,)), (2, (0, 1)), (4, (1,)))
-    """
-    overlap = shared_symbols(masks)
-    blocks: dict[tuple[int, ...], int] = {}
-    for index, mask in enumerate(masks):
-        alone = mask & ~overlap
-        if alone:
-            blocks[(index,)] = alone
-    while overlap:
-        symbol = overlap & -overlap
-        overlap ^= symbol
-        members = tuple(i for i, m in enumerate(masks) if m & symbol)
-        blocks[members] = blocks.get(members, 0) | symbol
-    return tuple((block, members) for members, block in sorted(blocks.items()))

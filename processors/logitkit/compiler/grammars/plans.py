@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.compiler.characters.subset import split
+from logitkit.compiler.characters.symbol_blocks import split
 from logitkit.compiler.grammars.lookahead import lookahead
 from logitkit.compiler.grammars.shared_frames import Frame
 from logitkit.compiler.grammars.simulation import Configuration, Simulation

@@ -16,7 +16,8 @@ from logitkit.compiler.bytes.texts_beside import CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
-from logitkit.compiler.characters.subset import SymbolDfa, determinise, shared_symbols, split
+from logitkit.compiler.characters.subset import SymbolDfa, determinise
+from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings

@@ -52,7 +52,8 @@ def rendered(template: str, calls: list[ToolCall], end: str, as_text: bool) -> s
     user = {"role": "user", "content": "Weather?"}
     turn = {"role": "assistant", "content": "", "tool_calls": made}
     tools: Any = Tools(TOOLS).schemas()
-    fixed: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>"}
+    # Templates of models that reason may close the reasoning in the prompt otherwise.
+    fixed: dict[str, Any] = {"bos_token": "<s>", "eos_token": "</s>", "enable_thinking": True}
 
     def render(conversation: list[Any], prompt: bool) -> str:
         made: Any = render_jinja_template(
@@ -67,8 +68,9 @@ def rendered(template: str, calls: list[ToolCall], end: str, as_text: bool) -> s
         p for p in (prompt, prompt.removesuffix("\n"), prompt.removesuffix("<think>\n")) if whole.startswith(p)
     )
     assert whole.endswith(end)
-    # Qwen3 writes that there was no reasoning.
-    return whole.removeprefix(prompt).removesuffix(end).removeprefix("<think>\n\n</think>\n\n")
+    # Qwen3 and DeepSeek V3.1 write that there was no reasoning.
+    turn_text = whole.removeprefix(prompt).removesuffix(end)
+    return turn_text.removeprefix("<think>\n\n</think>\n\n").removeprefix("</think>")
 
 
 def check(name: str, template: str) -> None:
@@ -81,7 +83,9 @@ def check(name: str, template: str) -> None:
     for calls in ([CALLS[0]], [CALLS[1]], [CALLS[2]], CALLS):
         if len(calls) > 1 and form.separator is None:
             continue
-        text = rendered(template, calls, end, as_text=format_name == "deepseek_v31")
+        # DeepSeek's own template takes arguments as text; that of llama.cpp writes them itself.
+        as_text = format_name == "deepseek_v31" and "tojson" not in template
+        text = rendered(template, calls, end, as_text)
         turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
         assert same(turn.calls, calls), (name, text)
         assert (turn.outside_at, turn.problem, turn.text.strip()) == (None, None, ""), (name, text)

@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux tells the peak of a moment")
 def test_five_hundred_tools_take_little_memory() -> None:
-    pytest.importorskip("mistral_common")
     command = [sys.executable, "-m", "benchmarks.tool_memory", "500"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)

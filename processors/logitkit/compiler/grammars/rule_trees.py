@@ -97,7 +97,7 @@ def deriving(bodies: Sequence[Node], holds: Callable[[Node], bool], limits: Limi
 
     Args:
         bodies: The tree of each rule.
-        holds: Whether it holds for a leaf: a node that has no others inside, or is an atomic group or an assertion.
+        holds: Tells whether it holds for a leaf. Atomic groups and assertions are leaves too.
         limits: Bounds on the work.
     """
     # For each goal, rules first, how many others it waits for, and who waits for it.

@@ -145,7 +145,8 @@ def _whole_text(rules: RuleAutomata, heads: dict[int, SymbolDfa], is_called: boo
         return SymbolDfa([{1: bit}, {}], [rules.nullable, True])
     if rules.start not in heads:
         return SymbolDfa([{}], [rules.nullable])
-    # With a start of its own: the empty text is no reason that a text may end where it comes back to the rule's start.
+    # The start is a state of its own. Otherwise, where the rule has the empty text, any text that comes back to its first state
+    # could end there.
     whole = heads[rules.start]
     moves = [{t + 1: mask for t, mask in row.items()} for row in whole.moves]
     return SymbolDfa([moves[0], *moves], [rules.nullable, *whole.accepting])

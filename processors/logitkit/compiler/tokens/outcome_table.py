@@ -14,6 +14,7 @@ from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Ou
 
 __all__ = ["OutcomeTable"]
 
+# Up to so many numbers are sooner looked up one by one than by arrays.
 FEW = 64
 
 # More frames than any stack has.

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from logitkit.compiler import Alphabet
 from logitkit.compiler.characters import runs
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import positions_of
+from logitkit.compiler.characters.positions import Positions, positions_of
 from logitkit.compiler.characters.runs import Runs
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import parse
+from logitkit.patterns.charset import CharSet
 from tests.examples import examples
 
 PIECES = ["a", "b", "[ab]", "(?:ab)", "(?:a|bc)", "[abc]", "(?:[ab]{1,4}c)", "(?:a{0,3}b?)"]
@@ -53,6 +54,14 @@ def test_of_a_run_only_the_first_counts() -> None:
     # It is the last of the run, or there are several.
     assert found.only_one((0, 12, 13)) is None
     assert found.only_one((4, 7)) is None
+
+
+def test_a_position_that_others_lead_to_begins_a_run() -> None:
+    # Positions 0 to 19 read `a`, each followed by the next one or by the end; position 20 reads `b`, and leads into their midst.
+    charsets = [CharSet.single(ord("a"))] * 20 + [CharSet.single(ord("b"))]
+    follow = [*((n + 1,) for n in range(19)), (), (0, 10)]
+    positions = Positions(charsets, follow, (20,), [True] * 20 + [False], False)
+    assert Runs.of(positions, [1] * 20 + [2]).first == dict.fromkeys(range(10), 0) | dict.fromkeys(range(10, 20), 10)
 
 
 @settings(max_examples=examples(200), deadline=None)

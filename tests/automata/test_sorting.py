@@ -8,7 +8,7 @@ import pytest
 from logitkit.compiler.bytes.sorting import distinct_rows
 
 
-@pytest.mark.parametrize("largest", [1, 100, 2**40, 2**61])
+@pytest.mark.parametrize("largest", [1, 100, 2**30, 2**40])
 def test_rows_are_told_apart_as_by_numpy(largest: int) -> None:
     random = np.random.default_rng(3)
     columns = [random.choice([0, largest // 3, largest - 1, largest], 200) for _ in range(4)]

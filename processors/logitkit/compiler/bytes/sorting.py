@@ -62,7 +62,11 @@ def examples(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDAr
 
 
 def distinct_rows(columns: Iterable[NDArray[np.integer[Any]]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return a place of each distinct row of some columns of numbers from 0 on, ascending, and which of them each row is.
+    """Return a place of each distinct row of some columns, ascending, and which of them each row is.
+
+    Args:
+        columns: Of numbers from 0 on; rows times numbers stay below 2**62, as for those of states and tokens.
+
 
     Example:
         >>> places, which = distinct_rows([np.array([7, 3, 7]), np.array([1, 0, 1])])

@@ -67,7 +67,6 @@ def distinct_rows(columns: Iterable[NDArray[np.integer[Any]]]) -> tuple[NDArray[
     Args:
         columns: Of numbers from 0 on; rows times numbers stay below 2**62, as for those of states and tokens.
 
-
     Example:
         >>> places, which = distinct_rows([np.array([7, 3, 7]), np.array([1, 0, 1])])
         >>> places[0].tolist(), which.tolist()

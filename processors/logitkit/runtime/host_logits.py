@@ -19,7 +19,7 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
-from logitkit.runtime.row_mask import BITS, as_array, constant_row
+from logitkit.runtime.row_mask import BITS, as_array, fill
 
 __all__ = ["HostLogits", "HostRow", "Truncation", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
 
@@ -40,7 +40,7 @@ def is_empty(row: NDArray[Any], never: Any) -> bool:
 def keep_only(row: NDArray[Any], ids: NDArray[Any], never: Any) -> None:
     """Set all logits of a row but those of some ids, [N] integers, to -inf; see `as_array` for `never`."""
     kept = row[ids]
-    row[:] = constant_row(len(row), row.dtype, never)
+    fill(row, never)
     row[ids] = kept
 
 

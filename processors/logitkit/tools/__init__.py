@@ -6,7 +6,8 @@ definitions       tools as data (functions, docstrings, custom_tools)
 formats           how models write calls
 turn_language     the language of a turn
 turn              what is read: calls, text, events
-turn_reader       reads a turn as it grows (json_end, xml_reading, member_values, marked_text)
+turn_reader       reads a turn as it grows (turn_text, marked_text)
+call_reader       reads one call of it (json_end, xml_reading, member_values)
 turn_stream       reads token ids or text (named_text), with the constraint beside it
 writing           from calls to text
 """

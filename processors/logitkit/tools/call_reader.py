@@ -1,0 +1,147 @@
+"""Reads one call of a turn as it grows: its head with the name of the tool, its arguments, and its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from logitkit.tools.definitions import ToolDefinition
+from logitkit.tools.formats import ToolFormat
+from logitkit.tools.json_end import JsonEnd
+from logitkit.tools.marked_text import Markers
+from logitkit.tools.member_values import MemberValues
+from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ToolCall, TurnEvent
+from logitkit.tools.turn_text import TurnText
+from logitkit.tools.xml_reading import XmlReading
+
+__all__ = ["CallReader"]
+
+# A longer name without an end belongs to no tool.
+LONGEST_NAME = 400
+
+
+class CallReader:
+    """Reads a call that begins at the place up to which a text has been read.
+
+    Each state is a method that reads on, and returns whether it got further. Where it needs more text, it returns False and is
+    called again.
+
+    Args:
+        text: The text.
+        form: The format.
+        markers: The special tokens that count only as tokens.
+        tools: The tools, by name.
+        values: Returns what the members of a tool's arguments may be.
+        number: How many calls stand before it.
+        begin: Where it begins, with the marker before it.
+    """
+
+    def __init__(
+        self,
+        text: TurnText,
+        form: ToolFormat,
+        markers: Markers,
+        tools: Mapping[str, ToolDefinition],
+        values: Callable[[str], MemberValues],
+        number: int,
+        begin: int,
+    ) -> None:
+        self.text, self.form, self.markers, self.tools, self.values = text, form, markers, tools, values
+        self.number, self.begin = number, begin
+        self._events: list[TurnEvent] = []
+        self._done: ToolCall | None = None
+        self._name = ""
+        self._arguments: Any = {}
+        self._scan = JsonEnd(0)
+        self._xml: XmlReading | None = None
+        # The arguments up to here have been reported.
+        self._shown = 0
+        self._state = self._head
+
+    def read(self, events: list[TurnEvent]) -> ToolCall | None:
+        """Read on, and return the call if it has ended.
+
+        Args:
+            events: What is found is added to it.
+
+        Raises:
+            ValueError: The text is not a call.
+        """
+        self._events = events
+        while self._done is None and self._state():
+            pass
+        return self._done
+
+    def _head(self) -> bool:
+        """Read up to the arguments."""
+        waiting = False
+        first = "" if self.number else self.form.calls_begin
+        for begin, name_end in self.form.heads:
+            head, behind = self.markers.marked(first + begin), self.markers.marked(name_end)
+            found = self.text.follows(head)
+            waiting |= found is None
+            if not found:
+                continue
+            start = self.text.at + len(head)
+            end = self.text.so_far.find(behind, start)
+            if end < 0:
+                waiting |= not self.text.final and len(self.text.so_far) - start < LONGEST_NAME
+                continue
+            self._name = self.markers.plain(self.text.so_far[start:end])
+            self._begin_arguments(end + len(behind))
+            return True
+        if not waiting:
+            raise ValueError("a call does not begin as the format says")
+        return False
+
+    def _begin_arguments(self, start: int) -> None:
+        if self._name not in self.tools:
+            raise ValueError(f"there is no tool {self._name!r}")
+        self.text.at = self._shown = start
+        self._events.append(CallStarted(self.number, self._name))
+        if self.form.arguments == "xml":
+            self._xml = XmlReading(self.form, self.markers, self.values(self._name), start)
+            self._state = self._xml_arguments
+        else:
+            self._scan, self._state = JsonEnd(start), self._json_arguments
+
+    def _json_arguments(self) -> bool:
+        begin, text = self.text.at, self.text.so_far
+        if begin < len(text) and text[begin] != "{":
+            raise ValueError("the arguments are not a JSON object")
+        end = self._scan.find(text)
+        self._show(begin, self._scan.position)
+        if end is None:
+            return False
+        try:
+            self._arguments = json.loads(self.markers.plain(text[begin:end]))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"the arguments are not JSON ({error})") from error
+        self.text.at, self._state = end, self._end
+        return True
+
+    def _xml_arguments(self) -> bool:
+        assert self._xml is not None
+        found = self._xml.read(self.text.so_far, self.text.final)
+        self.text.at = self._xml.at
+        self._show(self._xml.start, self._xml.at)
+        if found == "none":
+            self._arguments, self._state = self._xml.arguments, self._end
+        return found != "more"
+
+    def _show(self, start: int, stop: int) -> None:
+        """Report more text of the arguments."""
+        if stop > self._shown:
+            fresh, so_far = (self.markers.plain(self.text.so_far[place:stop]) for place in (self._shown, start))
+            self._events.append(ArgumentsDelta(self.number, fresh, so_far))
+            self._shown = stop
+
+    def _end(self) -> bool:
+        found = self.text.skip(self.markers.marked(self.form.call_end))
+        if found is False:
+            raise ValueError(f"a call ends with {self.form.call_end!r}")
+        if found:
+            self._done = ToolCall(self._name, self._arguments, self.text.span(self.begin))
+            self._events.append(CallDone(self.number, self._done))
+        return False

@@ -4,7 +4,8 @@ positions, guarded, factoring        one state per occurrence of a character, wi
 assertions, static_guards, atomic    anchors, one-character conditions and atomic groups, rewritten as lookarounds
 subset, alternating, product         deterministic automata: without lookarounds, with them, and of two at once
 runs                                 positions of `x{1,256}`, of which one stands for all
-minimise, components, lengths        fewest states; cycles; how long texts are
+minimise, refinement, components     fewest states, as a whole and on one cycle; cycles
+lengths                              how long texts are
 counted                              repetition copied instead of rebuilt
 alphabet, symbol_blocks              classes of code points that a pattern does not distinguish; overlapping sets of these
 """

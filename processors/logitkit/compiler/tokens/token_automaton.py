@@ -22,7 +22,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
-# As many entries of the rows, and of the classes, tell most automata apart.
+# So many entries of the rows tell most automata apart.
 HASHED = 2**12
 
 
@@ -160,16 +160,30 @@ class TokenAutomaton(StackEffects):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata share and others seldom do, as a hash of some classes and rows is among them."""
-        classes = self.class_of[:: 1 + len(self.class_of) // HASHED]
-        nesting, first = self.nesting, (classes, self.row_class[:HASHED], self.row_target[:HASHED])
+        """Numbers that equal automata share and others seldom do, as hashes of the classes and some rows are among them."""
+        nesting, hashed = self.nesting, (self.class_of, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
-        hashes = (hash(table.tobytes()) for table in first)
+        hashes = (hash(table.tobytes()) for table in hashed)
         return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)
 
     def equals(self, other: TokenAutomaton) -> bool:
-        """Whether both are the same automaton; most that are not differ in their sizes, and need no content key."""
-        return self is other or (self.sizes == other.sizes and self.content_key == other.content_key)
+        """Whether both are the same automaton. Most that are not differ in their sizes, and no other tables are compared."""
+        if self is other or self.sizes != other.sizes:
+            return self is other
+        mine, theirs = ((a.class_of, *a._arrays) for a in (self, other))  # noqa: SLF001
+        return (
+            self._numbers == other._numbers
+            and (len(mine), len(self.layers)) == (len(theirs), len(other.layers))
+            and all(map(np.array_equal, mine, theirs))
+            and all(layer.equals(other_layer) for layer, other_layer in zip(self.layers, other.layers, strict=True))
+        )
+
+    @property
+    def _numbers(self) -> tuple[Any, ...]:
+        """What tells automata apart besides their arrays and layers."""
+        nesting, numbers = self.nesting, (self.start, self.eos_ids, self.pad_id)
+        depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
+        return (numbers, depths) if self.has_stacks else numbers
 
     @property
     def _arrays(self) -> Iterator[NDArray[Any]]:
@@ -187,10 +201,7 @@ class TokenAutomaton(StackEffects):
     @cached_property
     def content_key(self) -> str:
         """SHA-256 of the automaton, as 64 hexadecimal digits: by this a saved state names it."""
-        nesting = self.nesting
-        numbers = self.start, self.eos_ids, self.pad_id
-        depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
-        digest = hashlib.sha256(repr((numbers, depths) if self.has_stacks else numbers).encode())
+        digest = hashlib.sha256(repr(self._numbers).encode())
         for layer in self.layers:
             digest.update(layer.content_key.encode())
         for table in (self.class_of, *self._arrays):

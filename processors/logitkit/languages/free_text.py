@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from logitkit.errors import ConfigurationError
 from logitkit.languages.language import Language
-from logitkit.languages.language_writer import LanguageWriter, Symbols
+from logitkit.languages.language_symbols import Symbols
+from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
 from logitkit.languages.texts import SpecialToken, markers_of
 from logitkit.parameters.integers import as_integer

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from logitkit.compiler.characters.alphabet import SURROGATES
 from logitkit.compiler.networks.symbols import LETTERS
-from logitkit.languages.language_writer import Symbols
+from logitkit.languages.language_symbols import Symbols
 from logitkit.limits import Limits
 from logitkit.patterns.charset import ANY, CharSet
 

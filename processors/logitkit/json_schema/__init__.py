@@ -3,8 +3,8 @@
 document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
                     validated_numbers, type_patterns, rust_patterns, typed_dicts)
-reader              from keywords to sets of values (distinct_schemas, applicators, assertions, array_keywords, object_keywords,
-                    conjunction, checked, handlers)
+reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
+                    conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness)
 plan, writer        how objects and arrays are written (members, object_plan, any_order, array_plan, parts, trimmed, layout,
                     constants)

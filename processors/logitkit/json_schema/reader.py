@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from logitkit.budget import spent
-from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
-from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
+from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.conjunction import NOTHING, Conjunction, Literal
 from logitkit.json_schema.countable import countable
-from logitkit.json_schema.distinct_schemas import DistinctSchemas
 from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
-from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.left_out import LeftOut
-from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Here, Place, References
+from logitkit.json_schema.schema_places import SchemaPlaces
 from logitkit.json_schema.values import Values, Work
 from logitkit.limits import Limits
 
@@ -27,7 +24,7 @@ DEEPEST = 40
 MOST_CONJUNCTIONS = 20_000
 
 
-class Reader:
+class Reader(SchemaPlaces):
     """Reads the schemas of a document as they are asked for.
 
     Args:
@@ -46,93 +43,18 @@ class Reader:
         strict_formats: bool = False,
         counts: bool = False,
     ) -> None:
+        super().__init__(references, left_out, strict_formats)
         self.counts = counts
-        self.references = references
         self.limits = limits
         self.work = Work()
         self.everything = Values.everything(limits)
         self.nothing = Values.nothing(limits)
-        # What has been ignored, in the order in which it was met.
-        self.ignored: dict[str, None] = {}
-        self._strict_formats = strict_formats
-        self.left_out = left_out or LeftOut()
-        self._drops = 0
         self._telling = 0
-        self._places: list[Place] = []
-        self._numbers: dict[tuple[int, str], int] = {}
-        self._schemas = DistinctSchemas()
         self._read: dict[tuple[int, bool], tuple[Values, bool]] = {}
         self._complements: dict[int, Values] = {}
         self._values: dict[Conjunction, Values] = {}
         self._countable: dict[Conjunction, Values] = {}
         self._open: list[tuple[int, bool]] = []
-        self._constants: dict[tuple[object, ...], dict[str, object]] = {}
-
-    # What keywords ask for.
-
-    def inside(self, place: Place, *names: str | int) -> Place:
-        """Return the schema inside the one of a place."""
-        value = place.value
-        for name in names:
-            value = value[name]
-        pointer = below(place.pointer, *names)
-        if not isinstance(value, dict | bool):
-            raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
-        return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
-
-    def has(self, place: Place, keyword: str) -> bool:
-        """Whether a schema has a keyword, and it is not left out."""
-        if keyword not in place.value:
-            return False
-        if (place.pointer, keyword) in self.left_out:
-            self._drops += 1
-            return False
-        return True
-
-    def drops(self) -> int:
-        """Return how often a keyword has been left out so far."""
-        return self._drops
-
-    def ignore(self, place: Place, keyword: str, reason: str) -> None:
-        """Take a keyword for an annotation.
-
-        Raises:
-            UnsupportedSchema: It must not be ignored.
-        """
-        if self._strict_formats:
-            raise UnsupportedSchema(
-                f"{reason}; remove it, or pass strict_formats=False to ignore it", place.pointer, keyword
-            )
-        self.ignored[f"{keyword!r} at {place.pointer}: {reason}"] = None
-
-    def conjunction(self, place: Place) -> Conjunction:
-        """Return what a value satisfies that satisfies the schema of a place."""
-        place = self.followed(place)
-        if place.value is False:
-            return NOTHING
-        if place.value is True or not any(keyword in ASSERTIONS for keyword in place.value):
-            return ANYTHING
-        return (Literal(self._number(place)),)
-
-    def followed(self, place: Place) -> Place:
-        """Return the schema that one refers to which says nothing itself, or else that one."""
-        followed: set[tuple[int, str]] = set()
-        while isinstance(place.value, dict):
-            asserting = [keyword for keyword in place.value if keyword in ASSERTIONS]
-            if asserting != ["$ref"] or not self.has(place, "$ref") or not isinstance(place.value["$ref"], str):
-                break
-            place = self.references.target(place.value["$ref"], place)
-            if (id(place.value), place.base) in followed:
-                raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
-            followed.add((id(place.value), place.base))
-            self.inside(place)
-        return place
-
-    def constant(self, place: Place, keyword: str, value: object) -> Conjunction:
-        """Return what a value satisfies that equals a constant in a schema."""
-        key: tuple[object, ...] = (id(value),) if isinstance(value, dict | list) else (type(value), value)
-        schema = self._constants.setdefault(key, {"const": value})
-        return (Literal(self._number(Place(schema, below(place.pointer, keyword), place.base))),)
 
     def read(self, place: Place, track: bool = False) -> Values:
         """Return the values that satisfy the schema of a place.
@@ -169,8 +91,6 @@ class Reader:
         if number not in self._complements:
             self._complements[number] = values.complement(self.work)
         return self._complements[number]
-
-    # What writers ask for.
 
     def values(self, conjunction: Conjunction) -> Values:
         """Return the values that satisfy a conjunction."""
@@ -221,29 +141,6 @@ class Reader:
             self._drops = drops
             self._telling -= 1
 
-    @contextmanager
-    def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
-        """Say of errors in this block that a keyword is to blame for them."""
-        try:
-            yield
-        except UnsupportedSchema as error:
-            if error.pointer is not None:
-                raise
-            raise UnsupportedSchema(error.reason, place.pointer, keyword) from None
-        except PatternSyntaxError as error:
-            raise UnsupportedSchema(str(error), place.pointer, keyword) from None
-        except PatternTooLarge as error:
-            raise UnsupportedSchema(str(error).replace("pattern", "schema"), place.pointer, keyword) from None
-
-    def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> AbstractContextManager[None]:
-        """Say of errors in a block that the first of some keywords that is there is to blame for them."""
-        places = [self._places[literal.schema] for literal in conjunction if literal.schema >= 0]
-        for keyword in keywords:
-            for place in places:
-                if keyword in place.value:
-                    return self.blaming(place, keyword)
-        return self.blaming(places[0] if places else self.references.root, None)
-
     def _intersection(self, values: Values, literal: Literal) -> Values:
         if literal == NOTHING[0]:
             return self.nothing
@@ -269,13 +166,6 @@ class Reader:
                     raise
                 del self._open[opened:]
                 self.work.done = done
-
-    def _number(self, place: Place) -> int:
-        key = self._schemas.number(place.value), place.base
-        found = self._numbers.setdefault(key, len(self._places))
-        if found == len(self._places):
-            self._places.append(place)
-        return found
 
     def _keywords(self, place: Place, track: bool) -> Values:
         schema = place.value

@@ -1,0 +1,136 @@
+"""The schemas of a document by their places: what stands there, what is left out of it, and which one an error is blamed on.
+
+A place is a schema with its pointer. In `{"properties": {"a": {"$ref": "#/$defs/b"}}}`, the schema of the member `a` is at
+`#/properties/a`; as it only refers to another one, that one is read in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
+from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
+from logitkit.json_schema.distinct_schemas import DistinctSchemas
+from logitkit.json_schema.keywords import ASSERTIONS
+from logitkit.json_schema.left_out import LeftOut
+from logitkit.json_schema.pointer import below
+from logitkit.json_schema.references import Place, References
+
+__all__ = ["SchemaPlaces"]
+
+
+class SchemaPlaces:
+    """Finds schemas, and numbers those that differ.
+
+    Args:
+        references: The document.
+        left_out: The keywords to leave out, to which the reader adds those that it cannot honour.
+        strict_formats: Whether to refuse what `ignore` is given.
+    """
+
+    def __init__(self, references: References, left_out: LeftOut | None, strict_formats: bool) -> None:
+        self.references = references
+        # What has been ignored, in the order in which it was met.
+        self.ignored: dict[str, None] = {}
+        self.left_out = left_out or LeftOut()
+        self._strict_formats = strict_formats
+        self._drops = 0
+        self._places: list[Place] = []
+        self._numbers: dict[tuple[int, str], int] = {}
+        self._schemas = DistinctSchemas()
+        self._constants: dict[tuple[object, ...], dict[str, object]] = {}
+
+    def inside(self, place: Place, *names: str | int) -> Place:
+        """Return the schema inside the one of a place."""
+        value = place.value
+        for name in names:
+            value = value[name]
+        pointer = below(place.pointer, *names)
+        if not isinstance(value, dict | bool):
+            raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
+        return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+
+    def has(self, place: Place, keyword: str) -> bool:
+        """Whether a schema has a keyword, and it is not left out."""
+        if keyword not in place.value:
+            return False
+        if (place.pointer, keyword) in self.left_out:
+            self._drops += 1
+            return False
+        return True
+
+    def drops(self) -> int:
+        """Return how often a keyword has been left out so far."""
+        return self._drops
+
+    def ignore(self, place: Place, keyword: str, reason: str) -> None:
+        """Take a keyword for an annotation.
+
+        Raises:
+            UnsupportedSchema: It must not be ignored.
+        """
+        if self._strict_formats:
+            raise UnsupportedSchema(
+                f"{reason}; remove it, or pass strict_formats=False to ignore it", place.pointer, keyword
+            )
+        self.ignored[f"{keyword!r} at {place.pointer}: {reason}"] = None
+
+    def conjunction(self, place: Place) -> Conjunction:
+        """Return what a value satisfies that satisfies the schema of a place."""
+        place = self.followed(place)
+        if place.value is False:
+            return NOTHING
+        if place.value is True or not any(keyword in ASSERTIONS for keyword in place.value):
+            return ANYTHING
+        return (Literal(self._number(place)),)
+
+    def followed(self, place: Place) -> Place:
+        """Return the schema that one refers to which says nothing itself, or else that one."""
+        followed: set[tuple[int, str]] = set()
+        while isinstance(place.value, dict):
+            asserting = [keyword for keyword in place.value if keyword in ASSERTIONS]
+            if asserting != ["$ref"] or not self.has(place, "$ref") or not isinstance(place.value["$ref"], str):
+                break
+            place = self.references.target(place.value["$ref"], place)
+            if (id(place.value), place.base) in followed:
+                raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
+            followed.add((id(place.value), place.base))
+            self.inside(place)
+        return place
+
+    def constant(self, place: Place, keyword: str, value: object) -> Conjunction:
+        """Return what a value satisfies that equals a constant in a schema."""
+        key: tuple[object, ...] = (id(value),) if isinstance(value, dict | list) else (type(value), value)
+        schema = self._constants.setdefault(key, {"const": value})
+        return (Literal(self._number(Place(schema, below(place.pointer, keyword), place.base))),)
+
+    @contextmanager
+    def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
+        """Say of errors in this block that a keyword is to blame for them."""
+        try:
+            yield
+        except UnsupportedSchema as error:
+            if error.pointer is not None:
+                raise
+            raise UnsupportedSchema(error.reason, place.pointer, keyword) from None
+        except PatternSyntaxError as error:
+            raise UnsupportedSchema(str(error), place.pointer, keyword) from None
+        except PatternTooLarge as error:
+            raise UnsupportedSchema(str(error).replace("pattern", "schema"), place.pointer, keyword) from None
+
+    def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> AbstractContextManager[None]:
+        """Say of errors in a block that the first of some keywords that is there is to blame for them."""
+        places = [self._places[literal.schema] for literal in conjunction if literal.schema >= 0]
+        for keyword in keywords:
+            for place in places:
+                if keyword in place.value:
+                    return self.blaming(place, keyword)
+        return self.blaming(places[0] if places else self.references.root, None)
+
+    def _number(self, place: Place) -> int:
+        key = self._schemas.number(place.value), place.base
+        found = self._numbers.setdefault(key, len(self._places))
+        if found == len(self._places):
+            self._places.append(place)
+        return found

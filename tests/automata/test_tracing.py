@@ -47,3 +47,19 @@ def test_tables_stay_in_their_place_while_a_graph_is_traced() -> None:
     assert torch.equal(after.at.state, regex.advance(start, torch.tensor([0])).at.state)
     assert regex.bank.tables is not tables
     assert not others[0].is_dead(others[0].init_state(lk.Context.of([[]], vocabulary_size=4)))
+
+
+def test_one_function_is_traced_for_several_vocabularies() -> None:
+    def compiled(regex: lk.Regex) -> Any:
+        def step(state: ConstraintState, logits: torch.Tensor, context: lk.Context) -> Any:
+            return regex.process_logits(state, logits, context)[1]
+
+        return torch.compile(step, fullgraph=True, backend="aot_eager")
+
+    context = lk.Context.of([[]], 4)
+    torch.compiler.reset()
+    for text in (b"first", b"second", b"third"):
+        vocabulary = lk.Vocabulary([b"a", b"b", text, None], eos_ids=[3])
+        regex = lk.Regex("a|second", vocabulary)
+        logits = compiled(regex)(regex.init_state(context), torch.zeros(1, 4), context)
+        assert (logits == 0).tolist() == [[True, False, text == b"second", False]]

@@ -78,7 +78,7 @@ class Bank:
         # Slots whose tables on a device are out of date.
         self._changed: dict[torch.device, set[int]] = {}
         self._traced: set[torch.device] = set()
-        self.number = traced_as(self)
+        self.trace_name = traced_as(self)
 
     def lease(self, automaton: TokenAutomaton) -> Lease:
         """Put an automaton into the bank, or find the equal one that is already there.
@@ -197,7 +197,7 @@ class Bank:
         states.
         """
         if torch.compiler.is_compiling():
-            prepare_trace(self.number, str(device))
+            prepare_trace(self.trace_name, str(device))
             return self._layouts[device].tables
         return self.build_tables(device)
 

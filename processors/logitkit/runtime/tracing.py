@@ -21,19 +21,22 @@ class Traced(Protocol):
 
 
 _numbers = itertools.count()
-_traced: weakref.WeakValueDictionary[int, Traced] = weakref.WeakValueDictionary()
+_traced: weakref.WeakValueDictionary[str, Traced] = weakref.WeakValueDictionary()
 
 
-def traced_as(bank: Traced) -> int:
-    """Return a number by which a trace finds a bank, without keeping the bank alive."""
-    number = next(_numbers)
-    _traced[number] = bank
-    return number
+def traced_as(bank: Traced) -> str:
+    """Return a name by which a trace finds a bank, without keeping the bank alive.
+
+    It is no integer: where a function is traced again for another bank, torch takes an integer that differs for a variable.
+    """
+    name = f"bank {next(_numbers)}"
+    _traced[name] = bank
+    return name
 
 
-def prepare_trace(number: int, device: str) -> None:
+def prepare_trace(name: str, device: str) -> None:
     """Prepare the tables of a bank on a device."""
-    _traced[number].trace(torch.device(device))
+    _traced[name].trace(torch.device(device))
 
 
 # Marked as constant, so that it runs only when a graph is traced. `torch.compiler.assume_constant_result` would set the same

@@ -91,3 +91,10 @@ def test_a_language_without_a_part_to_blame_has_no_sources() -> None:
 )
 def test_the_complement_of_a_set_is_named_by_the_set(missing: CharSet, words: str) -> None:
     assert expected_words(~missing) == words
+
+
+def test_a_banned_text_is_the_source_beside_another_constraint() -> None:
+    both = lk.chain(lk.Regex("[abxy]{3}", VOCABULARY), lk.BannedStrings(["ab", "xy"], VOCABULARY))
+    found = refusal(both, "xya")
+    assert (found.processor, found.byte) == ("BannedStrings", 1)
+    assert [(source.kind, source.text) for source in found.sources] == [("text", "xy")]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
+from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.findings import Effect, Refusal, Step
@@ -54,9 +55,9 @@ def explain(
         The explanation, whose `refusal` is that of the first illegal token.
 
     Raises:
-        ConfigurationError: The processor is not a processor, there are fewer logits than tokens, or the tokens cannot spell a
-            text.
-        VocabularyError: The vocabulary is not a vocabulary.
+        ConfigurationError: The processor is not a processor, the prompt or output is neither a text nor token ids, the tokens
+            cannot spell it, or there are fewer logits than tokens.
+        VocabularyError: The vocabulary is not a vocabulary, or has other tokens than the one that the processor was built for.
 
     Example:
         >>> import logitkit as lk
@@ -67,8 +68,9 @@ def explain(
     """
     check_is_processor(processor)
     check_vocabulary(vocabulary)
+    check_tokens_agree(processor, vocabulary)
     tokens = spelled(output, vocabulary)
-    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary), max_length, tokens)
+    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary, "prompt"), max_length, tokens)
     rows = None if logits is None else iter(logits)
     steps: list[Step] = []
     for token in tokens:

@@ -98,3 +98,30 @@ def test_a_banned_text_is_the_source_beside_another_constraint() -> None:
     found = refusal(both, "xya")
     assert (found.processor, found.byte) == ("BannedStrings", 1)
     assert [(source.kind, source.text) for source in found.sources] == [("text", "xy")]
+
+
+LISTS = {"$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "output", "byte", "brackets"),
+    [
+        (lk.JsonSchema(LISTS, VOCABULARY, max_depth=3), "[[],[[[[", 6, "[[["),
+        (lk.JsonSchema(True, VOCABULARY, max_depth=3), '{"a":[[{', 7, "{[["),
+        (lk.Grammar('root ::= "(" root? ")"', VOCABULARY, max_depth=3), "(((((", 3, ""),
+        (lk.Grammar('root ::= ("(" root ")" | "(" root "]")?', VOCABULARY, max_depth=3), "(((((", 3, ""),
+    ],
+)
+def test_the_maximum_depth_is_the_source_if_only_it_refuses_a_byte(
+    processor: Any, output: str, byte: int, brackets: str
+) -> None:
+    found = refusal(processor, output)
+    assert (found.byte, found.sources[0].text, found.open_brackets) == (byte, "max_depth=3", brackets)
+    assert "max_depth" not in str(lk.explain(processor, VOCABULARY, [], output[:byte] + "x"))
+
+
+def test_the_maximum_depth_of_the_arguments_of_a_tool() -> None:
+    parameters = {"type": "object", "properties": {"list": {"$ref": "#/$defs/t"}}, "$defs": LISTS["$defs"]}
+    sort = lk.Tools([{"name": "sort", "parameters": parameters}], format="hermes").constraint(VOCABULARY, max_depth=2)
+    found = refusal(sort, '<tool_call>\n{"name": "sort", "arguments": {"list":[[[[[')
+    assert [source.text for source in found.sources] == ["max_depth=2"]

@@ -114,12 +114,19 @@ def language_refusal(
     )
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, place, history, token)
-    sources = sources_of(constraint, place)
+    too_deep = form.is_too_deep(history, data[: done + 1])
+    sources = _depth(constraint) if too_deep else sources_of(constraint, place)
     if isinstance(constraint, JsonSchema):
         begun = written
     else:
-        begun = _open_json(written) if any(source.kind == "schema" for source in sources) else b""
+        begun = _open_json(written) if too_deep or any(source.kind == "schema" for source in sources) else b""
     return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
+
+
+def _depth(constraint: Constraint) -> tuple[Source, ...]:
+    """Return the option that limits how deep a text may nest."""
+    most = getattr(constraint, "max_depth", constraint.automaton.nesting.brackets)
+    return (Source("text", f"max_depth={most}"),)
 
 
 def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Sequence[int], token: int) -> Refusal:

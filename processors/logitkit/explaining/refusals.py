@@ -134,8 +134,10 @@ def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Seq
     parts = [part for part in both.parts if _refuses(part, history, token, refusal.byte or 0)] or list(both.parts)
     found: list[Source] = []
     for part in parts:
-        is_ban = isinstance(part, BannedStrings) and token not in part.vocabulary.eos_ids
-        found += _banned_text(part, history, token).sources if is_ban else sources_of(part, place)
+        if isinstance(part, BannedStrings) and token not in part.vocabulary.eos_ids:
+            found += _banned_text(part, history, token).sources
+        else:
+            found += sources_of(part, place)
     sources = dict.fromkeys(found)
     return replace(refusal, processor=" and ".join(dict.fromkeys(map(name_of, parts))), sources=tuple(sources))
 

@@ -125,3 +125,15 @@ def test_the_maximum_depth_of_the_arguments_of_a_tool() -> None:
     sort = lk.Tools([{"name": "sort", "parameters": parameters}], format="hermes").constraint(VOCABULARY, max_depth=2)
     found = refusal(sort, '<tool_call>\n{"name": "sort", "arguments": {"list":[[[[[')
     assert [source.text for source in found.sources] == ["max_depth=2"]
+
+
+def test_the_open_brackets_of_a_schema_beside_another_constraint() -> None:
+    schema = lk.JsonSchema({"type": "array", "items": {"enum": ["x", "y"]}}, VOCABULARY)
+    found = refusal(lk.chain(schema, lk.BannedStrings(['"x"'], VOCABULARY)), '["y","x"]')
+    assert (found.byte, found.expected, found.open_brackets) == (6, "'y'", "[")
+
+
+def test_the_marker_that_has_begun_is_the_source() -> None:
+    words = lk.Then(lk.Regex("[a-z ]*", VOCABULARY), lk.Regex("[0-9]", VOCABULARY), "####")
+    found = refusal(words, "hm ##x")
+    assert (found.byte, [source.text for source in found.sources]) == (5, ["####"])

@@ -139,7 +139,12 @@ def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Seq
         else:
             found += sources_of(part, place)
     sources = dict.fromkeys(found)
-    return replace(refusal, processor=" and ".join(dict.fromkeys(map(name_of, parts))), sources=tuple(sources))
+    return replace(
+        refusal,
+        processor=" and ".join(dict.fromkeys(map(name_of, parts))),
+        sources=tuple(sources),
+        open_brackets=_open_brackets(place.written) if any(isinstance(part, JsonSchema) for part in both.parts) else "",
+    )
 
 
 def _refuses(part: Constraint, history: Sequence[int], token: int, byte: int) -> bool:

@@ -61,3 +61,19 @@ def test_another_vocabulary_than_that_of_the_processor(tokens: list[bytes | None
 def test_what_is_not_a_text_matches_nothing(text: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         WORD.matches(text)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"max_length": -3}, "max_length is -3; allowed are integers from 0"),
+        ({"max_length": 2.5}, "max_length is 2.5; allowed are integers"),
+        ({"logits": 5}, "logits is of type int; give one tensor for each token"),
+        ({"logits": [torch.zeros(5)]}, r"logits has a row of the shape \[5\]; give a tensor .* each of the 130 tokens"),
+        ({"logits": [[0.0] * 130]}, "logits has a row of type list; give a tensor"),
+        ({"logits": []}, "logits has only 0 rows"),
+    ],
+)
+def test_wrong_logits_and_lengths(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        lk.explain(WORD, VOCABULARY, [], "a", **more)

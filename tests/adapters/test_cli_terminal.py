@@ -27,6 +27,25 @@ def test_closed_pipe_ends_quietly(arguments: list[str]) -> None:
     assert all(line.endswith(" ...") for line in err.splitlines())
 
 
+def test_an_output_that_was_never_open_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["check-regex", "a"]) == 2
+    assert capsys.readouterr().err == "logitkit: standard output is closed, so nothing can be printed; open it\n"
+
+
+@pytest.mark.parametrize(("text", "status"), [("a", 0), ("b", 1)])
+def test_messages_may_have_nowhere_to_go(
+    text: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["explain", "--regex", "a", "--text", text]) == status
+    assert capsys.readouterr().out.startswith(("The output is legal", "Regex refuses")[status])
+    assert main(["explain", "--regex", "(", "--text", text]) == 2
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("moment", "seconds"),
     [

@@ -91,3 +91,49 @@ def test_a_language_without_a_part_to_blame_has_no_sources() -> None:
 )
 def test_the_complement_of_a_set_is_named_by_the_set(missing: CharSet, words: str) -> None:
     assert expected_words(~missing) == words
+
+
+def test_a_banned_text_is_the_source_beside_another_constraint() -> None:
+    both = lk.chain(lk.Regex("[abxy]{3}", VOCABULARY), lk.BannedStrings(["ab", "xy"], VOCABULARY))
+    found = refusal(both, "xya")
+    assert (found.processor, found.byte) == ("BannedStrings", 1)
+    assert [(source.kind, source.text) for source in found.sources] == [("text", "xy")]
+
+
+LISTS = {"$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}
+
+
+@pytest.mark.parametrize(
+    ("processor", "output", "byte", "brackets"),
+    [
+        (lk.JsonSchema(LISTS, VOCABULARY, max_depth=3), "[[],[[[[", 6, "[[["),
+        (lk.JsonSchema(True, VOCABULARY, max_depth=3), '{"a":[[{', 7, "{[["),
+        (lk.Grammar('root ::= "(" root? ")"', VOCABULARY, max_depth=3), "(((((", 3, ""),
+        (lk.Grammar('root ::= ("(" root ")" | "(" root "]")?', VOCABULARY, max_depth=3), "(((((", 3, ""),
+    ],
+)
+def test_the_maximum_depth_is_the_source_if_only_it_refuses_a_byte(
+    processor: Any, output: str, byte: int, brackets: str
+) -> None:
+    found = refusal(processor, output)
+    assert (found.byte, found.sources[0].text, found.open_brackets) == (byte, "max_depth=3", brackets)
+    assert "max_depth" not in str(lk.explain(processor, VOCABULARY, [], output[:byte] + "x"))
+
+
+def test_the_maximum_depth_of_the_arguments_of_a_tool() -> None:
+    parameters = {"type": "object", "properties": {"list": {"$ref": "#/$defs/t"}}, "$defs": LISTS["$defs"]}
+    sort = lk.Tools([{"name": "sort", "parameters": parameters}], format="hermes").constraint(VOCABULARY, max_depth=2)
+    found = refusal(sort, '<tool_call>\n{"name": "sort", "arguments": {"list":[[[[[')
+    assert [source.text for source in found.sources] == ["max_depth=2"]
+
+
+def test_the_open_brackets_of_a_schema_beside_another_constraint() -> None:
+    schema = lk.JsonSchema({"type": "array", "items": {"enum": ["x", "y"]}}, VOCABULARY)
+    found = refusal(lk.chain(schema, lk.BannedStrings(['"x"'], VOCABULARY)), '["y","x"]')
+    assert (found.byte, found.expected, found.open_brackets) == (6, "'y'", "[")
+
+
+def test_the_marker_that_has_begun_is_the_source() -> None:
+    words = lk.Then(lk.Regex("[a-z ]*", VOCABULARY), lk.Regex("[0-9]", VOCABULARY), "####")
+    found = refusal(words, "hm ##x")
+    assert (found.byte, [source.text for source in found.sources]) == (5, ["####"])

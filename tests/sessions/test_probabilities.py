@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from functools import cache
 from typing import Any
 
@@ -217,6 +218,8 @@ def test_a_model_whose_cache_cannot_be_cut() -> None:
         ({"options": ["a", "a"]}, "all different"),
         ({"options": ["a", "b\ud800"]}, "half of a surrogate pair; give whole characters"),
         ({"options": ["a", 1]}, "give a list of at least one text"),
+        ({"options": None}, "options is None; give a list"),
+        ({"options": re.compile("a|b")}, "options is re.compile.*; give a list"),
         ({"options": ["a", "x"]}, "no tokens that spell 'x'"),
         (
             {"options": ["b", "abcabcabc"], "max_tokenizations": 9},

@@ -6,6 +6,8 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr
+from pathlib import Path
 from typing import NoReturn
 
 from logitkit_adapters.cli import check, demo, doctor, explain
@@ -31,6 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         >>> main(["demo", "--regex", "a{2,1}", "--prompt", ""])
         2
     """
+    if sys.stderr is None:  # the caller has closed it, so messages go nowhere
+        with Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
+            return main(argv)
+    if sys.stdout is None:
+        return _refuse("standard output is closed, so nothing can be printed; open it")
     try:
         status = _run(argv)
         # Flush now: when the interpreter ends, nobody could handle a closed pipe.

@@ -47,13 +47,13 @@ class SessionCall:
         )
         if self.seed is not None:
             object.__setattr__(self, "seed", checked_integer("seed", self.seed, 0, 2**63 - 1))
-        elif self.num_samples > 1:
-            object.__setattr__(self, "seed", int(torch.randint(2**62, ())))
         if self.num_beams > 1 and (self.num_samples > 1 or self.seed is not None):
             raise ConfigurationError(
                 f"num_beams={self.num_beams} was given with num_samples={self.num_samples} and seed={self.seed}; beam search "
                 "does not sample, and each beam is a row: leave these out"
             )
+        if self.seed is None and self.num_samples > 1:
+            object.__setattr__(self, "seed", int(torch.randint(2**62, ())))
 
     @property
     def rows(self) -> list[tuple[list[int], int]]:

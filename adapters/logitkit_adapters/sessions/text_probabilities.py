@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -71,7 +71,7 @@ def probabilities(
     prompts = text.rows(prompt)
     if len(prompts) != 1 or not prompts[0]:
         raise ConfigurationError(f"{len(prompts)} prompts are given; give one prompt, with at least one token")
-    texts = [] if isinstance(options, str) else [*options]
+    texts = [] if isinstance(options, str) or not isinstance(options, Iterable) else [*options]
     if not texts or not all(isinstance(one, str) for one in texts) or len({*texts}) < len(texts):
         raise ConfigurationError(f"options is {options!r}; give a list of at least one text, all different")
     most = checked_integer("max_tokenizations", max_tokenizations, 1, MOST)

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
+from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.explaining.explanation import Explanation
 from logitkit.explaining.findings import Effect, Refusal, Step
 from logitkit.explaining.spelled import spelled
+from logitkit.parameters.integers import checked_integer
 from logitkit.protocol.calls import advance_checked, init_checked, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks, truncates
@@ -27,6 +29,9 @@ from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["explain"]
+
+# The maximum length of a text in tokens.
+LONGEST = 2**31 - 1
 
 
 def explain(
@@ -54,9 +59,9 @@ def explain(
         The explanation, whose `refusal` is that of the first illegal token.
 
     Raises:
-        ConfigurationError: The processor is not a processor, there are fewer logits than tokens, or the tokens cannot spell a
-            text.
-        VocabularyError: The vocabulary is not a vocabulary.
+        ConfigurationError: The processor is not a processor, the prompt or output is neither a text nor token ids, the tokens
+            cannot spell it, there are fewer logits than tokens, or `max_length` is not a number of tokens.
+        VocabularyError: The vocabulary is not a vocabulary, or has other tokens than the one that the processor was built for.
 
     Example:
         >>> import logitkit as lk
@@ -67,12 +72,24 @@ def explain(
     """
     check_is_processor(processor)
     check_vocabulary(vocabulary)
+    check_tokens_agree(processor, vocabulary)
+    if max_length is not None:
+        checked_integer("max_length", max_length, 0, LONGEST)
     tokens = spelled(output, vocabulary)
-    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary), max_length, tokens)
+    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary, "prompt"), max_length, tokens)
+    if logits is not None and not isinstance(logits, Iterable):
+        raise ConfigurationError(
+            f"logits is of type {type(logits).__name__}; give one tensor for each token of the output"
+        )
     rows = None if logits is None else iter(logits)
     steps: list[Step] = []
     for token in tokens:
         row = None if rows is None else next(rows, None)
+        if row is not None and not (isinstance(row, Tensor) and row.numel() >= vocabulary.size):
+            given = f"of the shape {[*row.shape]}" if isinstance(row, Tensor) else f"of type {type(row).__name__}"
+            raise ConfigurationError(
+                f"logits has a row {given}; give a tensor with a number for each of the {vocabulary.size} tokens"
+            )
         if rows is not None and row is None:
             raise ConfigurationError(f"logits has only {len(steps)} rows; give one for each token of the output")
         steps.append(run.step(token, row))

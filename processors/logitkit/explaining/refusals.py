@@ -114,19 +114,37 @@ def language_refusal(
     )
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, place, history, token)
-    sources = sources_of(constraint, place)
+    too_deep = form.is_too_deep(history, data[: done + 1])
+    sources = _depth(constraint) if too_deep else sources_of(constraint, place)
     if isinstance(constraint, JsonSchema):
         begun = written
     else:
-        begun = _open_json(written) if any(source.kind == "schema" for source in sources) else b""
+        begun = _open_json(written) if too_deep or any(source.kind == "schema" for source in sources) else b""
     return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
+
+
+def _depth(constraint: Constraint) -> tuple[Source, ...]:
+    """Return the option that limits how deep a text may nest."""
+    most = getattr(constraint, "max_depth", constraint.automaton.nesting.brackets)
+    return (Source("text", f"max_depth={most}"),)
 
 
 def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Sequence[int], token: int) -> Refusal:
     """Name the parts of an intersection that refuse a token, and take their sources."""
     parts = [part for part in both.parts if _refuses(part, history, token, refusal.byte or 0)] or list(both.parts)
-    sources = dict.fromkeys(source for part in parts for source in sources_of(part, place))
-    return replace(refusal, processor=" and ".join(dict.fromkeys(map(name_of, parts))), sources=tuple(sources))
+    found: list[Source] = []
+    for part in parts:
+        if isinstance(part, BannedStrings) and token not in part.vocabulary.eos_ids:
+            found += _banned_text(part, history, token).sources
+        else:
+            found += sources_of(part, place)
+    sources = dict.fromkeys(found)
+    return replace(
+        refusal,
+        processor=" and ".join(dict.fromkeys(map(name_of, parts))),
+        sources=tuple(sources),
+        open_brackets=_open_brackets(place.written) if any(isinstance(part, JsonSchema) for part in both.parts) else "",
+    )
 
 
 def _refuses(part: Constraint, history: Sequence[int], token: int, byte: int) -> bool:

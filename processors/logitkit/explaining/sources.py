@@ -87,7 +87,9 @@ def _sources(constraint: Constraint | None, place: Refused) -> tuple[Source, ...
             return language_sources(constraint.language, written, rest, constraint.vocabulary, _calls(constraint))
         case Then(first, second, str() | bytes() as text):
             _, found, after = written.partition(as_bytes(text))
-            return _sources(second, place._replace(written=after)) if found else _sources(first, place)
+            if found:
+                return _sources(second, place._replace(written=after))
+            return _sources(first, place) or (_text(as_bytes(text)),)
         case ForcedPrefix(text, _, then):
             prefix = as_bytes(text)
             inside = written.startswith(prefix)

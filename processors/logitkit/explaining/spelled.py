@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from logitkit.errors import ConfigurationError
+from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.marker import encoded
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["spelled"]
 
 
-def spelled(given: Sequence[int] | str, vocabulary: Vocabulary) -> list[int]:
+def spelled(given: Sequence[int] | str, vocabulary: Vocabulary, name: str = "output") -> list[int]:
     """Return token ids as they are, and a text in the longest tokens from left to right.
 
     The name of a special token stands for this token.
 
+    Args:
+        given: The token ids, or the text.
+        vocabulary: The tokens.
+        name: The argument's name, for errors.
+
     Raises:
-        ConfigurationError: No token begins at some place of the text.
+        ConfigurationError: It is neither a text nor integers, or no token begins at some place of the text.
 
     Example:
         >>> spelled("ab-", Vocabulary([b"a", b"ab", b"b", b"-", None], eos_ids=[4]))
         [1, 3]
     """
     if not isinstance(given, str):
-        return [int(token) for token in given]
+        return _ids(given, name)
     names = {name.encode(): token for name, token in vocabulary.special.items()}
-    text, at, tokens = given.encode(), 0, list[int]()
+    text, at, tokens = encoded(name, given), 0, list[int]()
     longest = max(map(len, names), default=0)
     while at < len(text):
         named = next((n for end in range(longest, 0, -1) if (n := text[at : at + end]) in names), None)
@@ -43,3 +50,23 @@ def spelled(given: Sequence[int] | str, vocabulary: Vocabulary) -> list[int]:
         at, token = max(found, key=lambda one: one[0])
         tokens.append(token)
     return tokens
+
+
+def _ids(given: Sequence[int], name: str) -> list[int]:
+    """Return token ids as Python's integers.
+
+    Raises:
+        ConfigurationError: They are not integers.
+    """
+    # The bytes of a text are a sequence of integers too, but not token ids.
+    if isinstance(given, bytes | bytearray) or not isinstance(given, Iterable):
+        raise ConfigurationError(
+            f"{name} is of type {type(given).__name__}; give a list of token ids, or a text as str"
+        )
+    ids = []
+    for at, token in enumerate(given):
+        number = as_integer(token)
+        if number is None:
+            raise ConfigurationError(f"{name}[{at}] is {token!r:.60}; a token id is an integer")
+        ids.append(number)
+    return ids

@@ -63,6 +63,24 @@ class ByteForm(NamedTuple):
             character = character if _begun(text[:done]) else walk
         return text[:done], character
 
+    def is_too_deep(self, history: Sequence[int], data: bytes) -> bool:
+        """Whether only the maximum depth refuses the last byte of a text.
+
+        Args:
+            history: The tokens before.
+            data: The bytes after them, of which the last one is illegal.
+        """
+        nesting = self.automaton.nesting
+        if nesting.is_flat or not data:
+            return False
+        deeper = replace(nesting, max_depth=nesting.max_depth + 1 + len(data))
+        layers = tuple(
+            replace(layer, nesting=replace(layer.nesting, max_depth=deeper.max_depth))
+            for layer in self.automaton.layers
+        )
+        automaton = replace(self.automaton, nesting=deeper, layers=layers)
+        return Walk.start(automaton).after(*history, *(self.byte_ids[byte] for byte in data)).is_live
+
     def next_characters(self, walk: Walk) -> CharSet:
         """Return the characters that may come next."""
         known: dict[Any, list[tuple[int, int]]] = {}

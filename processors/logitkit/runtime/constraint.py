@@ -154,6 +154,9 @@ class Constraint(CompiledLanguage):
         Args:
             text: The text, with special tokens by name. Token limits do not count.
 
+        Raises:
+            ConfigurationError: The text is neither str nor bytes, or has a lone surrogate.
+
         Example:
             >>> import logitkit as lk
             >>> vocabulary = lk.Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])

@@ -13,6 +13,7 @@ from logitkit.runtime.byte_form import ByteForm
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.walk import Walk
+from logitkit.vocabulary.marker import encoded
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["example_text", "matches_text"]
@@ -25,8 +26,14 @@ ENDS = 1 / 3
 
 
 def matches_text(constraint: CompiledLanguage, text: str | bytes) -> bool:
-    """Whether the tokens can spell a text that a constraint allows; a name of a special token stands for it too."""
-    vocabulary, data = constraint.vocabulary, text.encode() if isinstance(text, str) else text
+    """Whether the tokens can spell a text that a constraint allows; a name of a special token stands for it too.
+
+    Raises:
+        ConfigurationError: The text is neither str nor bytes, or has a lone surrogate.
+    """
+    if not isinstance(text, str | bytes):
+        raise ConfigurationError(f"text is {text!r:.60} of type {type(text).__name__}; allowed are str and bytes")
+    vocabulary, data = constraint.vocabulary, encoded("text", text)
     names = {name.encode(): token for name, token in vocabulary.special.items() if token not in vocabulary.eos_ids}
     start = Walk.start(constraint.automaton)
     # The places that some tokens reach, by offset: equal ones once.

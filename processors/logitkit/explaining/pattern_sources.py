@@ -46,7 +46,7 @@ def _waiting(pattern: str, written: str) -> list[tuple[tuple[int, int], CharSet]
     tree, _ = parse_with_spans(pattern)
     parser = RuleParser([tree], 0)
     (rule,) = parser.rules
-    return [(rule.spans[position], rule.charsets[position]) for _, _, position in parser.waiting(written)]
+    return [(rule.spans[position], rule.charsets[position]) for _, position, _ in parser.waiting(written)]
 
 
 def _source(pattern: str, span: tuple[int, int]) -> Source:

@@ -14,6 +14,7 @@ _STRING = re.compile(
 _DIGITS = rb"(?:0|[1-9][0-9]*)"
 _SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
 _LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
+_BRACKETS = {"object": "{", "array": "["}
 # The longest escape that may be cut off at the end: of a surrogate pair.
 _LONGEST_ESCAPE = 12
 
@@ -47,6 +48,14 @@ class JsonNode:
     def members(self) -> list[tuple[JsonNode, JsonNode | None]]:
         """The names and values of the members of an object."""
         return [*zip(self.keys, self.children, strict=True)]
+
+    @property
+    def open_brackets(self) -> str:
+        """The brackets that are open at the end, outermost first."""
+        if self.closed or self.kind not in _BRACKETS:
+            return ""
+        last = self.children[-1] if self.children else None
+        return _BRACKETS[self.kind] + (last.open_brackets if last else "")
 
     @property
     def text(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from logitkit.constraints.banned_strings import BannedStrings
 from logitkit.constraints.intersection import Intersection
-from logitkit.constraints.json_schema import JsonSchema
 from logitkit.constraints.texts import as_bytes
 from logitkit.explaining.expected import expected_words
 from logitkit.explaining.findings import Refusal, Source
@@ -32,8 +30,6 @@ __all__ = ["ban", "language_refusal"]
 LISTED = 5
 # An object or list in a longer text is looked for at this many brackets.
 MOST_BRACKETS = 100
-# A string of JSON, which may be open at the end.
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 
 
 def ban(processor: Processor[Any], vocabulary: Vocabulary, legal: NDArray[np.bool_]) -> Refusal:
@@ -115,11 +111,8 @@ def language_refusal(
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, place, history, token)
     sources = sources_of(constraint, place)
-    if isinstance(constraint, JsonSchema):
-        begun = written
-    else:
-        begun = _open_json(written) if any(source.kind == "schema" for source in sources) else b""
-    return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
+    is_json = any(source.kind == "schema" for source in sources)
+    return replace(refusal, sources=sources, open_brackets=_open_brackets(written) if is_json else "")
 
 
 def _by_parts(both: Intersection, refusal: Refusal, place: Refused, history: Sequence[int], token: int) -> Refusal:
@@ -170,22 +163,11 @@ def _tokens(vocabulary: Vocabulary, ids: list[int]) -> str:
     return f"the token {words}" if len(others) == 1 and not ends else words
 
 
-def _open_json(written: bytes) -> bytes:
-    """Return the open JSON object or list at the end of a text; empty if there is none."""
+def _open_brackets(written: bytes) -> str:
+    """Return the open brackets of the JSON value at the end of a text, outermost first."""
     begins = [at for at, byte in enumerate(written) if byte in b"{["][:MOST_BRACKETS]
-    for begin in begins:
+    for begin in [0, *begins]:
         node, length = read_json(written[begin:])
         if node is not None and not node.closed and begin + length == len(written):
-            return written[begin:]
-    return b""
-
-
-def _open_brackets(written: bytes) -> str:
-    """Return the open brackets of the beginning of a JSON text, outermost first."""
-    open_brackets = ""
-    for letter in _STRING.sub("", written.decode("utf-8", "ignore")):
-        if letter in "{[":
-            open_brackets += letter
-        elif letter in "}]":
-            open_brackets = open_brackets[:-1]
-    return open_brackets
+            return node.open_brackets
+    return ""

@@ -50,10 +50,16 @@ def read_prompts(
     given = _plain(prompt)
     if isinstance(given, str):
         return [_encoded(given, encode)]
-    items = _items(given)
-    if _are_integers(items):
+    if not _is_list(given):
+        raise _refused(given)
+    if not given:
+        raise ConfigurationError(
+            "prompt is empty: it has no tokens; give at least one token, such as the model's BOS, or a text"
+        )
+    items = list(given)
+    kind = ID if _are_plain(items) else _only_kind(items)
+    if kind == ID:
         return [_checked_ids(items)]
-    kind = _only_kind(items)
     if kind == TEXT:
         return [_encoded(text, encode) for text in items]
     if kind == IDS:
@@ -78,16 +84,6 @@ def stands_for_several(prompt: Any) -> bool:
 
 
 TEXT, ID, IDS, MESSAGE, CHAT = "a text", "a token id", "a list of token ids", "a chat message", "a chat"
-
-
-def _items(given: Any) -> list[Any]:
-    if not _is_list(given):
-        raise _refused(given)
-    if not given:
-        raise ConfigurationError(
-            "prompt is empty: it has no tokens; give at least one token, such as the model's BOS, or a text"
-        )
-    return list(given)
 
 
 def _only_kind(items: list[Any]) -> str:
@@ -210,10 +206,6 @@ def _plain(values: Any) -> Any:
 
 def _is_list(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray | memoryview)
-
-
-def _are_integers(values: list[Any]) -> bool:
-    return _are_plain(values) or all(as_integer(i) is not None for i in values)
 
 
 def _are_plain(values: Iterable[Any]) -> bool:

@@ -48,20 +48,19 @@ class LanguageOutput(OutputType):
 
     def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
         """Compile the language."""
-        given: Any = self.language
         tokens = tokens_of(vocabulary, "a pattern or language")
-        if self._is_pattern and not closing:
-            return Regex(given.pattern, tokens)
-        return given.constraint(tokens, closing=closing)
+        if self._pattern is not None and not closing:
+            return Regex(self._pattern, tokens)
+        return self.language.constraint(tokens, closing=closing)
 
     def config(self, *, closing: bool | int = False) -> dict[str, Any]:
         """Return the configuration of a pattern or a JSON value; other languages have none."""
-        given: Any = self.language
-        if self._is_pattern and not closing:
-            return _written(Regex, pattern=given.pattern)
-        if self._is_pattern:
+        given = self.language
+        if self._pattern is not None and not closing:
+            return _written(Regex, pattern=self._pattern)
+        if self._pattern is not None:
             # Only as a structural tag can a pattern be completed within a limit.
-            document = {"type": "structural_tag", "format": {"type": "regex", "pattern": given.pattern}}
+            document = {"type": "structural_tag", "format": {"type": "regex", "pattern": self._pattern}}
             return {"structural_tag": {"document": document, "closing": closing}}
         if isinstance(given, JsonValue):
             return _written(JsonSchema, closing=closing, **{name: getattr(given, name) for name in JSON_OPTIONS})
@@ -71,8 +70,10 @@ class LanguageOutput(OutputType):
         )
 
     @property
-    def _is_pattern(self) -> bool:
-        return isinstance(self.language, RegexText) and not self.language.exclude
+    def _pattern(self) -> str | None:
+        """The pattern, if the language is nothing else."""
+        given = self.language
+        return given.pattern if isinstance(given, RegexText) and not given.exclude else None
 
 
 @dataclass(frozen=True)

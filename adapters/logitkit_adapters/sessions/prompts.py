@@ -50,13 +50,7 @@ def read_prompts(
     given = _plain(prompt)
     if isinstance(given, str):
         return [_encoded(given, encode)]
-    if not _is_list(given):
-        raise _refused(given)
-    if not given:
-        raise ConfigurationError(
-            "prompt is empty: it has no tokens; give at least one token, such as the model's BOS, or a text"
-        )
-    items = list(given)
+    items = _items(given)
     kind = ID if _are_plain(items) else _only_kind(items)
     if kind == ID:
         return [_checked_ids(items)]
@@ -84,6 +78,16 @@ def stands_for_several(prompt: Any) -> bool:
 
 
 TEXT, ID, IDS, MESSAGE, CHAT = "a text", "a token id", "a list of token ids", "a chat message", "a chat"
+
+
+def _items(given: Any) -> list[Any]:
+    if not _is_list(given):
+        raise _refused(given)
+    if not given:
+        raise ConfigurationError(
+            "prompt is empty: it has no tokens; give at least one token, such as the model's BOS, or a text"
+        )
+    return list(given)
 
 
 def _only_kind(items: list[Any]) -> str:

@@ -8,15 +8,12 @@ from dataclasses import dataclass, replace
 
 __all__ = ["JsonNode", "closed_at_the_end", "read_json"]
 
-_STRING = re.compile(
-    rb""""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?""", re.DOTALL
-)
+_CHARACTERS = rb"""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"""
+_STRING = re.compile(b'"' + _CHARACTERS + rb'("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?', re.DOTALL)
 _DIGITS = rb"(?:0|[1-9][0-9]*)"
 _SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
 _LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
 _BRACKETS = {"object": "{", "array": "["}
-# The longest escape that may be cut off at the end: of a surrogate pair.
-_LONGEST_ESCAPE = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +57,8 @@ class JsonNode:
     @property
     def text(self) -> str:
         """The characters of a string, without an incomplete one at its end."""
-        text = self.raw[1 : -1 if self.closed else None].decode("utf-8", "ignore")
-        for end in range(len(text), max(len(text) - _LONGEST_ESCAPE, -1), -1):
-            try:
-                return str(json.loads(f'"{text[:end]}"', strict=False))
-            except ValueError:
-                continue
-        return text
+        (written,) = re.findall(b"^" + _CHARACTERS, self.raw[1 : -1 if self.closed else None])
+        return str(json.loads('"' + written.decode("utf-8", "ignore") + '"'))
 
 
 def read_json(text: bytes) -> tuple[JsonNode | None, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -81,7 +82,7 @@ def explain(
     return Explanation(
         name_of(processor),
         tuple(steps),
-        not run.refused and run.complete(),
+        completion == (),
         completion,
         {i: vocabulary.special_names.text([i]) for i in known | {*(completion or ())} if i is not None},
     )
@@ -150,9 +151,12 @@ class _ExplainedRow:
         )
         self.dead = self.dead or (refusal is not None and isinstance(done.refuser, Constraint))
         self.refused = self.refused or refusal is not None
+        self._advance(token)
+        return step
+
+    def _advance(self, token: int) -> None:
         self.state = advance_checked(self.processor, self.state, torch.tensor([token]))
         self.history.append(token)
-        return step
 
     def complete(self) -> bool:
         """Whether the output is a complete legal text."""
@@ -219,13 +223,12 @@ class _ExplainedRow:
 
     def _allows(self, tokens: Sequence[int]) -> bool:
         """Whether all processors together allow some more tokens, and then the end."""
-        ahead = _ExplainedRow.__new__(_ExplainedRow)
-        ahead.__dict__.update(vars(self), history=list(self.history))
+        ahead = copy.copy(self)
+        ahead.history = list(self.history)
         for token in tokens:
             if not ahead._pass(token).legal[token]:  # noqa: SLF001 - of its own class
                 return False
-            ahead.state = advance_checked(ahead.processor, ahead.state, torch.tensor([token]))
-            ahead.history.append(token)
+            ahead._advance(token)  # noqa: SLF001
         return ahead.complete()
 
 

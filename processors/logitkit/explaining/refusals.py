@@ -78,9 +78,10 @@ def language_refusal(
         left: How many tokens are left, or -1 if they are not counted.
         following: The tokens after it.
     """
-    if isinstance(constraint, BannedStrings) and token not in constraint.vocabulary.eos_ids:
-        return _banned_text(constraint, history, token)
     name, vocabulary = name_of(constraint), constraint.vocabulary
+    is_end = token in vocabulary.eos_ids
+    if isinstance(constraint, BannedStrings) and not is_end:
+        return _banned_text(constraint, history, token)
     if any(end in history for end in vocabulary.eos_ids):
         return Refusal(name, "end", len(vocabulary.decode(history)), "the end")
     form = constraint.byte_form
@@ -95,19 +96,11 @@ def language_refusal(
     characters = form.next_characters(walk)
     legal, class_of = walk.legal(), form.automaton.class_of
     special = [s for s, i in vocabulary.special.items() if legal[class_of[i]] and i not in vocabulary.eos_ids]
-    refusal = Refusal(
-        name,
-        "end" if token in vocabulary.eos_ids else "language",
-        len(written),
-        expected_words(characters, walk.may_end(), special),
-    )
+    expected = expected_words(characters, walk.may_end(), special)
+    refusal = Refusal(name, "end" if is_end else "language", len(written), expected)
     rest = vocabulary.special_names.text(takewhile(lambda i: i not in vocabulary.eos_ids, (token, *following)))
-    place = Refused(
-        vocabulary.special_names.text(history) + rest[:done],
-        rest[done:],
-        characters,
-        None if token in vocabulary.eos_ids else data[done:],
-    )
+    before = vocabulary.special_names.text(history) + rest[:done]
+    place = Refused(before, rest[done:], characters, None if is_end else data[done:])
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, place, history, token)
     sources = sources_of(constraint, place)

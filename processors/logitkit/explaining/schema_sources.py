@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
 from logitkit.explaining.byte_language import is_schema_legal
@@ -85,12 +86,10 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode
 
 def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whitespace) -> bool:
     """Whether a text is the beginning of a legal one if a keyword is left out of the schema."""
-    copy = inside = dict(schema)
+    copy = inside = deepcopy(schema)
     *outer, last = names_of(fault.pointer)
     for name in outer:
-        step: Any = int(name) if isinstance(inside, list) else name
-        inside[step] = list(inside[step]) if isinstance(inside[step], list) else dict(inside[step])
-        inside = inside[step]
+        inside = inside[int(name) if isinstance(inside, list) else name]
     del inside[last]
     return bool(is_schema_legal(copy, whitespace, text, complete=False))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,14 +70,12 @@ def explain(
     check_is_processor(processor)
     check_vocabulary(vocabulary)
     tokens = spelled(output, vocabulary)
-    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary), max_length, tokens)
-    rows = None if logits is None else iter(logits)
-    steps: list[Step] = []
-    for token in tokens:
-        row = None if rows is None else next(rows, None)
-        if rows is not None and row is None:
-            raise ConfigurationError(f"logits has only {len(steps)} rows; give one for each token of the output")
-        steps.append(run.step(token, row))
+    context = Context.of([spelled(prompt, vocabulary)], vocabulary.size, max_length=max_length)
+    run = _ExplainedRow(processor, vocabulary, context, tokens)
+    rows = repeat(None) if logits is None else logits
+    steps = [run.step(token, row) for token, row in zip(tokens, rows, strict=False)]
+    if len(steps) < len(tokens):
+        raise ConfigurationError(f"logits has only {len(steps)} rows; give one for each token of the output")
     completion = None if run.refused else run.completion()
     known = {token for step in steps for token in [step.wanted, *((step.refusal and step.refusal.completion) or ())]}
     return Explanation(
@@ -108,16 +107,10 @@ class _ExplainedRow:
     """The processors after each token of an output."""
 
     def __init__(
-        self,
-        processor: Processor[Any],
-        vocabulary: Vocabulary,
-        prompt: Sequence[int],
-        max_length: int | None,
-        output: Sequence[int],
+        self, processor: Processor[Any], vocabulary: Vocabulary, context: Context, output: Sequence[int]
     ) -> None:
-        self.processor, self.vocabulary, self.output = processor, vocabulary, output
-        self.context = Context.of([prompt], vocabulary.size, max_length=max_length)
-        self.state = init_checked(processor, self.context)
+        self.processor, self.vocabulary, self.context, self.output = processor, vocabulary, context, output
+        self.state = init_checked(processor, context)
         self.history: list[int] = []
         self.dead = self.refused = False
         self.ends = {*eos_ids_of(processor), *vocabulary.eos_ids}

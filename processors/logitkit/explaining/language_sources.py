@@ -10,6 +10,7 @@ from logitkit.explaining.byte_language import automaton, is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.open_json import read_json
 from logitkit.explaining.pattern_sources import pattern_sources
+from logitkit.explaining.rule_parser import TooManyItems
 from logitkit.explaining.schema_sources import schema_sources
 from logitkit.explaining.visible_text import shortened
 from logitkit.explaining.xml_as_json import as_json
@@ -62,13 +63,9 @@ def language_sources(
         found = dict.fromkeys(
             replace(source, tool=part.tool if source.kind != "tool" else None) for part, source in refusing
         )
-    except _TooManyWays:
+    except TooManyItems:
         found = {}
     return (*found,)[:_MOST_SOURCES]
-
-
-class _TooManyWays(Exception):
-    pass
 
 
 class _OpenPart(NamedTuple):
@@ -106,9 +103,8 @@ class _PartSearch:
     def refusing(self) -> Iterator[_OpenPart]:
         """Return the open parts that refuse the byte, those that have begun first."""
         for part in sorted(self.open, key=lambda part: part.start == self.at):
-            dfa = automaton(part.language)
-            after = self.text[part.start : self.at + 1]
-            if dfa and not (self.at < len(self.text) and is_legal(dfa, after, complete=False)):
+            continues = is_legal(part.language, self.text[part.start : self.at + 1], complete=False)
+            if continues is not None and not (continues and self.at < len(self.text)):
                 yield part
 
     def sources(self, part: _OpenPart) -> tuple[Source, ...]:
@@ -148,7 +144,7 @@ class _PartSearch:
         found = [*dfa.endings(self.text[start : self.at])]
         self.steps += len(found)
         if self.steps > _MOST_STEPS:
-            raise _TooManyWays
+            raise TooManyItems
         if start + len(found) - 1 == self.at:
             self.open.append(_OpenPart(part, start, found[-1], tool))
         return {start + size for size, ends in enumerate(found) if ends}

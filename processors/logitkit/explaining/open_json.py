@@ -125,7 +125,7 @@ class _Reader:
     def value(self) -> JsonNode | None:
         first = self.peek()
         if first and first in b"{[":
-            return self.container("object" if first == b"{" else "array")
+            return self.container("object", b"}") if first == b"{" else self.container("array", b"]")
         found = (_STRING if first == b'"' else _SCALAR).match(self.text, self.at)
         raw = found.group() if found else b""
         if first == b'"':
@@ -140,25 +140,23 @@ class _Reader:
         self.at += len(raw)
         return JsonNode(kind, raw, closed)
 
-    def container(self, kind: str) -> JsonNode:
-        start, end = self.at, b"}" if kind == "object" else b"]"
+    def container(self, kind: str, end: bytes) -> JsonNode:
+        start = self.at
         keys: list[JsonNode] = []
         children: list[JsonNode | None] = []
-        more = closed = False
         self.at += 1
-        while more or not (closed := self.takes(end)):
-            if children and not more:
-                more = self.takes(b",")
-                if not more:
-                    break
+        more, closed = False, self.takes(end)
+        while not closed:
             child = self.value() if kind == "array" or self.peek() == b'"' else None
             if child is None:
                 break
-            children.append(child)
-            more = False
             if kind == "object":
                 keys.append(child)
-                children[-1] = child = self.value() if self.takes(b":") else None
-            if child is None or not child.closed:
+                child = self.value() if self.takes(b":") else None
+            children.append(child)
+            ended = child is not None and child.closed
+            closed = ended and self.takes(end)
+            more = ended and not closed and self.takes(b",")
+            if not more:
                 break
         return JsonNode(kind, self.text[start : self.at], closed, (*keys,), (*children,), more)

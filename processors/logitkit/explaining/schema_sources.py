@@ -6,7 +6,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from logitkit.explaining.byte_language import is_schema_legal
+from logitkit.explaining.byte_language import is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.keyword_faults import Fault
 from logitkit.explaining.open_json import JsonNode, closed_at_the_end, read_json
@@ -14,6 +14,7 @@ from logitkit.explaining.schema_faults import SchemaFaults
 from logitkit.explaining.visible_text import shortened
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.pointer import below, names_of
+from logitkit.languages.schemas import JsonValue
 
 __all__ = ["schema_sources"]
 
@@ -91,7 +92,7 @@ def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whites
     for name in outer:
         inside = inside[int(name) if isinstance(inside, list) else name]
     del inside[last]
-    return bool(is_schema_legal(copy, whitespace, text, complete=False))
+    return bool(is_legal(JsonValue(copy, whitespace), text, complete=False))
 
 
 def _convention(last: JsonNode, named: bool) -> str:

@@ -24,7 +24,7 @@ def add_command(
     Args:
         commands: The commands of the parser.
         name: The name of the command.
-        says: What it does, as a line of the list of commands.
+        says: A phrase for the list of commands, such as "compile a pattern".
         run: Runs it and returns the exit status.
         more: A sentence that its own help adds.
     """

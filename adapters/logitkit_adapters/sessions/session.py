@@ -118,18 +118,16 @@ class Session(BaseSession[Processor[Any]]):
         return tokenizer, None if tokenizer is None else self._engine.encode
 
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
-        if call.num_beams > 1:
-            for tokens, count in call.rows:
-                yield from self._beams(call, tokens, count)
-            return
         for row, (tokens, count) in enumerate(call.rows):
             if not tokens:
-                yield NOTHING
-                continue
-            writer, begun = self._begun(call, tokens, count, row)
-            for _ in writer.steps(begun.sequence):
-                pass
-            yield self._written(writer, begun)
+                yield from [NOTHING] * call.num_beams
+            elif call.num_beams > 1:
+                yield from self._beams(call, tokens, count)
+            else:
+                writer, begun = self._begun(call, tokens, count, row)
+                for _ in writer.steps(begun.sequence):
+                    pass
+                yield self._written(writer, begun)
 
     def _begun(self, call: SessionCall, tokens: list[int], count: int, row: int) -> tuple[RowWriter, Begun]:
         ends = self._engine.eos_ids | vocabulary_ends(call.processor)
@@ -181,9 +179,6 @@ class Session(BaseSession[Processor[Any]]):
         return Generated((replace(row, text=shown.text),))
 
     def _beams(self, call: SessionCall, tokens: list[int], count: int) -> Iterable[GeneratedRow]:
-        if not tokens:
-            yield from [NOTHING] * call.num_beams
-            return
         find = self._continuous(
             call.processor, max_new_tokens=count, num_beams=call.num_beams, length_penalty=call.length_penalty
         )

@@ -248,4 +248,4 @@ def test_what_is_refused(session: Session) -> None:
         with pytest.raises(ConfigurationError, match=next(iter(wrong))):
             session.generate(PROMPT, max_new_tokens=2, **wrong)
     with pytest.raises(ConfigurationError, match="num_samples=3 and seed=None"):  # not one that nobody gave
-        SessionCall(processor=None, num_beams=2, num_samples=3)
+        SessionCall(processor=None, prompts=[], counts=[], num_beams=2, num_samples=3)

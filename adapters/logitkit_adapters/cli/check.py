@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import sentence, text_argument
+from logitkit_adapters.cli.usage import add_command, text_argument, write_results
 
 __all__ = ["add", "run"]
 
@@ -24,13 +22,13 @@ def add(commands: Any) -> None:
     """
     for kind, (value, what) in KINDS.items():
         says = f"compile {what.partition(';')[0].partition(' (')[0]}, and show its size, time, examples and warnings"
-        parser = commands.add_parser(f"check-{kind}", allow_abbrev=False, help=says, description=sentence(says))
+        parser = add_command(commands, f"check-{kind}", says, run)
         parser.add_argument("definition", metavar=value, type=text_argument, help=what)
         parser.add_argument(
             "--text", type=text_argument, help="check this text; the exit status is 1 if it is illegal or incomplete"
         )
         add_shared(parser)
-        parser.set_defaults(run=run, kind=kind)
+        parser.set_defaults(kind=kind)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -46,7 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     with ctrl_c_exits():
         import logitkit as lk
         from logitkit.explaining.reason import reason_lines, verdict
-        from logitkit_adapters.demo.console import Console
 
     constraint, seconds, heard = compiled(arguments.kind, arguments.definition, arguments)
     vocabulary, automaton = constraint.vocabulary, constraint.automaton
@@ -64,13 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     said = []
     if arguments.text is not None:
         explanation = lk.explain(constraint, vocabulary, [], arguments.text)
-        report["legal"] = explanation.refusal is None and explanation.complete
+        report["legal"] = explanation.complete
         report["explanation"] = explanation.to_dict()
         said = [verdict(explanation), *reason_lines(explanation)]
-    if arguments.json:
-        print(json.dumps(report, indent=2))
-    else:
-        Console(sys.stdout, sys.stderr).results([*_lines(report), *said])
+    write_results(arguments.json, report, [*_lines(report), *said])
     return 1 if report["legal"] is False else 0
 
 

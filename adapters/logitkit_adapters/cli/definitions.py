@@ -7,9 +7,10 @@ import json
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
 from logitkit_adapters.cli.usage import UsageError, text_argument
@@ -48,7 +49,6 @@ def add_shared(parser: argparse.ArgumentParser) -> None:
         type=text_argument,
         help="for a grammar: its start rule (default: root in gbnf, start in lark)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def vocabulary_of(folder: str | None) -> Any:
@@ -76,27 +76,17 @@ def vocabulary_of(folder: str | None) -> Any:
     return vocabulary(tokenizer)
 
 
-class CompiledDefinition(NamedTuple):
-    """A definition that has been compiled.
-
-    Args:
-        constraint: The constraint.
-        seconds: How long that took, without reading the tokenizer.
-        warnings: Advice on the definition, and the keywords and formats that are left out of it.
-    """
-
-    constraint: Any
-    seconds: float
-    warnings: list[str]
-
-
-def compiled(kind: str, given: str, arguments: argparse.Namespace) -> CompiledDefinition:
+def compiled(kind: str, given: str, arguments: argparse.Namespace) -> tuple[Any, float, list[str]]:
     """Compile a definition for the tokenizer of the arguments.
 
     Args:
         kind: One of `KINDS`.
         given: The argument.
         arguments: The parsed arguments, with those of `add_shared`.
+
+    Returns:
+        The constraint; the seconds that it took, without reading the tokenizer; and warnings: advice on the definition, and the
+        keywords and formats that are left out of it.
 
     Raises:
         UsageError: A file or folder cannot be used.
@@ -114,7 +104,7 @@ def compiled(kind: str, given: str, arguments: argparse.Namespace) -> CompiledDe
     # Some constraints also warn of what their automaton ignores.
     ignored = constraint.automaton.ignored
     heard = [said for said in map(str, (warning.message for warning in caught)) if not said.endswith(ignored)]
-    return CompiledDefinition(constraint, seconds, [*advice, *heard, *ignored])
+    return constraint, seconds, [*advice, *heard, *ignored]
 
 
 def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
@@ -130,6 +120,7 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         LogitkitError: The definition is wrong.
     """
     import logitkit as lk
+    from logitkit.grammars.lark.advice import lark_advice
     from logitkit.json_schema.document import load
     from logitkit.json_schema.misspelt import misspelt
     from logitkit.json_schema.searched_patterns import searched_patterns
@@ -146,29 +137,19 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
     if kind == "grammar":
         if syntax is None:
             syntax = "lark" if given.lower().endswith(".lark") else "gbnf"
-        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), _grammar_advice(
-            text, syntax
-        )
+        advice: tuple[str, ...] = ()
+        with suppress(lk.errors.LogitkitError):  # compilation reports it
+            advice = lark_advice(text) if syntax == "lark" else ()
+        return lambda vocabulary: lk.Grammar(text, vocabulary, syntax=syntax, start=start), advice
     try:
-        tools = lk.Tools(json.loads(text), format=arguments.format)
+        listed = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if isinstance(error, lk.errors.LogitkitError):
-            raise
         raise UsageError(f"{given} is not JSON: {error}") from error
+    tools = lk.Tools(listed, format=arguments.format)
     said = ((tool, [misspelt(tool.schema), *searched_patterns(load(tool.schema))]) for tool in tools.tools)
     return tools.constraint, tuple(
         f"{tool.name}: {one}" for tool, several in said for one in several if one is not None
     )
-
-
-def _grammar_advice(text: str, syntax: str) -> tuple[str, ...]:
-    from logitkit.errors import LogitkitError
-    from logitkit.grammars.lark.advice import lark_advice
-
-    try:
-        return lark_advice(text) if syntax == "lark" else ()
-    except LogitkitError:  # compilation reports it
-        return ()
 
 
 def _read(path: str) -> str:

@@ -10,7 +10,7 @@ from io import StringIO
 from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import UsageError, whole_number, write_page
+from logitkit_adapters.cli.usage import UsageError, add_command, whole_number, write_page
 
 __all__ = ["add", "run"]
 
@@ -21,13 +21,11 @@ def add(commands: Any) -> None:
     Args:
         commands: The commands of the parser.
     """
-    demo = commands.add_parser(
-        "demo",
-        allow_abbrev=False,
-        help="compare the output of a small model with and without constraints",
-        description="Compare the output of a small model, which ships with logitkit, with and without constraints, and "
-        "show what the constraints cost. The exit status is 1 if a constrained text is invalid or unfinished.",
+    says = "compare the output of a small model, which ships with logitkit, with and without constraints"
+    status = (
+        "It also shows what the constraints cost. The exit status is 1 if a constrained text is invalid or unfinished."
     )
+    demo = add_command(commands, "demo", says, run, status)
     demo.add_argument(
         "--regex",
         metavar="PATTERN",
@@ -49,8 +47,6 @@ def add(commands: Any) -> None:
     demo.add_argument(
         "--html", metavar="FILE", help="also write the texts, token by token, to this file, as a page for a browser"
     )
-    demo.add_argument("--json", action="store_true", help="print JSON")
-    demo.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,10 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if own:
             parse(arguments.regex)  # before an engine and its model are loaded
-        cases = shipped_cases()
-        if own:
-            beams, most = arguments.beams or 1, arguments.max_new_tokens or 64
-            cases = (own_case(arguments.regex, arguments.prompt, beams=beams, max_new_tokens=most),)
+        given = {"beams": arguments.beams or 1, "max_new_tokens": arguments.max_new_tokens or 64}
+        cases = (own_case(arguments.regex, arguments.prompt, **given),) if own else shipped_cases()
         known = (TransformersDemo(), MlxLmDemo(), LlamaCppDemo())
         engines = [engine for engine in known if engine.has_beams or any(case.beams == 1 for case in cases)]
         with ctrl_c_exits():

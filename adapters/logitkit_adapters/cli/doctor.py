@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from time import perf_counter
 from typing import Any
 
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import sentence
+from logitkit_adapters.cli.usage import add_command, write_results
 
 __all__ = ["add", "run"]
 
@@ -41,10 +41,8 @@ def add(commands: Any) -> None:
         commands: The commands of the parser.
     """
     says = "find the installed engines, and test each by generating a few constrained tokens"
-    parser = commands.add_parser("doctor", allow_abbrev=False, help=says, description=sentence(says))
+    parser = add_command(commands, "doctor", says, run)
     parser.add_argument("--slow", action="store_true", help="test vLLM too, which takes a minute to start")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -70,25 +68,19 @@ def run(arguments: argparse.Namespace) -> int:
         "torch": torch.__version__,
         "packages": packages,
     }
-    if arguments.json:
-        console.done()
-        print(json.dumps(report, indent=2))
-    else:
-        head = f"logitkit {report['logitkit']}, Python {report['python']}, torch {report['torch']}"
-        console.results(
-            [head, *(f"{p['name']:17} {p['version'] or '-':10} {p['status']:8} {p['detail']}" for p in packages)]
-        )
+    head = f"logitkit {report['logitkit']}, Python {report['python']}, torch {report['torch']}"
+    rows = (f"{p['name']:17} {p['version'] or '-':10} {p['status']:8} {p['detail']}" for p in packages)
+    write_results(arguments.json, report, [head, *rows])
     return 1 if any(package["status"] in ("broken", "too old") for package in packages) else 0
 
 
 def _examined(name: str, slow: bool) -> dict[str, Any]:
     """Return the name of a package, its version, what logitkit needs, and whether it works."""
-    needed = _needed(name)
-    found: dict[str, Any] = {"name": name, "version": None, "needed": needed}
-    found["version"] = _version(name)
-    if found["version"] is None:
+    here, needed = _version(name), _needed(name)
+    found = {"name": name, "version": here, "needed": needed}
+    if here is None:
         return {**found, "status": "missing", "detail": f"pip install 'logitkit[{EXTRAS[name]}]'"}
-    if _numbers(found["version"]) < _numbers(needed):
+    if _numbers(here) < _numbers(needed):
         return {**found, "status": "too old", "detail": f"needs {needed}: pip install -U 'logitkit[{EXTRAS[name]}]'"}
     if name not in _TESTS or (name == "vllm" and not slow):
         detail = "not started; --slow starts it" if name in _TESTS else ""
@@ -120,22 +112,17 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", text)[:3]]
 
 
-def _by_demo(module: str, name: str) -> Callable[[], str]:
-    """Return a test that writes with the demo model in an engine of the demo."""
+def _by_demo(module: str, name: str) -> str:
+    """Write a text with the demo model in an engine of the demo."""
+    from importlib import import_module
 
-    def written() -> str:
-        from importlib import import_module
+    from logitkit_adapters.demo.cases import own_case
 
-        from logitkit_adapters.demo.cases import own_case
-
-        with ctrl_c_exits():
-            engine = getattr(import_module(f"logitkit_adapters.demo.{module}"), name)()
-            engine.load()
-        case = own_case(PATTERN, PROMPT, beams=1, max_new_tokens=8)
-        texts: tuple[str, ...] = engine.generate(case, case.constraint(engine.vocabulary)).texts
-        return texts[0]
-
-    return written
+    with ctrl_c_exits():
+        engine = getattr(import_module(f"logitkit_adapters.demo.{module}"), name)()
+        engine.load()
+    case = own_case(PATTERN, PROMPT, beams=1, max_new_tokens=8)
+    return str(engine.generate(case, case.constraint(engine.vocabulary)).texts[0])
 
 
 def _by_vllm() -> str:
@@ -148,8 +135,8 @@ def _by_vllm() -> str:
 
 
 _TESTS: dict[str, Callable[[], str]] = {
-    "transformers": _by_demo("transformers_engine", "TransformersDemo"),
-    "mlx-lm": _by_demo("mlx_lm_engine", "MlxLmDemo"),
-    "llama-cpp-python": _by_demo("llama_cpp_engine", "LlamaCppDemo"),
+    "transformers": partial(_by_demo, "transformers_engine", "TransformersDemo"),
+    "mlx-lm": partial(_by_demo, "mlx_lm_engine", "MlxLmDemo"),
+    "llama-cpp-python": partial(_by_demo, "llama_cpp_engine", "LlamaCppDemo"),
     "vllm": _by_vllm,
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import Any
 
 from logitkit_adapters.cli.definitions import KINDS, add_shared, compiled
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
-from logitkit_adapters.cli.usage import sentence, text_argument, write_page
+from logitkit_adapters.cli.usage import add_command, text_argument, write_page, write_results
 
 __all__ = ["add", "run"]
 
@@ -21,7 +20,7 @@ def add(commands: Any) -> None:
         commands: The commands of the parser.
     """
     says = "explain a text token by token: how many tokens were legal, and why one was refused"
-    parser = commands.add_parser("explain", allow_abbrev=False, help=says, description=sentence(says))
+    parser = add_command(commands, "explain", says, run)
     given = parser.add_mutually_exclusive_group(required=True)
     for kind, (value, what) in KINDS.items():
         given.add_argument(f"--{kind}", metavar=value, type=text_argument, help=what)
@@ -30,7 +29,6 @@ def add(commands: Any) -> None:
         "--html", metavar="FILE", help="also write the explanation to this file, as a page for a browser"
     )
     add_shared(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,20 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     """
     with ctrl_c_exits():
         import logitkit as lk
-        from logitkit_adapters.demo.console import Console
 
     kind = next(kind for kind in KINDS if getattr(arguments, kind) is not None)
     constraint, _, heard = compiled(kind, getattr(arguments, kind), arguments)
     explanation = lk.explain(constraint, constraint.vocabulary, [], arguments.text)
     if arguments.html is not None:
         write_page(arguments.html, explanation.to_html())
-    legal = explanation.refusal is None and explanation.complete
-    if arguments.json:
-        print(json.dumps({"legal": legal, "warnings": heard, **explanation.to_dict()}, indent=2))
-    else:
-        shown = [] if _in_colour(explanation) else str(explanation).splitlines()
-        Console(sys.stdout, sys.stderr).results([*shown, *(f"warning   {warning}" for warning in heard)])
-    return 0 if legal else 1
+    shown = [] if arguments.json or _in_colour(explanation) else str(explanation).splitlines()
+    data = {"legal": explanation.complete, "warnings": heard, **explanation.to_dict()}
+    write_results(arguments.json, data, [*shown, *(f"warning   {warning}" for warning in heard)])
+    return 0 if explanation.complete else 1
 
 
 def _in_colour(explanation: Any) -> bool:

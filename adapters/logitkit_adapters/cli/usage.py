@@ -1,20 +1,39 @@
-"""Arguments of commands, their help as sentences, the error for wrong ones, and the files that they name."""
+"""Arguments of commands, the error for wrong ones, and what commands write: results and pages."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
-__all__ = ["UsageError", "sentence", "text_argument", "whole_number", "write_page"]
+__all__ = ["UsageError", "add_command", "text_argument", "whole_number", "write_page", "write_results"]
 
 
 class UsageError(Exception):
     """The arguments of a command do not fit together, or name something that cannot be used."""
 
 
-def sentence(help_text: str) -> str:
-    """Return a help text as a sentence; `str.capitalize` would write JSON as "json"."""
-    return f"{help_text[0].upper()}{help_text[1:]}."
+def add_command(
+    commands: Any, name: str, says: str, run: Callable[[argparse.Namespace], int], more: str = ""
+) -> argparse.ArgumentParser:
+    """Add a command to a parser, and return its own parser, which has `--json`.
+
+    Args:
+        commands: The commands of the parser.
+        name: The name of the command.
+        says: A phrase for the list of commands, such as "compile a pattern".
+        run: Runs it and returns the exit status.
+        more: A sentence that its own help adds.
+    """
+    # `str.capitalize` would write JSON as "json".
+    description = f"{says[0].upper()}{says[1:]}. {more}"
+    parser: argparse.ArgumentParser = commands.add_parser(name, allow_abbrev=False, help=says, description=description)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def whole_number(most: int, text: str) -> int:
@@ -52,3 +71,16 @@ def write_page(path: str, page: str) -> None:
         Path(path).write_text(page, "utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error}") from error
+
+
+def write_results(as_json: bool, data: dict[str, Any], lines: Iterable[str]) -> None:
+    """Write the results of a command.
+
+    Args:
+        as_json: Whether to write the data, or the lines.
+        data: The results as data.
+        lines: The results as lines of text.
+    """
+    from logitkit_adapters.demo.console import Console
+
+    Console(sys.stdout, sys.stderr).results([json.dumps(data, indent=2)] if as_json else lines)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import Tensor
@@ -245,14 +244,12 @@ class BaseSession(ABC, Generic[P]):
         """Return the checked arguments of a call; see `generate`."""
         refuse_sampling_options(options, OPTIONS)
         used = self._checked(self.processor if processor is None else processor)
-        call = SessionCall(processor=used, **options)
         tokenizer, encode = self._tokenizer()
         prompts = read_prompts(prompt, encode, tokenizer, attention_mask)
         with self._lock:
             self._check_open()
-            return replace(
-                call, prompts=prompts, counts=[self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
-            )
+            counts = [self._new_tokens(tokens, max_new_tokens) for tokens in prompts]
+        return SessionCall(processor=used, prompts=prompts, counts=counts, **options)
 
     def _new_tokens(self, prompt: list[int], asked: int | None) -> int:
         """Return the maximum number of tokens to add to a prompt."""

@@ -51,9 +51,9 @@ def read_prompts(
     if isinstance(given, str):
         return [_encoded(given, encode)]
     items = _items(given)
-    if _are_integers(items):
+    kind = ID if _are_plain(items) else _only_kind(items)
+    if kind == ID:
         return [_checked_ids(items)]
-    kind = _only_kind(items)
     if kind == TEXT:
         return [_encoded(text, encode) for text in items]
     if kind == IDS:
@@ -210,10 +210,6 @@ def _plain(values: Any) -> Any:
 
 def _is_list(values: Any) -> bool:
     return isinstance(values, Sequence) and not isinstance(values, str | bytes | bytearray | memoryview)
-
-
-def _are_integers(values: list[Any]) -> bool:
-    return _are_plain(values) or all(as_integer(i) is not None for i in values)
 
 
 def _are_plain(values: Iterable[Any]) -> bool:

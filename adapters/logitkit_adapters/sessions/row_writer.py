@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,69 +13,54 @@ from torch import Tensor
 from logitkit.composition.engine_logits import EngineLogits
 from logitkit.protocol.calls import advance_checked, init_checked
 from logitkit.protocol.context import Context
-from logitkit.protocol.processor import Processor
 from logitkit.protocol.stateless import Stateless
 from logitkit.sessions.forced_run import forced_run, may_force
 from logitkit.sessions.token_choice import drawn_tokens
-from logitkit_adapters.sessions.end_of_row import end_of_row, is_constrained
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.sequence import CachedSequence, SequenceEngine
+from logitkit_adapters.sessions.session_call import SessionCall
 
-__all__ = ["RowOptions", "RowWriter"]
-
-
-@dataclass(frozen=True, slots=True)
-class RowOptions:
-    """The options of one row.
-
-    Args:
-        engine: The model.
-        processor: The processor to apply to the logits, if any; it sees the whole prompt, cached or not.
-        ends: The ids that end the row.
-        prompt: The tokens of the prompt.
-        max_new_tokens: The maximum number of new tokens, at least 1.
-        seed: The seed of sampling; None: greedy.
-        stream: The random stream of the row.
-        log_probs: Whether to compute the log-probabilities of the new tokens.
-    """
-
-    engine: SequenceEngine
-    processor: Processor[Any] | None
-    ends: frozenset[int]
-    prompt: list[int]
-    max_new_tokens: int
-    seed: int | None
-    stream: int
-    log_probs: bool
+__all__ = ["RowWriter"]
 
 
+@dataclass
 class RowWriter:
     """The generation of one row.
 
     Args:
-        options: The options of the row.
+        engine: The model.
+        call: The call. Its processor sees the whole prompt, cached or not.
+        ends: The ids that end the row.
+        prompt: The tokens of the prompt.
+        max_new_tokens: The maximum number of new tokens, at least 1.
+        stream: The random stream of the row.
         tokens: The new tokens so far.
-        forced_tokens: The number of forced tokens among them.
-        log_probs: Their log-probabilities, if asked for.
-        finished: Why the row ended; see `GeneratedRow`.
+        log_probs: Their log-probabilities, if the call asks for them.
+        forced_tokens: The number of forced tokens among the new ones.
     """
 
-    def __init__(self, options: RowOptions) -> None:
-        self._options = options
-        self.tokens: list[int] = []
-        self.forced_tokens = 0
-        self.log_probs: list[float] = []
-        self.finished = "length"
-        self._processor: Any = options.processor
-        self._process = None if options.processor is None else EngineLogits(options.processor)
+    engine: SequenceEngine
+    call: SessionCall
+    ends: frozenset[int]
+    prompt: list[int]
+    max_new_tokens: int
+    stream: int
+    tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    forced_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self._processor = self.call.processor
+        self._process = None if self._processor is None else EngineLogits(self._processor)
         # The tokens that the state includes.
         self._committed: list[int] = []
         # The context of the prompt; `_now` adds the tokens after it.
         self._context: Any = None
         self._state: Any = None
-        engine = options.engine
-        self._may_force = self._processor is not None and engine.vocabulary_size > 0 and may_force(self._processor)
+        columns = self.engine.vocabulary_size
+        self._may_force = self._processor is not None and columns > 0 and may_force(self._processor)
         if self._may_force:
-            self._begin(engine.vocabulary_size, engine.device)
+            self._begin(columns, self.engine.device)
 
     def steps(self, sequence: CachedSequence) -> Iterator[None]:
         """Generate the row; stops after every step that added tokens.
@@ -83,36 +68,33 @@ class RowWriter:
         Args:
             sequence: A sequence of the beginning of the prompt, shorter than the prompt.
         """
-        options, new = self._options, self.tokens
-        pending = options.prompt[sequence.length :]
+        new = self.tokens
+        pending = self.prompt[sequence.length :]
         while True:
-            known = self._forced(options.max_new_tokens - len(new))
-            end = next((at for at, token in enumerate(known, 1) if token in options.ends), None)
+            known = self._forced(self.max_new_tokens - len(new))
+            end = next((at for at, token in enumerate(known, 1) if token in self.ends), None)
             known = known[:end]
             new += known
             self.forced_tokens += len(known)
-            if options.log_probs:
+            if self.call.log_probs:
                 self.log_probs += [0.0] * len(known)
-            if end is not None or len(new) == options.max_new_tokens:
+            if end is not None or len(new) == self.max_new_tokens:
                 break
             logits = sequence.feed([*pending, *known])
             self._commit(known)
             new.append(self._choose(logits))
-            if new[-1] in options.ends or len(new) == options.max_new_tokens:
+            if new[-1] in self.ends or len(new) == self.max_new_tokens:
                 break
             pending = new[-1:]
             self._commit(pending)
             yield
-        self._finish()
         yield
 
-    def _finish(self) -> None:
-        """Set the reason of the end."""
-        ended = self.tokens[-1] in self._options.ends
-        self.finished = "eos" if ended else "length"
-        if self._context is not None and is_constrained(self._processor):
-            self._commit(self.tokens[len(self._committed) : len(self.tokens) - ended])
-            self.finished = end_of_row(self._processor, self._state, self._now(), ended, self._options.ends)
+    @property
+    def finished(self) -> str:
+        """Why the row ended; see `GeneratedRow`."""
+        columns = 0 if self._context is None else self._context.vocabulary_size
+        return end_of_row(self._processor, self.prompt, self.tokens, self.max_new_tokens, self.ends, columns)
 
     def _forced(self, limit: int) -> list[int]:
         """Return the next tokens as long as there is no alternative."""
@@ -122,13 +104,13 @@ class RowWriter:
 
     def _choose(self, logits: Tensor) -> int:
         """Return the next token, from logits [V]."""
-        options, context = self._options, self._context
+        context = self._context
         if self._process is not None:
             if context is None or (context.vocabulary_size, context.device) != (len(logits), logits.device):
                 self._begin(len(logits), logits.device)
-            ends = sorted(options.engine.eos_ids)
+            ends = sorted(self.engine.eos_ids)
             logits = self._process(self._state, logits[None], self._now(), ends)
-        if not options.log_probs:
+        if not self.call.log_probs:
             return self._chosen(logits)
         # Before the choice, which may overwrite the logits.
         scores = logits.reshape(-1).to(torch.float64).log_softmax(0)
@@ -137,12 +119,11 @@ class RowWriter:
         return token
 
     def _chosen(self, logits: Tensor) -> int:
-        options = self._options
-        if options.seed is None:
-            return options.engine.greedy(logits)
-        length = len(options.prompt) + len(self._committed)
-        stream, position = (torch.tensor([n], device=logits.device) for n in (options.stream, length))
-        return int(drawn_tokens(logits.reshape(1, -1), options.seed, stream, position))
+        if self.call.seed is None:
+            return self.engine.greedy(logits)
+        length = len(self.prompt) + len(self._committed)
+        stream, position = (torch.tensor([n], device=logits.device) for n in (self.stream, length))
+        return int(drawn_tokens(logits.reshape(1, -1), self.call.seed, stream, position))
 
     def _commit(self, tokens: list[int]) -> None:
         """Advance the processor by the chosen tokens."""
@@ -152,11 +133,10 @@ class RowWriter:
 
     def _begin(self, columns: int, device: torch.device) -> None:
         """Initialise the state with the prompt and the tokens so far, for logits of the given width and device."""
-        options = self._options
-        most = len(options.prompt) + options.max_new_tokens
-        self._context = Context.of([options.prompt], columns, device, max_length=most)
-        if options.stream:  # without stream ids, the first row has the first stream
-            self._context = replace(self._context, stream_ids=torch.tensor([options.stream], device=device))
+        most = len(self.prompt) + self.max_new_tokens
+        self._context = Context.of([self.prompt], columns, device, max_length=most)
+        if self.stream:  # without stream ids, the first row has the first stream
+            self._context = replace(self._context, stream_ids=torch.tensor([self.stream], device=device))
         self._state = init_checked(self._processor, self._context)
         self._advance(self._committed)
 

@@ -15,11 +15,11 @@ from logitkit.sessions.text_continuation import added_text
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.sessions.base_session import CREATION, MOST, BaseSession
 from logitkit_adapters.sessions.cached_sequences import Begun, CachedSequences
-from logitkit_adapters.sessions.end_of_row import end_after
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.engines import check_tokens, engine_of
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.generator import continuous
-from logitkit_adapters.sessions.row_writer import RowOptions, RowWriter
+from logitkit_adapters.sessions.row_writer import RowWriter
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
 from logitkit_adapters.sessions.text_pieces import TextPieces
@@ -118,50 +118,46 @@ class Session(BaseSession[Processor[Any]]):
         return tokenizer, None if tokenizer is None else self._engine.encode
 
     def _rows(self, call: SessionCall) -> Iterable[GeneratedRow]:
-        if call.num_beams > 1:
-            for tokens, count in call.rows:
-                yield from self._beams(call, tokens, count)
-            return
         for row, (tokens, count) in enumerate(call.rows):
-            yield self._row(self._options(call, tokens, count, row))
+            if not tokens:
+                yield from [NOTHING] * call.num_beams
+            elif call.num_beams > 1:
+                yield from self._beams(call, tokens, count)
+            else:
+                writer, begun = self._begun(call, tokens, count, row)
+                for _ in writer.steps(begun.sequence):
+                    pass
+                yield self._written(writer, begun)
 
-    def _options(self, call: SessionCall, tokens: list[int], count: int, row: int) -> RowOptions:
+    def _begun(self, call: SessionCall, tokens: list[int], count: int, row: int) -> tuple[RowWriter, Begun]:
         ends = self._engine.eos_ids | vocabulary_ends(call.processor)
-        return RowOptions(self._engine, call.processor, ends, tokens, count, call.seed, row, call.log_probs)
+        return RowWriter(self._engine, call, ends, tokens, count, row), self._cached.begin(tokens)
 
-    def _row(self, options: RowOptions) -> GeneratedRow:
-        if not options.prompt:
-            return NOTHING
-        begun, writer = self._cached.begin(options.prompt), RowWriter(options)
-        for _ in writer.steps(begun.sequence):
-            pass
-        return self._written(options, begun, writer)
-
-    def _written(self, options: RowOptions, begun: Begun, writer: RowWriter) -> GeneratedRow:
+    def _written(self, writer: RowWriter, begun: Begun) -> GeneratedRow:
         sequence, reuse, approximate = begun
         self._cached.keep(sequence, approximate)
         return GeneratedRow(
             token_ids=writer.tokens,
-            text=self._text(options.prompt, writer.tokens, options.ends),
+            text=self._text(writer.prompt, writer.tokens, writer.ends),
             reuse=reuse,
-            prompt_tokens=len(options.prompt),
+            prompt_tokens=len(writer.prompt),
             positions_fed=sequence.positions_fed,
             forward_passes=sequence.forward_passes,
             forced_tokens=writer.forced_tokens,
             approximate=approximate,
             finished=writer.finished,
-            log_probs=writer.log_probs if options.log_probs else None,
-            log_prob=sum(writer.log_probs) if options.log_probs else None,
+            log_probs=writer.log_probs if writer.call.log_probs else None,
+            log_prob=sum(writer.log_probs) if writer.call.log_probs else None,
         )
 
     def _pieces(self, call: SessionCall) -> Generator[str, None, Generated]:
-        options = self._options(call, *call.rows[0], 0)
-        if not options.prompt:
+        tokens, count = call.rows[0]
+        if not tokens:
             return Generated((NOTHING,))
-        shown = TextPieces(options.prompt, self._engine.tokenizer)
+        shown = TextPieces(tokens, self._engine.tokenizer)
         with self._lock:
             self._check_open()
-            begun, writer = self._cached.begin(options.prompt), RowWriter(options)
+            writer, begun = self._begun(call, tokens, count, 0)
         steps, done = writer.steps(begun.sequence), False
         try:
             while not done:
@@ -169,7 +165,7 @@ class Session(BaseSession[Processor[Any]]):
                 with self._lock:
                     self._check_open()
                     done = next(steps, self) is self
-                if piece := shown.feed([i for i in writer.tokens[before:] if i not in options.ends]):
+                if piece := shown.feed([i for i in writer.tokens[before:] if i not in writer.ends]):
                     yield piece
         except GeneratorExit:
             with self._lock:
@@ -177,15 +173,12 @@ class Session(BaseSession[Processor[Any]]):
                     self._cached.keep(begun.sequence, begun.approximate)
             raise
         with self._lock:
-            row = self._written(options, begun, writer)
+            row = self._written(writer, begun)
         if rest := shown.rest(row.text):
             yield rest
         return Generated((replace(row, text=shown.text),))
 
     def _beams(self, call: SessionCall, tokens: list[int], count: int) -> Iterable[GeneratedRow]:
-        if not tokens:
-            yield from [NOTHING] * call.num_beams
-            return
         find = self._continuous(
             call.processor, max_new_tokens=count, num_beams=call.num_beams, length_penalty=call.length_penalty
         )
@@ -206,7 +199,7 @@ class Session(BaseSession[Processor[Any]]):
                 prompt_tokens=len(tokens),
                 positions_fed=fed,
                 forward_passes=len(new),
-                finished=end_after(call.processor, tokens, new, count, ends, columns),
+                finished=end_of_row(call.processor, tokens, new, count, ends, columns),
                 log_probs=log_probs if call.log_probs else None,
                 log_prob=weight,
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,23 +21,23 @@ class SessionCall:
 
     Args:
         processor: The processor, in the form that the session uses, or None.
+        prompts: The tokens of each prompt.
+        counts: The maximum number of new tokens of each prompt.
         seed: The seed of sampling; None: greedy, unless there are several samples.
         num_samples: The number of samples per prompt.
         num_beams: The number of beams per prompt.
         length_penalty: The power of the length by which the weight of a beam is divided.
         log_probs: Whether to compute log-probabilities.
-        prompts: The tokens of each prompt.
-        counts: The maximum number of new tokens of each prompt.
     """
 
     processor: Any
+    prompts: list[list[int]]
+    counts: list[int]
     seed: int | None = None
     num_samples: int = 1
     num_beams: int = 1
     length_penalty: float = 1.0
     log_probs: bool = False
-    prompts: list[list[int]] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         checked_integer("num_samples", self.num_samples, 1, MOST)

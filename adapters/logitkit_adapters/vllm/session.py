@@ -13,7 +13,7 @@ from logitkit.composition.engine_tokens import check_tokens_agree
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit_adapters.sessions.base_session import CREATION, BaseSession
-from logitkit_adapters.sessions.end_of_row import end_after
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from logitkit_adapters.sessions.generated import Generated, GeneratedRow
 from logitkit_adapters.sessions.sampling_options import refuse_sampling_options
 from logitkit_adapters.sessions.session_call import SessionCall
@@ -204,7 +204,7 @@ class Session(BaseSession[Processor[Any] | Mapping[str, Any] | str]):
             prompt_tokens=len(prompt),
             positions_fed=len(prompt) - cached + len(tokens) - 1,
             forward_passes=len(tokens),
-            finished=end_after(processor, prompt, tokens, count, ends, self._config.model_config.get_vocab_size()),
+            finished=end_of_row(processor, prompt, tokens, count, ends, self._config.model_config.get_vocab_size()),
             log_probs=log_probs,
             log_prob=None if log_probs is None else sum(log_probs),
         )

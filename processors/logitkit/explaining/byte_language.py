@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import LogitkitError
-from logitkit.json_schema.layout import Whitespace
 from logitkit.languages.language import Language
-from logitkit.languages.schemas import JsonValue
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["automaton", "is_legal", "is_schema_legal"]
+__all__ = ["automaton", "is_legal"]
 
 
-def is_legal(dfa: NestedDfa, text: bytes, complete: bool) -> bool:
-    """Whether a text belongs to a language, or, if it is not complete, is the beginning of a text that does."""
-    found = [*dfa.endings(text)]
-    return len(found) == len(text) + 1 and (found[-1] or not complete)
+def is_legal(language: Language, text: bytes, complete: bool) -> bool | None:
+    """Whether a text belongs to a language, or, if it is not complete, is the beginning of a text that does.
 
-
-def is_schema_legal(schema: Any, whitespace: Whitespace, text: bytes, complete: bool) -> bool | None:
-    """Whether a text satisfies a schema, or is the beginning of one that does; None if the schema cannot be compiled alone."""
-    dfa = automaton(JsonValue(schema, whitespace))
-    return None if dfa is None else is_legal(dfa, text, complete)
+    None: the language cannot be compiled alone.
+    """
+    dfa = automaton(language)
+    found = [] if dfa is None else [*dfa.endings(text)]
+    return None if dfa is None else len(found) == len(text) + 1 and (found[-1] or not complete)
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,14 @@ SURROGATES = CharSet(((0xD800, 0xDFFF),))
 ASCII = CharSet(((0, 0x7F),))
 CONTROLS = CharSet(((0, 0x1F),))
 NAMES = {" ": "space", "\n": "newline", "\t": "tab", "\r": "carriage return"}
-SPANS = [("0", "9", "digit"), ("a", "z", "lower-case letter"), ("A", "Z", "upper-case letter")]
+# Names of sets of characters; a name is used if it stands for all its characters.
+SETS = {
+    "letter": CharSet.of([(0x41, 0x5A), (0x61, 0x7A)]),
+    "digit": CharSet.of([(0x30, 0x39)]),
+    "lower-case letter": CharSet.of([(0x61, 0x7A)]),
+    "upper-case letter": CharSet.of([(0x41, 0x5A)]),
+}
+# These are used if few other characters are left.
 CLASSES = {"s": "white space", "d": "digit of any script", "w": "letter, digit or '_' of any script"}
 
 BEYOND = "a character beyond ASCII"
@@ -43,7 +50,7 @@ def expected_words(characters: CharSet, may_end: bool = False, special: Sequence
         >>> expected_words(CharSet.from_string(" \t"), special=["</think>"])
         "tab, space or '</think>'"
         >>> expected_words(CharSet.of([(0x3B1, 0x3C9)]))
-        "a character from 'α' to 'ω'"
+        "a letter from 'α' to 'ω'"
     """
     names = [*_characters(characters), *(f"'{name}'" for name in special), *(["the end"] if may_end else [])]
     return _joined(names, "or")
@@ -69,25 +76,15 @@ def _characters(characters: CharSet) -> list[str]:
 
 def _names(rest: CharSet) -> list[str]:
     names = []
-    for letter, name in CLASSES.items():
-        members = perl_class(letter, False)
-        if not members - rest and len(rest - members) <= LISTED:
+    known = [(name, perl_class(letter, False), LISTED) for letter, name in CLASSES.items()]
+    for name, members, most in [*known, *((name, members, MAX_CODE_POINT) for name, members in SETS.items())]:
+        if not members - rest and len(rest - members) <= most:
             names.append(name)
             rest = rest - members
-    return [*names, *_ascii(rest & ASCII), *_beyond(rest - ASCII)]
-
-
-def _ascii(characters: CharSet) -> list[str]:
-    names = []
-    letters = CharSet.of([(0x41, 0x5A), (0x61, 0x7A)])
-    if not letters - characters:
-        names, characters = ["letter"], characters - letters
-    for first, last, name in SPANS:
-        span = CharSet(((ord(first), ord(last)),))
-        if not span - characters:
-            names.append(name)
-            characters = characters - span
-    return names + [name for pair in characters.ranges for name in _range(*pair)]
+    beyond = (rest - ASCII).ranges
+    is_open = len(beyond) > 3 or (len(beyond) == 1 and beyond[0][1] == MAX_CODE_POINT)
+    shown = (rest & ASCII).ranges if is_open else rest.ranges
+    return [*names, *(name for pair in shown for name in _range(*pair)), *([BEYOND] if is_open else [])]
 
 
 def _range(first: int, last: int) -> list[str]:
@@ -96,18 +93,6 @@ def _range(first: int, last: int) -> list[str]:
     kind = "letter" if chr(first).isalpha() and chr(last).isalpha() and last - first < 26 else "character"
     kind = "digit" if chr(first).isdigit() and chr(last).isdigit() else kind
     return [f"a {kind} from {_single(first)} to {_single(last)}"]
-
-
-def _beyond(characters: CharSet) -> list[str]:
-    if not characters:
-        return []
-    if len(characters.ranges) > 3 or (len(characters.ranges) == 1 and characters.ranges[0][1] == MAX_CODE_POINT):
-        return [BEYOND]
-    return [
-        name
-        for first, last in characters.ranges
-        for name in ([_single(first)] if first == last else [f"a character from {_single(first)} to {_single(last)}"])
-    ]
 
 
 def _single(character: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,29 +78,18 @@ def explain(
     if max_length is not None:
         checked_integer("max_length", max_length, 0, LONGEST)
     tokens = spelled(output, vocabulary)
-    run = _ExplainedRow(processor, vocabulary, spelled(prompt, vocabulary, "prompt"), max_length, tokens)
-    if logits is not None and not isinstance(logits, Iterable):
-        raise ConfigurationError(
-            f"logits is of type {type(logits).__name__}; give one tensor for each token of the output"
-        )
-    rows = None if logits is None else iter(logits)
-    steps: list[Step] = []
-    for token in tokens:
-        row = None if rows is None else next(rows, None)
-        if row is not None and not (isinstance(row, Tensor) and row.numel() >= vocabulary.size):
-            given = f"of the shape {[*row.shape]}" if isinstance(row, Tensor) else f"of type {type(row).__name__}"
-            raise ConfigurationError(
-                f"logits has a row {given}; give a tensor with a number for each of the {vocabulary.size} tokens"
-            )
-        if rows is not None and row is None:
-            raise ConfigurationError(f"logits has only {len(steps)} rows; give one for each token of the output")
-        steps.append(run.step(token, row))
+    context = Context.of([spelled(prompt, vocabulary, "prompt")], vocabulary.size, max_length=max_length)
+    run = _ExplainedRow(processor, vocabulary, context, tokens)
+    rows = repeat(None) if logits is None else _checked_rows(logits, vocabulary.size)
+    steps = [run.step(token, row) for token, row in zip(tokens, rows, strict=False)]
+    if len(steps) < len(tokens):
+        raise ConfigurationError(f"logits has only {len(steps)} rows; give one for each token of the output")
     completion = None if run.refused else run.completion()
     known = {token for step in steps for token in [step.wanted, *((step.refusal and step.refusal.completion) or ())]}
     return Explanation(
         name_of(processor),
         tuple(steps),
-        not run.refused and run.complete(),
+        completion == (),
         completion,
         {i: vocabulary.special_names.text([i]) for i in known | {*(completion or ())} if i is not None},
     )
@@ -120,20 +111,28 @@ class _Pass(NamedTuple):
     allowed: NDArray[np.bool_]
 
 
+def _checked_rows(logits: Iterable[Tensor], size: int) -> Iterator[Tensor]:
+    if not isinstance(logits, Iterable):
+        raise ConfigurationError(
+            f"logits is of type {type(logits).__name__}; give one tensor for each token of the output"
+        )
+    for row in logits:
+        if not (isinstance(row, Tensor) and row.numel() >= size):
+            given = f"of the shape {[*row.shape]}" if isinstance(row, Tensor) else f"of type {type(row).__name__}"
+            raise ConfigurationError(
+                f"logits has a row {given}; give a tensor with a number for each of the {size} tokens"
+            )
+        yield row
+
+
 class _ExplainedRow:
     """The processors after each token of an output."""
 
     def __init__(
-        self,
-        processor: Processor[Any],
-        vocabulary: Vocabulary,
-        prompt: Sequence[int],
-        max_length: int | None,
-        output: Sequence[int],
+        self, processor: Processor[Any], vocabulary: Vocabulary, context: Context, output: Sequence[int]
     ) -> None:
-        self.processor, self.vocabulary, self.output = processor, vocabulary, output
-        self.context = Context.of([prompt], vocabulary.size, max_length=max_length)
-        self.state = init_checked(processor, self.context)
+        self.processor, self.vocabulary, self.context, self.output = processor, vocabulary, context, output
+        self.state = init_checked(processor, context)
         self.history: list[int] = []
         self.dead = self.refused = False
         self.ends = {*eos_ids_of(processor), *vocabulary.eos_ids}
@@ -167,9 +166,12 @@ class _ExplainedRow:
         )
         self.dead = self.dead or (refusal is not None and isinstance(done.refuser, Constraint))
         self.refused = self.refused or refusal is not None
+        self._advance(token)
+        return step
+
+    def _advance(self, token: int) -> None:
         self.state = advance_checked(self.processor, self.state, torch.tensor([token]))
         self.history.append(token)
-        return step
 
     def complete(self) -> bool:
         """Whether the output is a complete legal text."""
@@ -236,13 +238,12 @@ class _ExplainedRow:
 
     def _allows(self, tokens: Sequence[int]) -> bool:
         """Whether all processors together allow some more tokens, and then the end."""
-        ahead = _ExplainedRow.__new__(_ExplainedRow)
-        ahead.__dict__.update(vars(self), history=list(self.history))
+        ahead = copy.copy(self)
+        ahead.history = list(self.history)
         for token in tokens:
             if not ahead._pass(token).legal[token]:  # noqa: SLF001 - of its own class
                 return False
-            ahead.state = advance_checked(ahead.processor, ahead.state, torch.tensor([token]))
-            ahead.history.append(token)
+            ahead._advance(token)  # noqa: SLF001
         return ahead.complete()
 
 

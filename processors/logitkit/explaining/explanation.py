@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from logitkit.explaining.findings import Effect, Findings, Refusal, Source, Step
-from logitkit.explaining.html_view import fragment, page
-from logitkit.explaining.reason import refusal_reason, with_carets
+from logitkit.explaining.html_view import document, section, style
+from logitkit.explaining.reason import refusal_reason, verdict, with_carets
 from logitkit.explaining.rich_view import renderables
 from logitkit.explaining.text_view import text_lines
 
@@ -44,7 +44,7 @@ class Explanation(Findings):
         return renderables(self)
 
     def _repr_html_(self) -> str:
-        return fragment(self)
+        return f"{style()}\n{section(self)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation as plain data, ready for `json.dumps`; each refusal has its `reason` in words, too.
@@ -74,4 +74,4 @@ class Explanation(Findings):
             >>> Explanation("Regex", (Step(7, b"<2>", "", legal=10),), complete=True).to_html()[:15]
             '<!doctype html>'
         """
-        return page(self)
+        return document(f"{self.processor} - {verdict(self)}", self._repr_html_())

@@ -17,7 +17,7 @@ from logitkit.explaining.reason import Marked, reason, refusal_reason, verdict
 from logitkit.explaining.table import columns_of
 from logitkit.explaining.visible_text import quoted, visible
 
-__all__ = ["document", "fragment", "page", "section", "style"]
+__all__ = ["document", "section", "style"]
 
 # White space as marks that can be seen; after the mark of an end of line, the line ends.
 _WHITE = {" ": "<i>·</i>", "\n": "<i>↵</i><br>", "\t": "<i>⇥</i>"}
@@ -44,15 +44,6 @@ def style() -> str:
     return f"<style>\n{Path(__file__).with_name('explanation.css').read_text(encoding='utf-8')}</style>"
 
 
-def page(found: Findings) -> str:
-    """Return a whole HTML page.
-
-    Args:
-        found: The explanation.
-    """
-    return document(f"{found.processor} - {verdict(found)}", fragment(found))
-
-
 def document(title: str, body: str) -> str:
     """Return a whole HTML page.
 
@@ -66,15 +57,6 @@ def document(title: str, body: str) -> str:
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n</head>\n'
         f'<body style="margin: 0">\n<main>\n{body}\n</main>\n</body>\n</html>\n'
     )
-
-
-def fragment(found: Findings) -> str:
-    """Return the part of a page that shows an explanation, with its style sheet.
-
-    Args:
-        found: The explanation.
-    """
-    return f"{style()}\n{section(found)}"
 
 
 def section(found: Findings) -> str:

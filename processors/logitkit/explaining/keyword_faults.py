@@ -128,14 +128,10 @@ def _condition(here: Keyword) -> Faults:
     return Keyword(here.check, here.place, branch, here.node, here.path).same()
 
 
-def _length(here: Keyword) -> Faults:
-    length = len(here.node.text)
-    return here.fault_if(length > here.value if here.name == "maxLength" else here.node.closed and length < here.value)
-
-
-def _count(here: Keyword) -> Faults:
-    count = len({*here.node.names}) if here.node.kind == "object" else len(here.node.children)
-    return here.fault_if(count > here.value if here.name[:3] == "max" else here.node.closed and count < here.value)
+def _size(here: Keyword) -> Faults:
+    node = here.node
+    size = len(node.text if node.kind == "string" else {*node.names} if node.kind == "object" else node.children)
+    return here.fault_if(size > here.value if here.name[:3] == "max" else node.closed and size < here.value)
 
 
 def _properties(here: Keyword) -> Faults:
@@ -209,15 +205,15 @@ _KEYWORDS: dict[tuple[str | None, Callable[[Keyword], Faults]], str] = {
     (None, _one_of): "anyOf oneOf",
     (None, _negation): "not",
     (None, _condition): "if",
-    ("string", _length): "maxLength minLength",
-    ("object", _count): "maxProperties minProperties",
+    ("string", _size): "maxLength minLength",
+    ("object", _size): "maxProperties minProperties",
     ("object", _properties): "properties",
     ("object", _pattern_properties): "patternProperties",
     ("object", _additional_properties): "additionalProperties",
     ("object", _property_names): "propertyNames",
     ("object", _required): "required",
     ("object", _dependencies): "dependencies dependentRequired dependentSchemas",
-    ("array", _count): "maxItems minItems",
+    ("array", _size): "maxItems minItems",
     ("array", _items): "additionalItems items prefixItems",
     ("array", _contains): "contains",
     ("array", _unique_items): "uniqueItems",

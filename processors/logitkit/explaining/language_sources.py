@@ -10,7 +10,9 @@ from logitkit.explaining.byte_language import automaton, is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.open_json import read_json
 from logitkit.explaining.pattern_sources import pattern_sources
+from logitkit.explaining.rule_parser import TooManyItems
 from logitkit.explaining.schema_sources import schema_sources
+from logitkit.explaining.visible_text import shortened
 from logitkit.explaining.xml_as_json import as_json
 from logitkit.languages.combined import InOrder, OneOf, Repeated, sequence
 from logitkit.languages.dispatching import Dispatch
@@ -29,7 +31,7 @@ __all__ = ["language_sources"]
 
 # A text that can be split in more ways is not followed any further.
 _MOST_STEPS = 500_000
-_MOST_SOURCES, _LONGEST = 4, 80
+_MOST_SOURCES = 4
 
 
 def language_sources(
@@ -57,14 +59,13 @@ def language_sources(
     search = _PartSearch(written + rest, len(written), vocabulary, tools or {})
     try:
         search.endings(language, 0, None)
-        found = dict.fromkeys(source for part in search.refusing() for source in search.sources(part))
-    except _TooManyWays:
+        refusing = ((part, source) for part in search.refusing() for source in search.sources(part))
+        found = dict.fromkeys(
+            replace(source, tool=part.tool if source.kind != "tool" else None) for part, source in refusing
+        )
+    except TooManyItems:
         found = {}
     return (*found,)[:_MOST_SOURCES]
-
-
-class _TooManyWays(Exception):
-    pass
 
 
 class _OpenPart(NamedTuple):
@@ -102,9 +103,8 @@ class _PartSearch:
     def refusing(self) -> Iterator[_OpenPart]:
         """Return the open parts that refuse the byte, those that have begun first."""
         for part in sorted(self.open, key=lambda part: part.start == self.at):
-            dfa = automaton(part.language)
-            after = self.text[part.start : self.at + 1]
-            if dfa and not (self.at < len(self.text) and is_legal(dfa, after, complete=False)):
+            continues = is_legal(part.language, self.text[part.start : self.at + 1], complete=False)
+            if continues is not None and not (continues and self.at < len(self.text)):
                 yield part
 
     def sources(self, part: _OpenPart) -> tuple[Source, ...]:
@@ -114,19 +114,18 @@ class _PartSearch:
         if isinstance(language, JsonValue):
             if complete and read_json(written + rest[:1])[1] <= len(written):
                 return ()
-            return schema_sources(language.schema, written, rest, language.whitespace, tool)
+            return schema_sources(language.schema, written, rest, language.whitespace)
         if isinstance(language, XmlArguments):
             begun, whole = as_json(language, written), as_json(language, written + rest)
             after = whole.removeprefix(begun) if whole.startswith(begun) and whole != begun else b"}"
-            return schema_sources(language.schema, begun, after, language.whitespace, tool)
+            return schema_sources(language.schema, begun, after, language.whitespace)
         if isinstance(language, LiteralText) and tool is not None and len(written) <= len(tool.encode()):
             names = ", ".join(dict.fromkeys(self.tools.values()))
-            return (Source("tool", _short(f"the name of a tool: {names}")),)
+            return (Source("tool", shortened(f"the name of a tool: {names}")),)
         if isinstance(language, RegexText):
-            found = pattern_sources(language.pattern, written.decode("utf-8", "ignore"), ANY)
-            return tuple(replace(source, tool=tool) for source in found)
+            return pattern_sources(language.pattern, written.decode("utf-8", "ignore"), ANY)
         text = _words(language, written, complete)
-        return (Source("text", _short(text), tool=tool),) if text else ()
+        return (Source("text", shortened(text)),) if text else ()
 
     def _through(self, graph: _Graph, start: int, tool: str | None) -> set[int]:
         rows, accepting = graph
@@ -145,7 +144,7 @@ class _PartSearch:
         found = [*dfa.endings(self.text[start : self.at])]
         self.steps += len(found)
         if self.steps > _MOST_STEPS:
-            raise _TooManyWays
+            raise TooManyItems
         if start + len(found) - 1 == self.at:
             self.open.append(_OpenPart(part, start, found[-1], tool))
         return {start + size for size, ends in enumerate(found) if ends}
@@ -212,7 +211,3 @@ def _words(language: Language, written: bytes, complete: bool) -> str:
     if isinstance(language, LiteralText):
         return language.text
     return f"text up to {' or '.join(map(repr, language.until))}" if isinstance(language, AnyText) else repr(language)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 
 __all__ = ["JsonNode", "closed_at_the_end", "read_json"]
 
-_STRING = re.compile(
-    rb""""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?""", re.DOTALL
-)
+_CHARACTERS = rb"""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"""
+_STRING = re.compile(b'"' + _CHARACTERS + rb'("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?', re.DOTALL)
 _DIGITS = rb"(?:0|[1-9][0-9]*)"
 _SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
 _LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
-# The longest escape that may be cut off at the end: of a surrogate pair.
-_LONGEST_ESCAPE = 12
+_BRACKETS = {"object": "{", "array": "["}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +47,18 @@ class JsonNode:
         return [*zip(self.keys, self.children, strict=True)]
 
     @property
+    def open_brackets(self) -> str:
+        """The brackets that are open at the end, outermost first."""
+        if self.closed or self.kind not in _BRACKETS:
+            return ""
+        last = self.children[-1] if self.children else None
+        return _BRACKETS[self.kind] + (last.open_brackets if last else "")
+
+    @property
     def text(self) -> str:
         """The characters of a string, without an incomplete one at its end."""
-        text = self.raw[1 : -1 if self.closed else None].decode("utf-8", "ignore")
-        for end in range(len(text), max(len(text) - _LONGEST_ESCAPE, -1), -1):
-            try:
-                return str(json.loads(f'"{text[:end]}"', strict=False))
-            except ValueError:
-                continue
-        return text
+        (written,) = re.findall(b"^" + _CHARACTERS, self.raw[1 : -1 if self.closed else None])
+        return str(json.loads('"' + written.decode("utf-8", "ignore") + '"'))
 
 
 def read_json(text: bytes) -> tuple[JsonNode | None, int]:
@@ -124,7 +125,7 @@ class _Reader:
     def value(self) -> JsonNode | None:
         first = self.peek()
         if first and first in b"{[":
-            return self.container("object" if first == b"{" else "array")
+            return self.container("object", b"}") if first == b"{" else self.container("array", b"]")
         found = (_STRING if first == b'"' else _SCALAR).match(self.text, self.at)
         raw = found.group() if found else b""
         if first == b'"':
@@ -139,25 +140,23 @@ class _Reader:
         self.at += len(raw)
         return JsonNode(kind, raw, closed)
 
-    def container(self, kind: str) -> JsonNode:
-        start, end = self.at, b"}" if kind == "object" else b"]"
+    def container(self, kind: str, end: bytes) -> JsonNode:
+        start = self.at
         keys: list[JsonNode] = []
         children: list[JsonNode | None] = []
-        more = closed = False
         self.at += 1
-        while more or not (closed := self.takes(end)):
-            if children and not more:
-                more = self.takes(b",")
-                if not more:
-                    break
+        more, closed = False, self.takes(end)
+        while not closed:
             child = self.value() if kind == "array" or self.peek() == b'"' else None
             if child is None:
                 break
-            children.append(child)
-            more = False
             if kind == "object":
                 keys.append(child)
-                children[-1] = child = self.value() if self.takes(b":") else None
-            if child is None or not child.closed:
+                child = self.value() if self.takes(b":") else None
+            children.append(child)
+            ended = child is not None and child.closed
+            closed = ended and self.takes(end)
+            more = ended and not closed and self.takes(b",")
+            if not more:
                 break
         return JsonNode(kind, self.text[start : self.at], closed, (*keys,), (*children,), more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logitkit.explaining.byte_language import automaton, is_legal
+from logitkit.explaining.byte_language import is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.rule_parser import RuleParser
 from logitkit.languages.texts import RegexText
@@ -37,7 +37,8 @@ def assertion_sources(pattern: str, written: str, refused: str) -> tuple[Source,
     if refused and not any(ord(refused) in charset for _, charset in _waiting(pattern, written)):
         return ()
     _, assertions = parse_with_spans(pattern)
-    alone = [span for span in assertions if _is_legal(_without(pattern, span), written + refused, not refused)]
+    text = (written + refused).encode()
+    alone = [span for span in assertions if is_legal(RegexText(_without(pattern, span)), text, not refused)]
     return tuple(_source(pattern, span) for span in alone or (assertions if refused else ()))
 
 
@@ -46,16 +47,11 @@ def _waiting(pattern: str, written: str) -> list[tuple[tuple[int, int], CharSet]
     tree, _ = parse_with_spans(pattern)
     parser = RuleParser([tree], 0)
     (rule,) = parser.rules
-    return [(rule.spans[position], rule.charsets[position]) for _, _, position in parser.waiting(written)]
+    return [(rule.spans[position], rule.charsets[position]) for _, position, _ in parser.waiting(written)]
 
 
 def _source(pattern: str, span: tuple[int, int]) -> Source:
     return Source("pattern", pattern[slice(*span)], span=span, definition=pattern)
-
-
-def _is_legal(pattern: str, text: str, complete: bool) -> bool:
-    dfa = automaton(RegexText(pattern))
-    return dfa is not None and is_legal(dfa, text.encode(), complete)
 
 
 def _without(pattern: str, span: tuple[int, int]) -> str:

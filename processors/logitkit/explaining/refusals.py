@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
@@ -32,8 +31,6 @@ __all__ = ["ban", "language_refusal"]
 LISTED = 5
 # An object or list in a longer text is looked for at this many brackets.
 MOST_BRACKETS = 100
-# A string of JSON, which may be open at the end.
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 
 
 def ban(processor: Processor[Any], vocabulary: Vocabulary, legal: NDArray[np.bool_]) -> Refusal:
@@ -82,9 +79,10 @@ def language_refusal(
         left: How many tokens are left, or -1 if they are not counted.
         following: The tokens after it.
     """
-    if isinstance(constraint, BannedStrings) and token not in constraint.vocabulary.eos_ids:
-        return _banned_text(constraint, history, token)
     name, vocabulary = name_of(constraint), constraint.vocabulary
+    is_end = token in vocabulary.eos_ids
+    if isinstance(constraint, BannedStrings) and not is_end:
+        return _banned_text(constraint, history, token)
     if any(end in history for end in vocabulary.eos_ids):
         return Refusal(name, "end", len(vocabulary.decode(history)), "the end")
     form = constraint.byte_form
@@ -99,28 +97,17 @@ def language_refusal(
     characters = form.next_characters(walk)
     legal, class_of = walk.legal(), form.automaton.class_of
     special = [s for s, i in vocabulary.special.items() if legal[class_of[i]] and i not in vocabulary.eos_ids]
-    refusal = Refusal(
-        name,
-        "end" if token in vocabulary.eos_ids else "language",
-        len(written),
-        expected_words(characters, walk.may_end(), special),
-    )
+    expected = expected_words(characters, walk.may_end(), special)
+    refusal = Refusal(name, "end" if is_end else "language", len(written), expected)
     rest = vocabulary.special_names.text(takewhile(lambda i: i not in vocabulary.eos_ids, (token, *following)))
-    place = Refused(
-        vocabulary.special_names.text(history) + rest[:done],
-        rest[done:],
-        characters,
-        None if token in vocabulary.eos_ids else data[done:],
-    )
+    before = vocabulary.special_names.text(history) + rest[:done]
+    place = Refused(before, rest[done:], characters, None if is_end else data[done:])
     if isinstance(constraint, Intersection):
         return _by_parts(constraint, refusal, place, history, token)
     too_deep = form.is_too_deep(history, data[: done + 1])
     sources = _depth(constraint) if too_deep else sources_of(constraint, place)
-    if isinstance(constraint, JsonSchema):
-        begun = written
-    else:
-        begun = _open_json(written) if too_deep or any(source.kind == "schema" for source in sources) else b""
-    return replace(refusal, sources=sources, open_brackets=_open_brackets(begun))
+    is_json = too_deep or any(source.kind == "schema" for source in sources)
+    return replace(refusal, sources=sources, open_brackets=_open_brackets(written) if is_json else "")
 
 
 def _depth(constraint: Constraint) -> tuple[Source, ...]:
@@ -188,22 +175,11 @@ def _tokens(vocabulary: Vocabulary, ids: list[int]) -> str:
     return f"the token {words}" if len(others) == 1 and not ends else words
 
 
-def _open_json(written: bytes) -> bytes:
-    """Return the open JSON object or list at the end of a text; empty if there is none."""
+def _open_brackets(written: bytes) -> str:
+    """Return the open brackets of the JSON value at the end of a text, outermost first."""
     begins = [at for at, byte in enumerate(written) if byte in b"{["][:MOST_BRACKETS]
-    for begin in begins:
+    for begin in [0, *begins]:
         node, length = read_json(written[begin:])
         if node is not None and not node.closed and begin + length == len(written):
-            return written[begin:]
-    return b""
-
-
-def _open_brackets(written: bytes) -> str:
-    """Return the open brackets of the beginning of a JSON text, outermost first."""
-    open_brackets = ""
-    for letter in _STRING.sub("", written.decode("utf-8", "ignore")):
-        if letter in "{[":
-            open_brackets += letter
-        elif letter in "}]":
-            open_brackets = open_brackets[:-1]
-    return open_brackets
+            return node.open_brackets
+    return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from logitkit.explaining.findings import Findings, Step
 from logitkit.explaining.reason import reason_lines, verdict
-from logitkit.explaining.table import columns_of
+from logitkit.explaining.table import columns_of, mark
 from logitkit.explaining.text_view import shown_steps
 
 __all__ = ["renderables"]
@@ -45,8 +45,5 @@ def renderables(found: Findings) -> Iterator[Any]:
 
 
 def _style(step: Step) -> str:
-    if step.refusal is not None:
-        return "red"
-    if step.after_refusal or step.legal == 1:
-        return "dim"
-    return "yellow" if (step.removed or 0.0) >= 0.5 else ""
+    plain = "yellow" if (step.removed or 0.0) >= 0.5 else ""
+    return {"illegal": "red", "": plain}.get(mark(step), "dim")

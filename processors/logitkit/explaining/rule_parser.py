@@ -9,8 +9,9 @@ Lookarounds, anchors and atomic groups are left out of account.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any
 
 from logitkit.compiler.characters.positions import CALLS, EMPTY, Part, PositionBuilder
@@ -53,6 +54,7 @@ class RulePositions(PositionBuilder):
         self.spans: dict[int, tuple[int, int]] = {}
         self.whole = self.part(body)
         self.last = set(self.whole.last)
+        self.called = list(map(_called, self.charsets))
 
     @classmethod
     def of(cls, body: Any, nullable: AbstractSet[int]) -> RulePositions:
@@ -85,13 +87,9 @@ class RulePositions(PositionBuilder):
             minimum, maximum = min(minimum, 1), None
         return super().repeat(node, minimum, maximum)
 
-    def after(self, position: int) -> Iterator[int]:
-        """Yield the positions that may follow one."""
-        if position == _BEGIN:
-            yield from self.whole.first
-        else:
-            for chunk in self.follow[position]:
-                yield from chunk
+    def after(self, position: int) -> Iterable[int]:
+        """Return the positions that may follow one."""
+        return self.whole.first if position == _BEGIN else chain.from_iterable(self.follow[position])
 
     def may_end(self, position: int) -> bool:
         """Whether the rule may end after a position."""
@@ -115,28 +113,27 @@ class RuleParser:
             if found == nullable:
                 break
             nullable = found
-        self.has_calls = any(_called(charset) is not None for rule in self.rules for charset in rule.charsets)
+        self.has_calls = any(called is not None for rule in self.rules for called in rule.called)
 
-    def waiting(self, written: str) -> Iterator[tuple[int, int, int]]:
-        """Yield what may come next after a text: a rule, the index at which it began, and a position in it.
+    def waiting(self, written: str) -> list[_Item]:
+        """Return what may come next after a text: a rule, a position in it, and the index at which it began.
 
         Raises:
             TooManyItems: The text can be read in too many ways.
         """
-        sets: list[dict[_Item, None]] = [{(self.start, _BEGIN, 0): None}]
+        sets = [{(self.start, _BEGIN, 0): None}]
         for character in map(ord, written):
             self._close(sets)
-            sets.append(dict(self._read(sets[-1], character)))
+            read = (
+                (rule, p, begin) for rule, p, begin in self._next(sets[-1]) if character in self.rules[rule].charsets[p]
+            )
+            sets.append(dict.fromkeys(read))
         self._close(sets)
-        for rule, position, begin in sets[-1]:
-            for p in self.rules[rule].after(position):
-                yield rule, begin, p
+        return self._next(sets[-1])
 
-    def _read(self, items: dict[_Item, None], character: int) -> Iterator[tuple[_Item, None]]:
-        for rule, position, begin in items:
-            for p in self.rules[rule].after(position):
-                if character in self.rules[rule].charsets[p]:
-                    yield (rule, p, begin), None
+    def _next(self, items: Iterable[_Item]) -> list[_Item]:
+        """Return the items after one more character or call."""
+        return [(rule, p, begin) for rule, position, begin in items for p in self.rules[rule].after(position)]
 
     def _close(self, sets: list[dict[_Item, None]]) -> None:
         """Add what follows from the items of the last set: the rules that they call, and the callers of rules that have ended."""
@@ -146,25 +143,14 @@ class RuleParser:
             self.items += 1
             if self.items > _MOST_ITEMS:
                 raise TooManyItems
-            rule, position, begin = todo.pop()
-            fresh = [
-                (called, _BEGIN, now)
-                for p in self.rules[rule].after(position)
-                if (called := _called(self.rules[rule].charsets[p])) is not None
-            ]
+            rule, position, begin = item = todo.pop()
+            calls = (self.rules[rule].called[p] for _, p, _ in self._next([item]))
+            fresh = [(called, _BEGIN, now) for called in calls if called is not None]
             if position != _BEGIN and self.rules[rule].may_end(position):
                 self.items += len(sets[begin])
-                fresh += [(r, p, b) for r, p, b in self._callers(sets[begin], rule)]
+                fresh += [(r, p, b) for r, p, b in self._next(sets[begin]) if self.rules[r].called[p] == rule]
             todo.extend(item for item in fresh if item not in here)
             here.update(dict.fromkeys(fresh))
-
-    def _callers(self, items: dict[_Item, None], ended: int) -> list[_Item]:
-        return [
-            (rule, p, begin)
-            for rule, position, begin in items
-            for p in self.rules[rule].after(position)
-            if _called(self.rules[rule].charsets[p]) == ended
-        ]
 
 
 def _called(charset: CharSet) -> int | None:

@@ -30,7 +30,7 @@ def rule_sources(grammar: RuleSet, text: str, written: str, expected: CharSet) -
     parser = RuleParser([rule.body for rule in grammar.rules], grammar.start)
     begun: dict[int, int] = {}
     try:
-        for rule, begin, position in parser.waiting(written):
+        for rule, position, begin in parser.waiting(written):
             if parser.rules[rule].charsets[position] & expected:
                 begun[rule] = max(begun.get(rule, 0), begin)
     except TooManyItems:

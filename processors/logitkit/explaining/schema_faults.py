@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from logitkit.explaining.byte_language import is_schema_legal
+from logitkit.explaining.byte_language import is_legal
 from logitkit.explaining.keyword_faults import FAULTS_OF, Fault, Keyword
 from logitkit.explaining.open_json import JsonNode
 from logitkit.json_schema.keywords import ASSERTIONS
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.references import Place, References
+from logitkit.languages.schemas import JsonValue
 
 __all__ = ["SchemaFaults"]
 
@@ -60,7 +61,7 @@ class SchemaFaults:
 
     def refused(self, schema: dict[str, Any], node: JsonNode) -> bool:
         """Whether a small schema by itself refuses the text of a value."""
-        return is_schema_legal(schema, self.whitespace, node.raw, node.closed) is False
+        return is_legal(JsonValue(schema, self.whitespace), node.raw, node.closed) is False
 
     def _faults(self, place: Place, node: JsonNode | None, path: str) -> Iterator[Fault]:
         schema = self.references.dialect.known(place.value)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import Any
 
-from logitkit.explaining.byte_language import is_schema_legal
+from logitkit.explaining.byte_language import is_legal
 from logitkit.explaining.findings import Source
 from logitkit.explaining.keyword_faults import Fault
 from logitkit.explaining.open_json import JsonNode, closed_at_the_end, read_json
 from logitkit.explaining.schema_faults import SchemaFaults
+from logitkit.explaining.visible_text import shortened
 from logitkit.json_schema.layout import Whitespace
 from logitkit.json_schema.pointer import below, names_of
+from logitkit.languages.schemas import JsonValue
 
 __all__ = ["schema_sources"]
 
-_LONGEST = 80
 _SPACE = (b" ", b"\t", b"\n", b"\r")
 
 
-def schema_sources(
-    schema: Any, written: bytes, rest: bytes, whitespace: Whitespace = "compact", tool: str | None = None
-) -> tuple[Source, ...]:
+def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitespace = "compact") -> tuple[Source, ...]:
     """Return which keywords of a schema refuse a byte, the first one in the order of the schema first.
 
     What the byte itself decides comes first: a character that a pattern does not allow, a bracket that closes an array too
@@ -34,7 +34,6 @@ def schema_sources(
         written: The text before the byte, which is the beginning of a legal text.
         rest: The text from that byte on, as far as it is known; empty where the text ends too early.
         whitespace: The white space that is allowed, as in `JsonSchema`.
-        tool: The name of the tool whose arguments these are.
 
     Example:
         >>> schema = {"type": "object", "properties": {"age": {"type": "integer", "maximum": 99}}}
@@ -46,14 +45,14 @@ def schema_sources(
     start = written + rest[:1]
     node, read = read_json(start)
     if node is None:
-        return (_spelling(f"whitespace: {whitespace}" if rest[:1] in _SPACE else "", faults, "", tool),)
+        return (_spelling(f"whitespace: {whitespace}" if rest[:1] in _SPACE else "", faults, ""),)
     whole = read_json(written + rest)[0] or node
     found = faults.of(node) if rest else []
     path, last, in_string = _end(node, whole)
     if rest[:1] in _SPACE and not in_string and not (found and written[-1:].isdigit()):
-        return (_spelling(f"whitespace: {whitespace}", faults, path, tool),)
+        return (_spelling(f"whitespace: {whitespace}", faults, path),)
     if not found and (read < len(start) or (in_string and b"" < rest[:1] < b" ")):
-        return (_spelling("the syntax of JSON", faults, path, tool),)
+        return (_spelling("the syntax of JSON", faults, path),)
     begun = {*faults.applied, path}
     for known in (whole, closed_at_the_end(whole)):
         found = found or [fault for fault in faults.of(known) if fault.path in begun]
@@ -62,8 +61,8 @@ def schema_sources(
     if not found:
         found = [fault for fault in faults.suspects if _is_legal_without(fault, schema, start, whitespace)]
     if not found:
-        return (_spelling(_convention(last, len(rest) > 1 and not faults.suspects), faults, path, tool),)
-    return tuple(dict.fromkeys(_source(fault, tool) for fault in _with_branches(found[0], path)))
+        return (_spelling(_convention(last, len(rest) > 1 and not faults.suspects), faults, path),)
+    return tuple(dict.fromkeys(_source(fault) for fault in _with_branches(found[0], path)))
 
 
 def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode, bool]:
@@ -88,14 +87,12 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode
 
 def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whitespace) -> bool:
     """Whether a text is the beginning of a legal one if a keyword is left out of the schema."""
-    copy = inside = dict(schema)
+    copy = inside = deepcopy(schema)
     *outer, last = names_of(fault.pointer)
     for name in outer:
-        step: Any = int(name) if isinstance(inside, list) else name
-        inside[step] = list(inside[step]) if isinstance(inside[step], list) else dict(inside[step])
-        inside = inside[step]
+        inside = inside[int(name) if isinstance(inside, list) else name]
     del inside[last]
-    return bool(is_schema_legal(copy, whitespace, text, complete=False))
+    return bool(is_legal(JsonValue(copy, whitespace), text, complete=False))
 
 
 def _convention(last: JsonNode, named: bool) -> str:
@@ -118,19 +115,18 @@ def _with_branches(fault: Fault, path: str) -> list[Fault]:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return shortened(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _source(fault: Fault, tool: str | None) -> Source:
+def _source(fault: Fault) -> Source:
     keyword = fault.pointer.rpartition("/")[2]
-    return Source("schema", f"{keyword}: {_shown(fault.value)}", pointer=fault.pointer[1:], path=fault.path, tool=tool)
+    return Source("schema", f"{keyword}: {_shown(fault.value)}", pointer=fault.pointer[1:], path=fault.path)
 
 
-def _spelling(text: str, faults: SchemaFaults, path: str, tool: str | None) -> Source:
+def _spelling(text: str, faults: SchemaFaults, path: str) -> Source:
     """Return the schema of the value, for a reason that is not a keyword; "": the reason is not known."""
     outer = path
     while outer not in faults.applied and outer:
         outer = outer.rpartition("/")[0]
     place = faults.applied.get(outer, faults.references.root)
-    return Source("schema", text or _shown(place.value), pointer=place.pointer[1:], path=path, tool=tool)
+    return Source("schema", text or _shown(place.value), pointer=place.pointer[1:], path=path)

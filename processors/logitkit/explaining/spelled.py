@@ -31,16 +31,12 @@ def spelled(given: Sequence[int] | str, vocabulary: Vocabulary, name: str = "out
     """
     if not isinstance(given, str):
         return _ids(given, name)
-    names = {name.encode(): token for name, token in vocabulary.special.items()}
     text, at, tokens = encoded(name, given), 0, list[int]()
-    longest = max(map(len, names), default=0)
+    longest = max((len(special.encode()) for special in vocabulary.special), default=0)
     while at < len(text):
-        named = next((n for end in range(longest, 0, -1) if (n := text[at : at + end]) in names), None)
-        if named is not None:
-            tokens.append(names[named])
-            at += len(named)
-            continue
-        found = vocabulary.trie.tokens_at(text, at)
+        begun = [text[at:end] for end in range(at + 1, min(at + longest, len(text)) + 1)]
+        found = [(at + len(name), i) for name in begun for i in vocabulary.special_names.tokens(name)]
+        found = found or vocabulary.trie.tokens_at(text, at)
         if not found:
             raise ConfigurationError(
                 f"no token of the vocabulary begins {text[at : at + 20].decode('utf-8', 'replace')!r}, at byte {at} of the text; "

@@ -21,20 +21,16 @@ class Column(NamedTuple):
 
 def columns_of(found: Findings) -> list[Column]:
     """Return the columns that something is known about: the token always, the removed probability only after `trace`."""
-    steps = found.steps
     columns = [
         Column("token", lambda step: step.name or quoted(step.data)),
         Column("legal", lambda step: f"{step.legal:,}", is_number=True),
+        Column("probability", lambda step: percent(step.probability), is_number=True),
+        Column("removed", lambda step: percent(step.removed), is_number=True),
+        Column("wanted", lambda step: _wanted(found, step)),
+        Column("changed by", lambda step: _effects(found, step)),
+        Column("", mark),
     ]
-    if any(step.probability is not None for step in steps):
-        columns.append(Column("probability", lambda step: percent(step.probability), is_number=True))
-    if any(step.removed is not None for step in steps):
-        columns.append(Column("removed", lambda step: percent(step.removed), is_number=True))
-    if any(step.wanted not in (None, step.token_id) for step in steps):
-        columns.append(Column("wanted", lambda step: _wanted(found, step)))
-    if any(effect.processor != found.processor for step in steps for effect in step.effects):
-        columns.append(Column("changed by", _effects))
-    return columns if not any(map(mark, steps)) else [*columns, Column("", mark)]
+    return [column for column in columns if any(map(column.text, found.steps))]
 
 
 def percent(share: float | None) -> str:
@@ -65,11 +61,11 @@ def _wanted(found: Findings, step: Step) -> str:
     return str(step.wanted) if data is None else quoted(data)
 
 
-def _effects(step: Step) -> str:
-    """Return what each processor did: how many tokens it banned, or how it changed the logit of the token."""
+def _effects(found: Findings, step: Step) -> str:
+    """Return what each processor of a chain did: how many tokens it banned, or how it changed the logit of the token."""
     said = [
         f"{effect.processor} bans {effect.banned:,}" if effect.banned else f"{effect.processor} {effect.shift:+.3g}"
         for effect in step.effects
-        if effect.banned or effect.shift
+        if effect.processor != found.processor and (effect.banned or effect.shift)
     ]
     return ", ".join(said)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import codecs
 import unicodedata
 
-__all__ = ["before_byte", "quoted", "visible", "width"]
+__all__ = ["before_byte", "quoted", "shortened", "visible", "width"]
+
+_LONGEST = 80
 
 
 def visible(text: str | bytes) -> str:
@@ -25,6 +27,11 @@ def visible(text: str | bytes) -> str:
 def quoted(text: str | bytes) -> str:
     """Put visible text in quotation marks."""
     return f"'{visible(text)}'"
+
+
+def shortened(text: str) -> str:
+    """Return a text, of a long one the beginning."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def before_byte(data: bytes, byte: int) -> str:

@@ -8,8 +8,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import ByteSize
 
 from logitkit.json_schema import type_patterns as patterns
-from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
 from logitkit.json_schema.rust_patterns import ecma_pattern
+from logitkit.json_schema.subschemas import replaced
 
 Schema = dict[str, Any]
 
@@ -108,23 +108,14 @@ def with_patterns(schema: Any) -> Any:
     """Return a schema with patterns in place of pydantic's own formats, in itself and inside."""
     if not isinstance(schema, dict):
         return schema
-    found = dict(schema)
-    for keyword, value in schema.items():
-        if keyword in OF_NAMES and isinstance(value, dict):
-            found[keyword] = {name: with_patterns(inside) for name, inside in value.items()}
-        elif keyword in OF_ONE and not isinstance(value, list):
-            found[keyword] = with_patterns(value)
-        elif keyword in OF_LIST and isinstance(value, list):
-            found[keyword] = [with_patterns(inside) for inside in value]
+    found = replaced(schema, with_patterns)
     is_bytes, name = found.pop(_BYTES, False), found.get("format")
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
     pattern = patterns.FORMATS.get(name or "") or (letters and patterns.base64(letters, ascii_only=not is_bytes))
     if pattern or name in _UNCHECKED:
         del found["format"]
-    if pattern:
-        found = (
-            {**found, "allOf": [*found.get("allOf", ()), {"pattern": pattern}]}
-            if "pattern" in found
-            else {**found, "pattern": pattern}
-        )
+    if pattern and "pattern" in found:
+        found["allOf"] = [*found.get("allOf", ()), {"pattern": pattern}]
+    elif pattern:
+        found["pattern"] = pattern
     return found

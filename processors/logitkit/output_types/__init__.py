@@ -1,7 +1,7 @@
 """Output types: what a caller may ask a model to write, such as a Python type, a schema, a language or tools.
 
 output_type    OutputType, which compiles to a constraint and reads an output as a value
-definitions    the output types: of a processor, a language, tools, a pattern, a type or schema
+definitions    the output types: of a processor, a language or pattern, tools, a type or schema
 closed_objects    objects of types have no other members
 accepted       output_type_of: the output type of a value that a caller gave
 """

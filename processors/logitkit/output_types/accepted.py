@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.document import load
-from logitkit.json_schema.python_types import adapted
+from logitkit.json_schema.python_types import typed_schema
 from logitkit.languages.language import Language
+from logitkit.languages.texts import RegexText
 from logitkit.output_types.closed_objects import closed_objects
 from logitkit.output_types.definitions import (
     JsonOutput,
     LanguageOutput,
-    PatternOutput,
     ProcessorOutput,
     ToolsOutput,
 )
@@ -69,7 +69,7 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
     if isinstance(given, Tools):
         return ToolsOutput(given)
     if isinstance(given, re.Pattern):
-        return PatternOutput(_with_flags(given, name))
+        return LanguageOutput(RegexText(_with_flags(given, name)))
     if isinstance(given, str):
         raise ConfigurationError(
             f"{name} is the text {given!r:.60}, which may mean a pattern, a schema or the output itself; give re.compile(text), "
@@ -82,9 +82,9 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
         )
     if isinstance(given, Mapping | bool):
         return JsonOutput(load(given), json.loads)
-    adapter = adapted(given)
-    if adapter is not None:
-        return JsonOutput(closed_objects(load(adapter[0])), adapter[1])
+    found = typed_schema(given)
+    if found is not None:
+        return JsonOutput(closed_objects(load(found[0])), found[1])
     check_is_processor(
         given, name, "a Python type, a JSON Schema as a dict, re.compile(...), logitkit.Tools or a language"
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from logitkit.json_schema.subschemas import replaced
+
 __all__ = ["closed_objects"]
 
 # The keywords of schemas that pydantic writes whose values are schemas, or hold them.
 HOLDERS = {"$defs", "properties", "patternProperties", "items", "prefixItems", "anyOf", "oneOf", "additionalProperties"}
-NAMED = {"$defs", "properties", "patternProperties"}
 # Beside these, other members may be described elsewhere.
 COMPOSED = {"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref"}
 
@@ -25,16 +26,7 @@ def closed_objects(schema: Any) -> Any:
         >>> closed_objects({"type": "object", "properties": {"n": {"type": "integer"}}})["additionalProperties"]
         False
     """
-    if isinstance(schema, list):
-        return [closed_objects(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
-        key: {name: closed_objects(part) for name, part in value.items()}
-        if key in NAMED and isinstance(value, dict)
-        else closed_objects(value)
-        if key in HOLDERS
-        else value
-        for key, value in schema.items()
-    }
+    found = replaced(schema, closed_objects, HOLDERS)
     return found if "properties" not in found or COMPOSED & found.keys() else {**found, "additionalProperties": False}

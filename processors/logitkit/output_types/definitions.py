@@ -1,4 +1,4 @@
-"""The output types: a processor, a language, tools, a pattern, and JSON by a type or schema."""
+"""The output types: a processor, a language or pattern, tools, and JSON by a type or schema."""
 
 from __future__ import annotations
 
@@ -21,19 +21,11 @@ from logitkit.tools.tools_constraint import ToolsConstraint
 from logitkit.tools.turn import Turn
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["JsonOutput", "LanguageOutput", "PatternOutput", "ProcessorOutput", "ToolsOutput"]
-
-
-class _Text(OutputType):
-    """An output whose value is its text."""
-
-    def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> str:
-        """Return the text."""
-        return text
+__all__ = ["JsonOutput", "LanguageOutput", "ProcessorOutput", "ToolsOutput"]
 
 
 @dataclass(frozen=True)
-class ProcessorOutput(_Text):
+class ProcessorOutput(OutputType):
     """Whatever a processor allows."""
 
     processor: Processor[Any]
@@ -49,20 +41,27 @@ class ProcessorOutput(_Text):
 
 
 @dataclass(frozen=True)
-class LanguageOutput(_Text):
-    """A text of a language."""
+class LanguageOutput(OutputType):
+    """A text of a language, such as one that matches a pattern."""
 
     language: Language
 
     def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
         """Compile the language."""
-        return self.language.constraint(tokens_of(vocabulary, "a language"), closing=closing)
+        tokens = tokens_of(vocabulary, "a pattern or language")
+        if self._pattern is not None and not closing:
+            return Regex(self._pattern, tokens)
+        return self.language.constraint(tokens, closing=closing)
 
     def config(self, *, closing: bool | int = False) -> dict[str, Any]:
         """Return the configuration of a pattern or a JSON value; other languages have none."""
         given = self.language
-        if isinstance(given, RegexText) and not given.exclude:
-            return _written(Regex, pattern=given.pattern)
+        if self._pattern is not None and not closing:
+            return _written(Regex, pattern=self._pattern)
+        if self._pattern is not None:
+            # Only as a structural tag can a pattern be completed within a limit.
+            document = {"type": "structural_tag", "format": {"type": "regex", "pattern": self._pattern}}
+            return {"structural_tag": {"document": document, "closing": closing}}
         if isinstance(given, JsonValue):
             return _written(JsonSchema, closing=closing, **{name: getattr(given, name) for name in JSON_OPTIONS})
         raise ConfigurationError(
@@ -70,25 +69,11 @@ class LanguageOutput(_Text):
             'json_schema(...); give a pattern, a type, or a structural tag: {"structural_tag": {...}} in a configuration'
         )
 
-
-@dataclass(frozen=True)
-class PatternOutput(_Text):
-    """A text that matches a pattern."""
-
-    pattern: str
-
-    def constraint(self, vocabulary: Vocabulary | None, *, closing: bool | int = False) -> Processor[Any]:
-        """Compile the pattern."""
-        tokens = tokens_of(vocabulary, "a pattern")
-        return RegexText(self.pattern).constraint(tokens, closing=closing) if closing else Regex(self.pattern, tokens)
-
-    def config(self, *, closing: bool | int = False) -> dict[str, Any]:
-        """Return the configuration of the pattern."""
-        if not closing:
-            return _written(Regex, pattern=self.pattern)
-        # Only as a structural tag can a pattern be completed within a limit.
-        document = {"type": "structural_tag", "format": {"type": "regex", "pattern": self.pattern}}
-        return {"structural_tag": {"document": document, "closing": closing}}
+    @property
+    def _pattern(self) -> str | None:
+        """The pattern, if the language is nothing else."""
+        given = self.language
+        return given.pattern if isinstance(given, RegexText) and not given.exclude else None
 
 
 @dataclass(frozen=True)

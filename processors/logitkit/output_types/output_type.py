@@ -43,7 +43,6 @@ class OutputType(ABC):
             ConfigurationError: It has no JSON form.
         """
 
-    @abstractmethod
     def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> Any:
         """Return a complete output as a value: an instance of the type, the data of a schema, a turn with tool calls, or text.
 
@@ -55,6 +54,7 @@ class OutputType(ABC):
         Raises:
             ValueError: The output is incomplete, or a validator of the type refuses it.
         """
+        return text
 
 
 def tokens_of(vocabulary: Vocabulary | None, name: str) -> Vocabulary:

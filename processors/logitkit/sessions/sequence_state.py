@@ -22,17 +22,8 @@ from logitkit.sessions.state_batch import batched
 
 __all__ = ["SequenceState"]
 
-TENSORS = (
-    "token_ids",
-    "weights",
-    "attention_masks",
-    "prompt_lengths",
-    "seams",
-    "finished",
-    "open_weights",
-    "lost_bos",
-    "token_log_probs",
-)
+# The fields that are tensors: those that are written to files.
+TENSORS = tuple(sequence_files.FIELDS)
 
 
 # Compared by identity: tensors have no single truth value.

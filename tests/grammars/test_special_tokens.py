@@ -9,7 +9,7 @@ import torch
 
 import logitkit as lk
 from logitkit.errors import GrammarError
-from logitkit.languages import LanguageConstraint, grammar
+from logitkit.languages import grammar, tag
 
 VOCABULARY = lk.Vocabulary([b"a", b"b", b"z", None, None, None], eos_ids=[5], special={"<x>": 3, "<y>": 4})
 
@@ -59,7 +59,7 @@ def test_with_an_excluded_token_each_has_one_name() -> None:
     with pytest.raises(GrammarError, match=r"line 2, column 7: <\[3\]> and <x> are the same token"):
         lk.Grammar(text, VOCABULARY)
     with pytest.raises(GrammarError, match=r"<\[3\]> and <x> are the same token"):
-        LanguageConstraint(grammar(text), VOCABULARY)
+        tag("z", grammar(text), "z").constraint(VOCABULARY)
 
 
 @pytest.mark.parametrize("name", ["<[900]>", "<[2,900]>", "<[0,900-901,3]>"])

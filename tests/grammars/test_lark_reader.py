@@ -153,6 +153,8 @@ MISTAKES = {
     'start: "a" %json {"enum": []}\n': (1, 12, "no value satisfies the schema"),
     "start: %json " + '{"not":' * 100_000: (1, 14, "nested too deeply"),
     "start: A\nA: %json {}\n": (2, 4, "the terminal A contains %json"),
+    'start: "a"\n%ignore\nA: "b"': (2, 8, "%ignore is followed by a terminal"),
+    'start: "a"\n%ignore': (2, 8, "%ignore is followed by a terminal"),
     'start: "a"\n%ignore %json {}\n': (2, 9, "JSON values stand in rules"),
     'start: %regex {"a": 1}\n': (1, 8, "%regex"),
     'root ::= "a"\n': (1, 6, "pass syntax='gbnf'"),
@@ -210,6 +212,10 @@ def test_a_terminal_looks_at_the_character_after_it(terminal: str, text: str, ac
 def test_what_llguidance_and_xgrammar_add(grammar: str, valid: list[str], invalid: list[str]) -> None:
     rules = read_lark(grammar)
     assert [accepts(rules, text) for text in (*valid, *invalid)] == [True] * len(valid) + [False] * len(invalid)
+
+
+def test_a_byte_order_mark_at_the_beginning_is_no_part_of_a_grammar() -> None:
+    assert read_lark('\ufeffstart: "a"').rules[0].begin == 1
 
 
 def test_special_tokens_are_listed() -> None:

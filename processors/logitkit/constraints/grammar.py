@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +15,13 @@ from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
+from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
+from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.tokens.grammar_tokens import finite_dfa, grammar_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError, GrammarError, PatternTooLarge
+from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.read import GrammarSyntax, read_grammar
 from logitkit.grammars.rule_set import RuleSet
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
@@ -203,9 +207,11 @@ class Grammar(Constraint):
         if isinstance(special, int):
             if special < self.vocabulary.size:
                 return special
-            raise GrammarError(f"there is no token {special}; allowed are ids from 0 to {self.vocabulary.size - 1}")
-        found = self.vocabulary.special.get(special)
-        if found is None:
+            found = re.search(rf"<\[(?:[0-9,-]*[,-])?0*{special}[],-]", self.text)
+            reason = f"there is no token {special}; allowed are ids from 0 to {self.vocabulary.size - 1}"
+            raise GrammarError(reason, self.text, found and found.start())
+        token = self.vocabulary.special.get(special)
+        if token is None:
             known = ", ".join(map(repr, list(self.vocabulary.special)[:20])) or "none"
             position = self.text.find(special)
             raise GrammarError(
@@ -213,11 +219,18 @@ class Grammar(Constraint):
                 self.text,
                 None if position < 0 else position,
             )
-        return found
+        return token
 
     def _pushdown_dfa(self, rules: RuleSet) -> PushdownDfa:
-        bodies = tuple([rule.body for rule in rules.rules])
-        return pushdown_dfa(Rules(bodies, rules.start, self._letters(rules)), self.limits, self.configurations > 1)
+        bodies, letters = tuple([rule.body for rule in rules.rules]), self._letters(rules)
+        number = {token: i for i, token in enumerate(letters)}
+        if len(number) < len(letters):
+            # A token that is named in two ways, such as <think> and <[10]>, is one letter.
+            check_names_of_tokens(rules.tokens, letters, self.text)
+            check_trees(Rules(bodies, rules.start), self.limits)
+            same = [number[token] for token in letters]
+            bodies = tuple([renumbered(body, range(len(bodies)), (), same) for body in bodies])
+        return pushdown_dfa(Rules(bodies, rules.start, letters), self.limits, self.configurations > 1)
 
     def _compile(self) -> TokenAutomaton:
         rules = self.rule_set()

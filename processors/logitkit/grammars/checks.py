@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
+from logitkit.compiler.bytes.letters import OTHERS
 from logitkit.compiler.grammars.rule_trees import deriving, inside
 from logitkit.errors import GrammarError
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import UNBOUNDED
 from logitkit.patterns.syntax import Call, Characters, Node
 
-__all__ = ["calls_of", "checked_rule_set", "defined_twice", "no_start", "undefined_rule"]
+__all__ = ["calls_of", "check_names_of_tokens", "checked_rule_set", "defined_twice", "no_start", "undefined_rule"]
 
 # How many names a message lists.
 LISTED = 5
@@ -91,6 +92,28 @@ def checked_rule_set(
     unused = list(dict.fromkeys(rule.name for rule in rules if rule.name not in kept))
     said = [f"the rule{'s' * (len(unused) > 1)} {_listed(unused)} {'are' if len(unused) > 1 else 'is'} not used"]
     return RuleSet(tuple(rules), start, tuple(tokens), (*warnings, *said[: len(unused)]))
+
+
+def check_names_of_tokens(names: Sequence[str | int], ids: Sequence[int], grammar: str = "") -> None:
+    """Check that a grammar with `!<...>` names each token in one way, so that the token is not one of the others too.
+
+    Args:
+        names: The special tokens of the grammar, by name or id.
+        ids: A number for each, the same for two names of the same token.
+        grammar: The text of the grammar, if the error should show it.
+
+    Raises:
+        GrammarError: Two names are the same token.
+    """
+    if OTHERS not in names:
+        return
+    name_of: dict[int, str | int] = {}
+    for name, token in zip(names, ids, strict=True):
+        other = name_of.setdefault(token, name)
+        if other != name:
+            written = [f"<[{n}]>" if isinstance(n, int) else n for n in (other, name)]
+            reason = f"{written[0]} and {written[1]} are the same token; in a grammar with !<...>, name it in one way"
+            raise GrammarError(reason, grammar, max(grammar.find(written[1]), 0) if grammar else None)
 
 
 def calls_of(tree: Node) -> Iterator[int]:

@@ -21,6 +21,7 @@ from logitkit.compiler.networks.network import CountedText, Definition, Network,
 from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError
+from logitkit.grammars.checks import check_names_of_tokens
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.json_schema.compile import Compiled
 from logitkit.languages.language_symbols import LanguageSymbols, spelled_out
@@ -124,6 +125,7 @@ class LanguageWriter(LanguageSymbols):
 
         Raises:
             PatternTooLarge: A rule is nested too deeply.
+            GrammarError: It names a token in two ways, and has `!<...>`.
             VocabularyError: The vocabulary lacks a special token that the grammar names.
         """
         if key not in self._places:
@@ -132,6 +134,7 @@ class LanguageWriter(LanguageSymbols):
             first = self._places[key] = len(self._definitions)
             calls = range(first, first + len(bodies))
             letters = [self._symbol(token) - LETTERS for token in grammar.tokens]
+            check_names_of_tokens(grammar.tokens, letters)
             self._definitions += [replace(r, body=renumbered(r.body, calls, (), letters)) for r in grammar.rules]
             self.ignored.extend(grammar.warnings)
         return Call(self._places[key] + grammar.start)

@@ -64,6 +64,8 @@ class _LarkParser(LarkBodyReader):
 
     def read_directive(self, token: LarkToken) -> None:
         if token.text == "%ignore":
+            if self.here.kind in ("newline", "end"):
+                self.refuse('%ignore is followed by a terminal, as in %ignore " "', self.here)
             name = f"%ignore {self.here.text}"
             definition = LarkDefinition(name, token.begin, "terminal", end=token.begin)
             self.draft.ignored.append(len(self.draft.definitions))

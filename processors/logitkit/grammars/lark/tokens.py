@@ -60,7 +60,8 @@ def tokens_of(grammar: str) -> Iterator[LarkToken]:
         >>> [token.kind for token in tokens_of('start: "a" | B  // one of two')]
         ['rule', 'sign', 'string', 'sign', 'terminal', 'newline', 'end']
     """
-    at = 0
+    # Some editors begin a file with a byte order mark.
+    at = int(grammar.startswith("\ufeff"))
     while at < len(grammar):
         found = _TOKEN.match(grammar, at)
         if found is None:

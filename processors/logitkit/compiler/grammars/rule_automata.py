@@ -9,12 +9,11 @@ By hand: `a ::= b a "x" | "y"` with `b ::= "" | "z"` becomes `a ::= b? a "x" | "
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, count_positions
+from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.compiler.grammars.rule_trees import check_trees, nullable_rules
 from logitkit.compiler.grammars.rules import Rules
@@ -24,7 +23,7 @@ from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Node
 
-__all__ = ["RuleAutomata", "rule_automata"]
+__all__ = ["RuleAutomata", "rule_automata", "rule_positions"]
 
 # A condition on the next character: this plus its number.
 LOOKS = CALLS + 2**23
@@ -76,13 +75,7 @@ class RuleAutomata:
 
 
 class _Builder(PositionBuilder):
-    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols.
-
-    Args:
-        limits: Bounds on the positions.
-        nullable: The rules that have the empty text.
-        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
-    """
+    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols; see `rule_positions`."""
 
     def __init__(self, limits: Limits, nullable: set[int], looks: dict[CharSet, int]) -> None:
         super().__init__(limits)
@@ -129,7 +122,7 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     reached = _reached(rules.start, called)
     limits.spend(RULE_STEPS * len(reached))
     looks: dict[CharSet, int] = {}
-    positions = {rule: _positions(rules.bodies[rule], nullable, looks, limits) for rule in reached}
+    positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in reached}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
     plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
     special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
@@ -205,16 +198,13 @@ def _reached(start: int, called: list[list[int]]) -> list[int]:
     return list(reached)
 
 
-def _positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
-    limits.check_states(count_positions(body))
-    builder = _Builder(limits, nullable, looks)
-    try:
-        whole = builder.part(body)
-    finally:
-        took(builder.work)
-    final = [False] * len(builder.charsets)
-    for position in whole.last:
-        final[position] = True
-    follow = [tuple(sorted({p for chunk in chunks for p in chunk})) for chunks in builder.follow]
-    limits.spend(2 * sum(map(len, follow)))
-    return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, False)
+def rule_positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
+    """Build the position automaton of a rule, without its empty text.
+
+    Args:
+        body: The tree of the rule.
+        nullable: The rules that have the empty text: a call of one may also be left out.
+        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
+        limits: Bounds on the positions.
+    """
+    return replace(positions_of(body, limits, _Builder(limits, nullable, looks)), nullable=False)

@@ -63,7 +63,6 @@ class LarkBodyReader(LarkTokenReader):
                 break
             if token.kind != "newline":
                 self.read_part(token)
-                definition.groups = max(definition.groups, len(self.stack))
         if self.stack:
             self.refuse(f"this {self.group.opening.text} is not closed", self.group.opening)
         definition.body = self.alternatives()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import GrammarError
+from logitkit.grammars.dialects import MACROS
 from logitkit.grammars.gbnf_counts import read_counts
 from logitkit.grammars.gbnf_terminals import ANY_CHARACTER, read_class, read_string, read_token
 from logitkit.grammars.gbnf_text import NAME, SPACE, SPACE_OR_NEWLINE, GbnfText
@@ -32,7 +33,6 @@ _GROUP_STEPS = 32
 _ELEMENT_STEPS = 8
 
 _DEFINITION = re.compile(r"[A-Za-z0-9_-]+[ \t]*::=")
-_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ class GbnfBodyReader(GbnfText):
                 reason = f'nothing stands before the definition of {name!r}; for the empty text write ""'
                 raise GrammarError(reason, self.text, self.at)
             raise GrammarError(f"{reason}; begin it on a line of its own", self.text, self.at)
-        if name in _MACROS and self.text.startswith("(", after):
+        if name in MACROS and self.text.startswith("(", after):
             reason = f"macros of XGrammar such as {name}(...) are not supported; use a structural tag"
             raise GrammarError(reason, self.text, self.at)
         self._append(Call(self.number(name, self.at)))

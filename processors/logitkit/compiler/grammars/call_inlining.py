@@ -143,9 +143,7 @@ def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls], limits: Limi
     heads: set[int] = set()
     inner = {rule: Counter(callee for _, callee, _, last in found if not last) for rule, found in calls.items()}
     every = {rule: {callee: 0 for _, callee, _, _ in found} for rule, found in calls.items()}
-    total = Counter[int]()
-    for counted in inner.values():
-        total.update(counted)
+    total = Counter(callee for found in calls.values() for _, callee, _, last in found if not last)
     returns: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for rule, found in calls.items():
         for _, callee, t, _ in found:

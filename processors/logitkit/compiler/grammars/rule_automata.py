@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
@@ -119,10 +120,10 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     """
     called = check_trees(rules, limits)
     nullable = nullable_rules(rules, limits)
-    reached = _reached(rules.start, called)
-    limits.spend(RULE_STEPS * len(reached))
+    used = reached(rules.start, called)
+    limits.spend(RULE_STEPS * len(used))
     looks: dict[CharSet, int] = {}
-    positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in reached}
+    positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in used}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
     plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
     special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
@@ -168,13 +169,8 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
             continue
         dfa = automata[rule]
         limits.spend(len(dfa.moves) + 5)
-        reached = {0}
-        follow = [0]
-        while follow:
-            fresh = [t for t, mask in dfa.moves[follow.pop()].items() if mask & ~never and t not in reached]
-            reached.update(fresh)
-            follow.extend(fresh)
-        if any(dfa.accepting[state] for state in reached):
+        following = [[t for t, mask in row.items() if mask & ~never] for row in dfa.moves]
+        if any(dfa.accepting[state] for state in reached(0, following)):
             productive.add(rule)
             never &= ~bit.get(rule, 0)
             todo.extend(callers.get(rule, ()))
@@ -186,16 +182,6 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
             left = minimise(SymbolDfa(moves, automata[rule].accepting), limits)
             assert left is not None
             automata[rule] = left
-
-
-def _reached(start: int, called: list[list[int]]) -> list[int]:
-    reached = {start: None}
-    todo = [start]
-    while todo:
-        fresh = [rule for rule in called[todo.pop()] if rule not in reached]
-        reached.update(dict.fromkeys(fresh))
-        todo.extend(fresh)
-    return list(reached)
 
 
 def rule_positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:

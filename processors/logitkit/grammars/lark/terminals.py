@@ -76,14 +76,10 @@ class Terminals:
         """Return a terminal as an automaton. Raises as `tree` does."""
         self._build(number)
         tree, definition = self._trees[number], self.draft.definitions[number]
-        match tree:
-            case Characters(charset) if charset:
-                return Lexeme.of_sets([charset])
-            case Concat(parts) if sets := [
-                part.charset for part in parts if isinstance(part, Characters) and part.charset
-            ]:
-                if len(sets) == len(parts):
-                    return Lexeme.of_sets(sets)
+        parts = tree.parts if isinstance(tree, Concat) else (tree,)
+        sets = [part.charset for part in parts if isinstance(part, Characters) and part.charset]
+        if len(sets) == len(parts):
+            return Lexeme.of_sets(sets)
         node = Atomic(tree, 0) if has_lazy_quantifiers(tree) else tree
         try:
             if has_assertions(tree):
@@ -141,15 +137,13 @@ class Terminals:
 
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name
-        if kind == "rule":
-            reason = f"the terminal {user.name} contains the rule {name}; a terminal may contain terminals only"
-            raise GrammarError(reason, self.draft.grammar, position)
-        if kind == "special":
-            reason = f"the terminal {user.name} contains the special token {name}; special tokens stand in rules only"
-            raise GrammarError(reason, self.draft.grammar, position)
-        if kind == "json":
-            reason = f"the terminal {user.name} contains %json; JSON values stand in rules, in lower case, only"
-            raise GrammarError(reason, self.draft.grammar, position)
+        reasons = {
+            "rule": f"the rule {name}; a terminal may contain terminals only",
+            "special": f"the special token {name}; special tokens stand in rules only",
+            "json": "%json; JSON values stand in rules, in lower case, only",
+        }
+        if kind in reasons:
+            raise GrammarError(f"the terminal {user.name} contains {reasons[kind]}", self.draft.grammar, position)
 
     def _joined(self, definition: LarkDefinition) -> Node:
         """Return the tree of a terminal whose parts have been built."""

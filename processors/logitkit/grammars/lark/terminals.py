@@ -17,7 +17,7 @@ from typing import NoReturn
 from logitkit.compiler.characters.assertions import has_assertions
 from logitkit.compiler.grammars.rule_trees import inside
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.errors import GrammarError, PatternSyntaxError, PatternTooLarge
+from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
@@ -31,11 +31,8 @@ __all__ = ["Terminals"]
 _MOST_LEVELS = 90
 _MOST_NODES, _MACHINE_NODES = 2000, 200
 
-# Trees are walked recursively, so terminals may contain each other only so deep.
-_MOST_DEPTH = 50
-
-# What a terminal costs, and what one token of the tokenizer costs.
-_TERMINAL_STEPS = 100
+# What a terminal costs, and a node of one that is part of another.
+_TERMINAL_STEPS, _NODE_STEPS = 100, 3
 
 
 class Terminals:
@@ -51,7 +48,6 @@ class Terminals:
         self.limits = limits
         self._literals = Literals(draft.grammar, limits)
         self._trees: dict[int, Node] = {}
-        self._depth: dict[int, int] = {}
         self._finished: dict[int, Node] = {}
 
     @property
@@ -109,31 +105,28 @@ class Terminals:
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
 
-    def _build(self, number: int, users: tuple[int, ...] = ()) -> None:
-        """Build a terminal after those that it uses; `users` are those that it is built for."""
-        if number in self._trees:
-            return
-        definition = self.draft.definitions[number]
-        self.limits.spend(_TERMINAL_STEPS)
-        if definition.body is None:
-            self._trees[number] = self._literals.node(definition)
-            self._depth[number] = 0
-            return
-        for used, position in definition.references:
-            self._check_use(definition, used, position)
-            if used == number or used in users:
-                reason = f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
-                raise GrammarError(reason, self.draft.grammar, position)
-            if len(users) < _MOST_DEPTH:
-                self._build(used, (*users, number))
-        # What was not built is too deep.
-        depths = [self._depth.get(used, _MOST_DEPTH) for used, _ in definition.references]
-        self._depth[number] = 1 + max(depths, default=0)
-        if self._depth[number] > _MOST_DEPTH:
-            raise PatternTooLarge(
-                f"the terminal {definition.name} contains others more than {_MOST_DEPTH} deep; make it a rule"
-            )
-        self._trees[number] = self._joined(definition)
+    def _build(self, number: int) -> None:
+        """Build a terminal after those that it uses."""
+        # What is being built, and which of its uses are left; each is used by the one before it.
+        path = {} if number in self._trees else {number: iter(self.draft.definitions[number].references)}
+        while path:
+            user, uses = next(reversed(path.items()))
+            definition = self.draft.definitions[user]
+            for used, position in uses:
+                self._check_use(definition, used, position)
+                if used in path:
+                    reason = (
+                        f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
+                    )
+                    raise GrammarError(reason, self.draft.grammar, position)
+                if used not in self._trees:
+                    path[used] = iter(self.draft.definitions[used].references)
+                    break
+            else:
+                self.limits.spend(_TERMINAL_STEPS)
+                is_literal = definition.body is None
+                self._trees[user] = self._literals.node(definition) if is_literal else self._joined(definition)
+                del path[user]
 
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name
@@ -167,7 +160,7 @@ class Terminals:
     def _small(self, number: int) -> Node:
         """Return a tree for use in another one."""
         tree = self._trees[number]
-        if _is_large(tree):
+        if self._is_large(tree):
             if _is_special(tree):
                 reason = "is too large to be part of another terminal, because it has assertions or lazy quantifiers"
                 definition = self.draft.definitions[number]
@@ -175,19 +168,18 @@ class Terminals:
             tree = self._trees[number] = self.lexeme(number).machine
         return tree
 
+    def _is_large(self, tree: Node) -> bool:
+        """Whether a tree is too deep or too large to be part of another one."""
+        todo, levels, nodes = [(tree, 1)], 0, 0
+        while todo and levels <= _MOST_LEVELS and nodes <= _MOST_NODES:
+            node, level = todo.pop()
+            levels = max(levels, level)
+            nodes += _MACHINE_NODES if isinstance(node, Machine) else 1
+            todo.extend([(part, level + 1) for part in inside(node)])
+        self.limits.spend(_NODE_STEPS * nodes)
+        return levels > _MOST_LEVELS or nodes > _MOST_NODES
+
 
 def _is_special(tree: Node) -> bool:
     """Whether a tree is more than a set of texts."""
     return has_assertions(tree) or has_lazy_quantifiers(tree)
-
-
-def _is_large(tree: Node) -> bool:
-    """Whether a tree is too deep or too large to be part of another one."""
-    todo, nodes = [(tree, 1)], 0
-    while todo:
-        node, level = todo.pop()
-        nodes += _MACHINE_NODES if isinstance(node, Machine) else 1
-        if level > _MOST_LEVELS or nodes > _MOST_NODES:
-            return True
-        todo.extend([(part, level + 1) for part in inside(node)])
-    return False

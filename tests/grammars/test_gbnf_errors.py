@@ -181,6 +181,7 @@ MISTAKES = [
     ('root ::= "\ud800"', 1, 11, "half of a surrogate pair is not a character; decode the file as UTF-8"),
     ("root ::= <>", 1, 10, "a special token is written <text> or <[id]>"),
     ('root "a"', 1, 6, "found '\"'; allowed is ::= after the name 'root'"),
+    ("root ::= # nothing", 1, 1, "the rule 'root' has no body; for the empty text write \"\""),
     ("root", 1, 5, "the grammar ends, and ::= after the name 'root' is missing"),
 ]
 

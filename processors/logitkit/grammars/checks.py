@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from logitkit.compiler.bytes.letters import OTHERS
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.grammars.rule_trees import deriving, inside
 from logitkit.errors import GrammarError
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
@@ -83,12 +84,7 @@ def checked_rule_set(
     productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
     if not all(productive):
         raise _endless(grammar, rules, callees, productive)
-    used, waiting = {start}, [start]
-    while waiting:
-        new = [i for i in callees[waiting.pop()] if i not in used]
-        used.update(new)
-        waiting.extend(new)
-    kept = {rules[i].name for i in used}
+    kept = {rules[i].name for i in reached(start, callees)}
     unused = list(dict.fromkeys(rule.name for rule in rules if rule.name not in kept))
     said = [f"the rule{'s' * (len(unused) > 1)} {_listed(unused)} {'are' if len(unused) > 1 else 'is'} not used"]
     return RuleSet(tuple(rules), start, tuple(tokens), (*warnings, *said[: len(unused)]))

@@ -1,4 +1,4 @@
-"""Recognition of texts that are in another notation than the one they were given as."""
+"""Recognition of texts that are in another notation than the one they were given as, or use its macros."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Literal
 from logitkit.errors import PatternSyntaxError
 from logitkit.patterns import parse
 
-__all__ = ["recognized"]
+__all__ = ["MACROS", "recognized"]
+
+MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
+"""The macros of XGrammar's grammars, which are written like calls of functions."""
 
 _GBNF = re.compile(r"^[ \t]*[\w-]+[ \t]*::=", re.MULTILINE)
 _LARK = re.compile(

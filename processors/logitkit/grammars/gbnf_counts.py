@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 from logitkit.errors import GrammarError
-from logitkit.patterns.quantifiers import COUNT_LIMIT
+from logitkit.patterns.quantifiers import COUNT_LIMIT, SIGNS
 
 __all__ = ["read_counts"]
 
 _BRACES = re.compile(r"\{\s*([0-9]+)\s*(?:(,)\s*([0-9]*)\s*)?\}")
-_SIGNS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 def read_counts(grammar: str, position: int) -> tuple[int, int | None, int]:
@@ -30,8 +29,8 @@ def read_counts(grammar: str, position: int) -> tuple[int, int | None, int]:
         >>> read_counts("x{2, }", 1)
         (2, None, 6)
     """
-    if grammar[position] in _SIGNS:
-        return *_SIGNS[grammar[position]], position + 1
+    if grammar[position] in SIGNS:
+        return *SIGNS[grammar[position]], position + 1
     found = _BRACES.match(grammar, position)
     if found is None:
         raise GrammarError("a repetition is written {m}, {m,} or {m,n}", grammar, position)

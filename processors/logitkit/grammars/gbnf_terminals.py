@@ -27,14 +27,8 @@ _ESCAPES = {
 }
 _DIGITS = {"x": 2, "u": 4, "U": 8}
 _HEX = re.compile(r"[0-9a-fA-F]*")
-_CLASSES = {
-    "d": "[0-9]",
-    "w": "[0-9A-Za-z_]",
-    "s": r"[ \t\r\n]",
-    "D": "[^0-9]",
-    "W": "[^0-9A-Za-z_]",
-    "S": r"[^ \t\r\n]",
-}
+# What is written in a class instead; the upper-case letters stand for everything else.
+_CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\r\n"}
 _TOKEN = re.compile(r"<(?:\[([0-9]{1,18})\]|(?!\[)[^>\r\n]+)>")
 
 
@@ -130,8 +124,8 @@ def _escape(grammar: str, at: int) -> tuple[int, int]:
         if int(digits, 16) > MAX_CODE_POINT:
             raise GrammarError(f"\\{letter}{digits} is not a character; the last one is \\U0010FFFF", grammar, at)
         return int(digits, 16), at + 2 + len(digits)
-    if letter in _CLASSES:
-        reason = f"GBNF does not know \\{letter}; write the class {_CLASSES[letter]}"
+    if members := _CLASSES.get(letter.lower()):
+        reason = f"GBNF does not know \\{letter}; write the class [{'^' if letter.isupper() else ''}{members}]"
     elif letter:
         reason = f"the escape \\{letter} does not exist"
         reason += r"; allowed are \n \r \t \\ \" \[ \] \- \xHH \uHHHH and \UHHHHHHHH"

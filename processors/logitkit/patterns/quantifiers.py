@@ -11,7 +11,7 @@ from logitkit.errors import PatternSyntaxError
 COUNT_LIMIT = 0xFFFFFFFF
 
 _BRACES = re.compile(r"\{(?:([0-9]+)|([0-9]*),([0-9]*))\}")
-_SIGNS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+SIGNS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
 class Quantifier(NamedTuple):
@@ -53,7 +53,7 @@ def read_quantifier(pattern: str, position: int) -> Quantifier | None:
             raise PatternSyntaxError(reason, pattern, position)
         after = found.end()
     else:
-        minimum, maximum = _SIGNS[sign]
+        minimum, maximum = SIGNS[sign]
         after = position + 1
     match pattern[after : after + 1]:
         case "?":

@@ -1,9 +1,27 @@
-"""Strongly connected components: sets of states each of which can reach the others.
+"""What can be reached in a graph, and its strongly connected components: sets of states each of which can reach the others.
 
 Source: Tarjan, Depth-first search and linear graph algorithms (1972).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def reached(start: int, following: Sequence[Iterable[int]]) -> list[int]:
+    """Return what can be reached from a node, itself included, given what follows each node.
+
+    Example:
+        >>> reached(1, [[], [2], [1]])
+        [1, 2]
+    """
+    found = {start: None}
+    todo = [start]
+    while todo:
+        fresh = [node for node in following[todo.pop()] if node not in found]
+        found.update(dict.fromkeys(fresh))
+        todo.extend(fresh)
+    return list(found)
 
 
 def components(moves: list[dict[int, int]]) -> list[list[int]]:

@@ -50,14 +50,19 @@ class Part(NamedTuple):
 EMPTY = Part(True, (), ())
 
 
-def positions_of(tree: Node, limits: Limits) -> Positions:
+def positions_of(tree: Node, limits: Limits, builder: PositionBuilder | None = None) -> Positions:
     """Build the position automaton of a tree without anchors, lookarounds and atomic groups.
+
+    Args:
+        tree: The tree.
+        limits: Bounds on the positions.
+        builder: What numbers the positions, and has numbered none so far, if some nodes have another meaning than usual.
 
     Raises:
         PatternTooLarge: The pattern, with its counts written out, has more characters than the limit of states.
     """
     limits.check_states(count_positions(tree))
-    builder = PositionBuilder(limits)
+    builder = builder or PositionBuilder(limits)
     try:
         whole = builder.part(tree)
     finally:

@@ -22,6 +22,7 @@ from logitkit.compiler.characters.positions import CALLS
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.grammars.nfa import Nfa
 from logitkit.compiler.grammars.rule_automata import RuleAutomata
+from logitkit.compiler.grammars.simulation import after_reading
 from logitkit.limits import Limits
 
 __all__ = ["inlined"]
@@ -127,18 +128,13 @@ def _is_last(called: SymbolDfa, caller: SymbolDfa, behind: int, limits: Limits) 
     while todo:
         better, worse = todo.pop()
         limits.spend(3 + len(caller.moves[worse]))
-        if (caller.accepting[worse] and not called.accepting[better]) or len(seen) > MOST_COMPARED:
+        following = after_reading(called.moves[better], caller.moves[worse])
+        ends_only_there = caller.accepting[worse] and not called.accepting[better]
+        if following is None or ends_only_there or len(seen) > MOST_COMPARED:
             return False
-        for target, symbols_read in caller.moves[worse].items():
-            mask = symbols_read
-            for other, symbols in called.moves[better].items():
-                if symbols & mask:
-                    mask &= ~symbols
-                    if (other, target) not in seen:
-                        seen.add((other, target))
-                        todo.append((other, target))
-            if mask:
-                return False
+        fresh = [pair for pair in dict.fromkeys(following) if pair not in seen]
+        seen.update(fresh)
+        todo.extend(fresh)
     return True
 
 
@@ -147,9 +143,7 @@ def _heads(automata: dict[int, SymbolDfa], calls: dict[int, Calls], limits: Limi
     heads: set[int] = set()
     inner = {rule: Counter(callee for _, callee, _, last in found if not last) for rule, found in calls.items()}
     every = {rule: {callee: 0 for _, callee, _, _ in found} for rule, found in calls.items()}
-    total = Counter[int]()
-    for counted in inner.values():
-        total.update(counted)
+    total = Counter(callee for found in calls.values() for _, callee, _, last in found if not last)
     returns: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for rule, found in calls.items():
         for _, callee, t, _ in found:

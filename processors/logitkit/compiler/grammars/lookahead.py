@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
 from logitkit.limits import Limits
 
-__all__ = ["Lookahead", "lookahead"]
+__all__ = ["lookahead"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Lookahead:
-    """Masks of symbols; conditions on the next character are left out of account, so a symbol may be in them without need.
+def lookahead(machine: StackMachine, limits: Limits) -> tuple[list[int], list[int]]:
+    """Compute masks of symbols, as least fixed points.
 
-    Args:
-        ahead: For each state, what may be read before its rule ends, next.
-        follow: For each rule, what may be read next after its end.
+    Conditions on the next character are left out of account, so a symbol may be in the masks without need.
+
+    Returns:
+        For each state, what may be read before its rule ends, next; and for each rule, what may be read next after its end.
     """
-
-    ahead: list[int]
-    follow: list[int]
-
-
-def lookahead(machine: StackMachine, limits: Limits) -> Lookahead:
-    """Compute the masks, as least fixed points."""
     ahead = []
     for row in machine.moves:
         mask = 0
@@ -64,4 +55,4 @@ def lookahead(machine: StackMachine, limits: Limits) -> Lookahead:
                 if mask & ~follow[at]:
                     follow[at] |= mask
                     changed = True
-    return Lookahead(ahead, follow)
+    return ahead, follow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import Positions
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
@@ -49,14 +50,14 @@ class Nfa:
             targets.extend([target for _, target in row])
         same = self._same(end)
         used = {same[t] for t in targets} | {same[start]}
-        reached = {state: self._reached(state) for state in used}
-        after = {s: tuple(sorted([p for state in states for p in number[state]])) for s, states in reached.items()}
+        silently = {state: self._reached(state) for state in used}
+        after = {s: tuple(sorted([p for state in states for p in number[state]])) for s, states in silently.items()}
         self.limits.spend(2 * sum(map(len, after.values())))
         positions = Positions(
             [],
             [after[same[t]] for t in targets],
             after[same[start]],
-            [end in reached[same[t]] for t in targets],
+            [end in silently[same[t]] for t in targets],
             False,
         )
         return minimise(determinise(positions, masks, self.limits), self.limits)
@@ -73,13 +74,9 @@ class Nfa:
         self.limits.spend(MOST_PASSES * len(leading))
         return [same[s] for s in same]
 
-    def _reached(self, state: int) -> set[int]:
-        found = {state}
-        if self.empty[state]:
-            todo = [state]
-            while todo:
-                fresh = [t for t in self.empty[todo.pop()] if t not in found]
-                found.update(fresh)
-                todo.extend(fresh)
-            self.limits.spend(len(found))
+    def _reached(self, state: int) -> list[int]:
+        if not self.empty[state]:
+            return [state]
+        found = reached(state, self.empty)
+        self.limits.spend(len(found))
         return found

@@ -63,7 +63,7 @@ class Plans:
     def __init__(self, machine: StackMachine, limits: Limits, refusal: Callable[[str], PatternTooLarge]) -> None:
         self.machine, self.limits, self.refusal = machine, limits, refusal
         self.simulation = Simulation(machine)
-        self.look = lookahead(machine, limits)
+        self.ahead, self.follow = lookahead(machine, limits)
         self.returns = _returns(machine)
         self.known: dict[int, Closure] = {}
         self.every = (1 << machine.symbols) - 1
@@ -84,7 +84,7 @@ class Plans:
 
     def after_pop(self, node: Iterable[Configuration], frame: Frame, symbols: int) -> frozenset[Configuration]:
         """Give the configurations of a node a frame back, and leave out what cannot read what is looked at again."""
-        machine, ahead = self.machine, self.look.ahead
+        machine, ahead = self.machine, self.ahead
         found: set[Configuration] = set()
         todo = [(state, (*below, *stack), c) for state, stack, c in node for below in frame]
         seen = set(todo)
@@ -126,7 +126,7 @@ class Plans:
 
     def closure(self, node: Iterable[Configuration]) -> Closure:
         """Return the symbols that may pop, what reading leads to, the rules that end where symbols pop, and conditions there."""
-        machine, follow = self.machine, self.look.follow
+        machine, follow = self.machine, self.follow
         pops, ending = 0, set[int]()
         left_open: set[frozenset[int]] = set()
         reads: list[tuple[int, Configuration]] = []

@@ -9,12 +9,12 @@ By hand: `a ::= b a "x" | "y"` with `b ::= "" | "z"` becomes `a ::= b? a "x" | "
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from logitkit.budget import took
 from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.minimise import minimise
-from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, count_positions
+from logitkit.compiler.characters.positions import CALLS, Part, PositionBuilder, Positions, positions_of
 from logitkit.compiler.characters.subset import SymbolDfa, determinise
 from logitkit.compiler.grammars.rule_trees import check_trees, nullable_rules
 from logitkit.compiler.grammars.rules import Rules
@@ -24,7 +24,7 @@ from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Look, Node
 
-__all__ = ["RuleAutomata", "rule_automata"]
+__all__ = ["RuleAutomata", "rule_automata", "rule_positions"]
 
 # A condition on the next character: this plus its number.
 LOOKS = CALLS + 2**23
@@ -76,13 +76,7 @@ class RuleAutomata:
 
 
 class _Builder(PositionBuilder):
-    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols.
-
-    Args:
-        limits: Bounds on the positions.
-        nullable: The rules that have the empty text.
-        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
-    """
+    """Positions of a rule: calls that may be empty can be left out, and conditions are symbols; see `rule_positions`."""
 
     def __init__(self, limits: Limits, nullable: set[int], looks: dict[CharSet, int]) -> None:
         super().__init__(limits)
@@ -126,10 +120,10 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     """
     called = check_trees(rules, limits)
     nullable = nullable_rules(rules, limits)
-    reached = _reached(rules.start, called)
-    limits.spend(RULE_STEPS * len(reached))
+    used = reached(rules.start, called)
+    limits.spend(RULE_STEPS * len(used))
     looks: dict[CharSet, int] = {}
-    positions = {rule: _positions(rules.bodies[rule], nullable, looks, limits) for rule in reached}
+    positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in used}
     charsets = dict.fromkeys(charset for found in positions.values() for charset in found.charsets)
     plain = [charset for charset in charsets if not charset or charset.ranges[-1][1] < CALLS]
     special = [charset for charset in charsets if charset and charset.ranges[-1][1] >= CALLS]
@@ -175,13 +169,8 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
             continue
         dfa = automata[rule]
         limits.spend(len(dfa.moves) + 5)
-        reached = {0}
-        follow = [0]
-        while follow:
-            fresh = [t for t, mask in dfa.moves[follow.pop()].items() if mask & ~never and t not in reached]
-            reached.update(fresh)
-            follow.extend(fresh)
-        if any(dfa.accepting[state] for state in reached):
+        following = [[t for t, mask in row.items() if mask & ~never] for row in dfa.moves]
+        if any(dfa.accepting[state] for state in reached(0, following)):
             productive.add(rule)
             never &= ~bit.get(rule, 0)
             todo.extend(callers.get(rule, ()))
@@ -195,26 +184,13 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
             automata[rule] = left
 
 
-def _reached(start: int, called: list[list[int]]) -> list[int]:
-    reached = {start: None}
-    todo = [start]
-    while todo:
-        fresh = [rule for rule in called[todo.pop()] if rule not in reached]
-        reached.update(dict.fromkeys(fresh))
-        todo.extend(fresh)
-    return list(reached)
+def rule_positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
+    """Build the position automaton of a rule, without its empty text.
 
-
-def _positions(body: Node, nullable: set[int], looks: dict[CharSet, int], limits: Limits) -> Positions:
-    limits.check_states(count_positions(body))
-    builder = _Builder(limits, nullable, looks)
-    try:
-        whole = builder.part(body)
-    finally:
-        took(builder.work)
-    final = [False] * len(builder.charsets)
-    for position in whole.last:
-        final[position] = True
-    follow = [tuple(sorted({p for chunk in chunks for p in chunk})) for chunks in builder.follow]
-    limits.spend(2 * sum(map(len, follow)))
-    return Positions(builder.charsets, follow, tuple(sorted(whole.first)), final, False)
+    Args:
+        body: The tree of the rule.
+        nullable: The rules that have the empty text: a call of one may also be left out.
+        looks: The numbers of the conditions, by the characters that must not come next; new ones are added.
+        limits: Bounds on the positions.
+    """
+    return replace(positions_of(body, limits, _Builder(limits, nullable, looks)), nullable=False)

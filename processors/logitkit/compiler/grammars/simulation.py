@@ -14,13 +14,32 @@ from typing import TypeAlias
 
 from logitkit.compiler.grammars.stack_machine import TAIL, StackMachine
 
-__all__ = ["Configuration", "Simulation"]
+__all__ = ["Configuration", "Simulation", "after_reading"]
 
 # A state, the frames on top of those that all configurations share (innermost last), and conditions that are still open.
 Configuration: TypeAlias = tuple[int, tuple[int, ...], frozenset[int]]
 
 # Pairs of states that are compared for one question.
 MOST_PAIRS = 2000
+
+
+def after_reading(better: dict[int, int], worse: dict[int, int]) -> list[tuple[int, int]] | None:
+    """Return the pairs of states after the symbols that a state reads, or None if another one does not read all of them.
+
+    Args:
+        better: Where the other one goes, and with which symbols, as masks.
+        worse: Where the state goes.
+    """
+    found: list[tuple[int, int]] = []
+    for target, mask in worse.items():
+        left = mask
+        for other, symbols in better.items():
+            if symbols & left:
+                left &= ~symbols
+                found.append((other, target))
+        if left:
+            return None
+    return found
 
 
 class Simulation:
@@ -59,15 +78,9 @@ class Simulation:
         machine = self.machine
         if (machine.final[worse] and not machine.final[better]) or self.known.get((better, worse)) is False:
             return None
-        found: list[tuple[int, int]] = []
-        for target, mask in machine.moves[worse].items():
-            left = mask
-            for other, symbols in machine.moves[better].items():
-                if symbols & left:
-                    left &= ~symbols
-                    found.append((other, target))
-            if left:
-                return None
+        found = after_reading(machine.moves[better], machine.moves[worse])
+        if found is None:
+            return None
         for mine, theirs in (
             (machine.calls[worse], dict(machine.calls[better])),
             (machine.looks[worse], dict(machine.looks[better])),

@@ -125,10 +125,7 @@ def stack_machine(rules: RuleAutomata, heads: dict[int, SymbolDfa], letters: int
                 looks[state] = [*looks[state], (conditions + symbol - LOOKS + FIRST_STATE, t)]
             elif symbol >= LETTERS:
                 moves[state][t] = moves[state].get(t, 0) | 1 << classes + symbol - LETTERS
-    for at, found in enumerate(special):
-        state = at + FIRST_STATE
-        for symbol, t in found:
-            if symbol < LETTERS:
+            else:
                 last = rule[at] and ends[t] and not (moves[t] or special[t - FIRST_STATE])
                 calls[state] = [*calls[state], (base[symbol - CALLS] + FIRST_STATE, TAIL if last else t)]
     free += FIRST_STATE

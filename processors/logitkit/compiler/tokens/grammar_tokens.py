@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import took
 from logitkit.compiler.bytes.behaviours import Behaviours, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, ByteDfa
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import NEVER, PushdownDfa
@@ -66,13 +66,11 @@ def grammar_automaton(
             `closing` is not possible, or a token has several outcomes without `splits`.
         PatternTooLarge: A limit is exceeded.
     """
-    need = dfa.need.copy()
-    need[:FIRST_STATE] = 0
-    if dfa.start == DEAD or need[dfa.start] >= NEVER:
+    if dfa.start == DEAD or dfa.need[dfa.start] >= NEVER:
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    if need[dfa.start] > max_depth:
+    if dfa.need[dfa.start] > max_depth:
         raise ConfigurationError(
-            f"{name} matches no text that nests at most {max_depth} deep, as it takes {need[dfa.start]}; raise max_depth"
+            f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
     if not (dfa.pushed or len(dfa.further) or _reads_beside_wholes(dfa)):
         return pushdown_automaton(NestedDfa.of(finite_dfa(dfa)), vocabulary, limits, name, closing=closing)
@@ -107,7 +105,10 @@ def grammar_automaton(
             f"{name} is not deterministic: a token may stand for itself, whatever its text is, where other text begins too; put "
             "a special token between them"
         )
-    outline, made = _outline(dfa, store.after_end, need), list[TokenAutomaton]()
+    # What numbering outcomes asks of an automaton: its states, its ends, and how many frames each state needs.
+    finished, none = dfa.step[:, dfa.end] == FINISHED, np.zeros(0, np.int64)
+    outline = NestedDfa(dfa.step, dfa.byte_class, finished, dfa.start, none, none, store.after_end, dfa.need)
+    made: list[TokenAutomaton] = []
     for layer in layers:
         table = OutcomeTable.of(outline, store.outcomes, layer, max_depth, dfa.frame_need)
         nesting = Nesting(
@@ -120,7 +121,7 @@ def grammar_automaton(
             min(table.pops, max_depth),
             grammar_closing_costs(dfa, table, limits, name) if closing else None,
         )
-        accepting = np.append(dfa.step[:, dfa.end] == FINISHED, np.zeros(dfa.frames, bool))
+        accepting = np.append(finished, np.zeros(dfa.frames, bool))
         if len(layers) > 1:
             ends = layer.take(np.array([first + len(dfa.letters)]))
             accepting[:] = False
@@ -185,12 +186,6 @@ def finite_dfa(dfa: PushdownDfa) -> ByteDfa:
     return ByteDfa(
         np.ascontiguousarray(step[:, :first]), dfa.byte_class, step[:, dfa.end] == FINISHED, dfa.start, letters=letters
     )
-
-
-def _outline(dfa: PushdownDfa, after_end: NDArray[np.int64], need: NDArray[np.int64]) -> NestedDfa:
-    """Return what numbering outcomes asks of an automaton: its states, its ends, and how many frames each state needs."""
-    none = np.zeros(0, np.int64)
-    return NestedDfa(dfa.step, dfa.byte_class, dfa.step[:, dfa.end] == FINISHED, dfa.start, none, none, after_end, need)
 
 
 def _check_spelled(dfa: PushdownDfa, vocabulary: Vocabulary, name: str) -> None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from logitkit.grammars.checks import calls_of
+from logitkit.grammars.dialects import MACROS
 from logitkit.grammars.lark.draft import LarkDefinition
 from logitkit.grammars.lark.token_reader import LarkTokenReader
 from logitkit.grammars.lark.tokens import LarkToken
 from logitkit.patterns.construction import alternate, concatenate, repeat
+from logitkit.patterns.quantifiers import SIGNS
 from logitkit.patterns.syntax import Alternate, Call, Node
 
 __all__ = ["ITEMS", "MAX_GROUPS", "UNSUPPORTED", "LarkBodyReader"]
@@ -23,9 +25,7 @@ __all__ = ["ITEMS", "MAX_GROUPS", "UNSUPPORTED", "LarkBodyReader"]
 MAX_GROUPS = 64
 """The maximum nesting depth of groups."""
 
-_REPEATS = {"?": (0, 1), "*": (0, None), "+": (1, None)}
 _CLOSING = {"(": ")", "[": "]"}
-_MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken")
 ITEMS = {"string", "regexp", "special", "json", "rule", "terminal", "modifier"}
 UNSUPPORTED = {
     "%declare": "%declare names terminals without a text, such as indentation; define them as terminals with a text",
@@ -63,7 +63,6 @@ class LarkBodyReader(LarkTokenReader):
                 break
             if token.kind != "newline":
                 self.read_part(token)
-                definition.groups = max(definition.groups, len(self.stack))
         if self.stack:
             self.refuse(f"this {self.group.opening.text} is not closed", self.group.opening)
         definition.body = self.alternatives()
@@ -73,7 +72,7 @@ class LarkBodyReader(LarkTokenReader):
     def read_part(self, token: LarkToken) -> None:
         """Read a part of an alternative, or what stands between parts."""
         group = self.group
-        if token.kind in ITEMS and token.text not in _REPEATS:
+        if token.kind in ITEMS and token.text not in SIGNS:
             group.parts.append(self.item(token))
             group.repeatable = True
         elif token.text in _CLOSING:
@@ -86,7 +85,7 @@ class LarkBodyReader(LarkTokenReader):
             self.close(token)
         elif token.text in ("|", "&"):
             self.next_option(token)
-        elif token.text in (*_REPEATS, "~", "{"):
+        elif token.text in (*SIGNS, "~", "{"):
             self.read_repeat(token)
         elif token.text == "->" and not self.stack:
             if self.take().kind not in ("rule", "terminal"):
@@ -134,7 +133,7 @@ class LarkBodyReader(LarkTokenReader):
         """Read what stands after `~`."""
         self.refuse_in_rules(token)
         item = self.take()
-        if item.kind not in ITEMS or item.text in _REPEATS:
+        if item.kind not in ITEMS or item.text in SIGNS:
             self.refuse(
                 "after ~, write a number of copies, or a string, a regular expression or a terminal to exclude", item
             )
@@ -196,7 +195,7 @@ class LarkBodyReader(LarkTokenReader):
             self.here.text == "{" and self.tokens[self.at + 1].kind != "number" and self.tokens[self.at + 1].text != ","
         ):
             self.refuse("templates with parameters in {...} are not supported; write a rule for each use", self.here)
-        elif kind == "terminal" and name in _MACROS and self.here.text == "(":
+        elif kind == "terminal" and name in MACROS and self.here.text == "(":
             self.refuse(f"XGrammar's macros, such as {name}(...), are not supported in grammars", token)
         number = self.draft.number(key, name, kind, token.begin)
         self.draft.definitions[number].ends = ends
@@ -222,7 +221,7 @@ class LarkBodyReader(LarkTokenReader):
         elif token.text == "{":
             minimum, maximum = self.braces()
         else:
-            minimum, maximum = _REPEATS[token.text]
+            minimum, maximum = SIGNS[token.text]
         if minimum < 0 or (maximum is not None and maximum < minimum):
             self.refuse("the number of copies must be at least 0, and the maximum at least the minimum", token)
         group.parts[-1] = repeat(group.parts[-1], minimum, maximum, "greedy", 0)

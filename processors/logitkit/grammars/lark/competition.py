@@ -14,28 +14,19 @@ Terminals are not empty, as Lark demands.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from logitkit.compiler.bytes.pushdown_views import bits
+from logitkit.compiler.characters.positions import CALLS
+from logitkit.compiler.grammars.rule_automata import rule_positions
+from logitkit.compiler.grammars.rule_trees import deriving
 from logitkit.grammars.lark.draft import Draft
 from logitkit.limits import Limits
-from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
+from logitkit.patterns.charset import CharSet
+from logitkit.patterns.syntax import Characters, Empty
 
 __all__ = ["Competition"]
 
-
-# What a node of a tree costs on a walk, which works on long masks.
-_NODE_STEPS = 10
-
-# How long a mask of the size of a step is.
-_BITS_A_STEP = 400
-
-
-class _Ends(NamedTuple):
-    """Whether a tree may be empty, and its first and last terminals, as masks of their numbers."""
-
-    empty: bool
-    first: int
-    last: int
+# What a call costs, which works on long masks; and how long a mask of the size of a step is.
+_CALL_STEPS, _BITS_A_STEP = 10, 400
 
 
 class Competition:
@@ -48,24 +39,41 @@ class Competition:
     """
 
     def __init__(self, draft: Draft, start: int, limits: Limits) -> None:
-        self.draft = draft
         self.limits = limits
-        self.follow: dict[int, int] | None = None
-        self.ends: dict[int, _Ends] = {}
+        bodies = [d.body if d.body and d.kind == "rule" else Characters(CharSet()) for d in draft.definitions]
+        empty = deriving(bodies, lambda leaf: isinstance(leaf, Empty), limits)
+        nullable = {number for number, is_empty in enumerate(empty) if is_empty}
+        # What each rule may begin and end with, and what may follow what: rules and terminals.
+        first: dict[int, set[int]] = {}
+        last: dict[int, set[int]] = {}
+        follow: dict[int, set[int]] = {}
         reached = {start: None}
+        self.terminals: list[int] = []
+        # The list grows under the loop.
         order = [start]
         for number in order:
-            if self._is_rule(number):
-                fresh = [n for n, _ in draft.definitions[number].references if n not in reached]
-                order.extend(dict.fromkeys(fresh))
-                reached.update(dict.fromkeys(fresh))
-        self.terminals = [number for number in order if not self._is_rule(number)]
-        rules = [number for number in reversed(order) if self._is_rule(number)]
-        self._find_ends(rules)
-        self.follow = {}
-        for rule in rules:
-            self._walk(self._body(rule))
-        self._groups = {self._call(start).first, *self.follow.values()}
+            if draft.definitions[number].kind != "rule":
+                self.terminals.append(number)
+                continue
+            fresh = dict.fromkeys(n for n, _ in draft.definitions[number].references if n not in reached)
+            reached.update(fresh)
+            order.extend(fresh)
+            found = rule_positions(bodies[number], nullable, {}, limits)
+            called = [charset.ranges[0][0] - CALLS for charset in found.charsets]
+            first[number] = {called[p] for p in found.first}
+            last[number] = {c for c, is_final in zip(called, found.final, strict=True) if is_final}
+            for c, after in zip(called, found.follow, strict=True):
+                follow.setdefault(c, set()).update([called[p] for p in after])
+        first_of, last_of = self._terminals_of(first), self._terminals_of(last)
+        groups = dict.fromkeys(self.terminals, 0)
+        for c, after_c in follow.items():
+            group = 0
+            for other in after_c:
+                group |= first_of[other]
+            limits.spend(len(after_c) + last_of[c].bit_count())
+            for terminal in bits(last_of[c]):
+                groups[terminal] |= group
+        self._groups = {first_of[start], *groups.values()}
 
     def rivals(self, number: int) -> int:
         """Return the terminals that compete with one, as a mask."""
@@ -76,63 +84,20 @@ class Competition:
                 found |= group
         return found
 
-    def _is_rule(self, number: int) -> bool:
-        return self.draft.definitions[number].kind == "rule"
-
-    def _body(self, rule: int) -> Node:
-        body = self.draft.definitions[rule].body
-        assert body is not None
-        return body
-
-    def _find_ends(self, rules: list[int]) -> None:
-        """Compute the ends of the rules, as a least fixed point."""
+    def _terminals_of(self, edges: dict[int, set[int]]) -> dict[int, int]:
+        """Return the terminals that rules lead to, however many others are between, as masks; a terminal leads to itself."""
+        # The masks are kept, and are as long as there are definitions.
+        self.limits.spend(sum(self.terminals) // _BITS_A_STEP)
+        found = {number: 1 << number for number in self.terminals} | dict.fromkeys(edges, 0)
         changed = True
         while changed:
             changed = False
-            for rule in rules:
-                ends = self._walk(self._body(rule))
-                changed |= self.ends.get(rule) != ends
-                self.ends[rule] = ends
-
-    def _call(self, number: int) -> _Ends:
-        if self._is_rule(number):
-            return self.ends.get(number, _Ends(False, 0, 0))
-        # The mask is kept, and is as long as there are definitions.
-        self.limits.spend(number // _BITS_A_STEP)
-        return _Ends(False, 1 << number, 1 << number)
-
-    def _walk(self, tree: Node) -> _Ends:
-        """Return the ends of a tree, and note which terminals follow each other in it, once the rules' ends are known."""
-        self.limits.spend(_NODE_STEPS)
-        match tree:
-            case Call(number):
-                return self._call(number)
-            case Concat(parts):
-                whole = _Ends(True, 0, 0)
-                for part in parts:
-                    whole = self._joined(whole, self._walk(part))
-                return whole
-            case Alternate(options):
-                ends = list(map(self._walk, options))
-                first = last = 0
-                for end in ends:
-                    first, last = first | end.first, last | end.last
-                return _Ends(any(end.empty for end in ends), first, last)
-            case Repeat(node, minimum, maximum):
-                one = self._walk(node)
-                if maximum is None or maximum > 1:
-                    self._joined(one, one)
-                return _Ends(one.empty or minimum == 0, one.first, one.last)
-            case _:
-                return _Ends(True, 0, 0)
-
-    def _joined(self, a: _Ends, b: _Ends) -> _Ends:
-        if self.follow is not None and b.first:
-            last = a.last
-            while last:
-                number = last.bit_length() - 1
-                self.limits.spend(1)
-                self.follow[number] = self.follow.get(number, 0) | b.first
-                last ^= 1 << number
-        first = a.first | (b.first if a.empty else 0)
-        return _Ends(a.empty and b.empty, first, b.last | (a.last if b.empty else 0))
+            # Rules that are called come after their callers, so most calls are known already.
+            for rule, called in reversed(edges.items()):
+                mask = found[rule]
+                for number in called:
+                    mask |= found[number]
+                self.limits.spend(_CALL_STEPS * (1 + len(called)))
+                changed |= mask != found[rule]
+                found[rule] = mask
+        return found

@@ -23,7 +23,6 @@ class LarkDefinition:
         end: Where it ends.
         priority: The number after a dot after the name.
         references: What it calls, with the place of each call.
-        groups: How deep its groups nest.
         ends: The strings of a range, as written.
         excluded: For "both", whether each operand is excluded by `~`.
     """
@@ -35,7 +34,6 @@ class LarkDefinition:
     end: int = 0
     priority: int = 0
     references: list[tuple[int, int]] = field(default_factory=list)
-    groups: int = 0
     ends: tuple[str, str] = ("", "")
     excluded: tuple[bool, ...] = ()
 

@@ -43,27 +43,24 @@ class Literals:
         self.limits = limits
         self.tokens: list[str | int] = []
 
-    def node(self, definition: LarkDefinition) -> tuple[Node, int]:
-        """Return the tree of a literal, and how deep its groups nest, at most.
+    def node(self, definition: LarkDefinition) -> Node:
+        """Return the tree of a literal.
 
         Raises:
             GrammarError: The literal is not valid.
             PatternTooLarge: It has too many characters.
         """
-        groups = 0
         match definition.kind:
             case "string":
-                node = self._string(definition)
+                return self._string(definition)
             case "range":
-                node = self._range(definition)
+                return self._range(definition)
             case "special":
-                node = self._special(definition)
+                return self._special(definition)
             case "common":
-                node = parse(COMMON[definition.name])
+                return parse(COMMON[definition.name])
             case _:
-                node = self._regexp(definition)
-                groups = _nesting(definition.name)
-        return node, groups
+                return self._regexp(definition)
 
     def _string(self, definition: LarkDefinition) -> Node:
         written = definition.name
@@ -130,12 +127,3 @@ class Literals:
 
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.grammar, definition.begin)
-
-
-def _nesting(pattern: str) -> int:
-    """Return a bound on how deep the groups of a pattern nest."""
-    depth = most = 0
-    for bracket in re.findall(r"\\.|[()]", pattern):
-        depth = max(0, depth + (bracket == "(") - (bracket == ")"))
-        most = max(most, depth)
-    return most

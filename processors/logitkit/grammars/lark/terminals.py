@@ -12,41 +12,27 @@ Two kinds of patterns are more than a set of texts, and are compiled here:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
+from logitkit.compiler.grammars.rule_trees import inside
 from logitkit.compiler.text_language import TextLanguage
-from logitkit.errors import GrammarError, PatternSyntaxError, PatternTooLarge
+from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
 from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexeme
 from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
-from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Node
+from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node
 
 __all__ = ["Terminals"]
 
-# A tree that is used by another terminal is compiled if it is deeper than this, in groups, or larger, in characters.
-_MOST_GROUPS = 30
-_MOST_SIZE = 2000
+# A tree that is used by another terminal is compiled if it has more levels or more nodes than this; an automaton counts as many.
+_MOST_LEVELS = 90
+_MOST_NODES, _MACHINE_NODES = 2000, 200
 
-# Trees are walked recursively, so terminals may contain each other only so deep.
-_MOST_DEPTH = 50
-
-# What a terminal costs, and what one token of the tokenizer costs.
-_TERMINAL_STEPS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class _TerminalTree:
-    """The tree of a terminal; how deep and large it is; whether it holds assertions, and lazy quantifiers."""
-
-    node: Node
-    groups: int
-    size: int
-    asserts: bool
-    lazy: bool
+# What a terminal costs, and a node of one that is part of another.
+_TERMINAL_STEPS, _NODE_STEPS = 100, 3
 
 
 class Terminals:
@@ -61,8 +47,7 @@ class Terminals:
         self.draft = draft
         self.limits = limits
         self._literals = Literals(draft.grammar, limits)
-        self._trees: dict[int, _TerminalTree] = {}
-        self._depth: dict[int, int] = {}
+        self._trees: dict[int, Node] = {}
         self._finished: dict[int, Node] = {}
 
     @property
@@ -80,24 +65,20 @@ class Terminals:
         if number not in self._finished:
             self._build(number)
             tree = self._trees[number]
-            self._finished[number] = self.lexeme(number).tree() if tree.asserts or tree.lazy else tree.node
+            self._finished[number] = self.lexeme(number).tree() if _is_special(tree) else tree
         return self._finished[number]
 
     def lexeme(self, number: int) -> Lexeme:
         """Return a terminal as an automaton. Raises as `tree` does."""
         self._build(number)
         tree, definition = self._trees[number], self.draft.definitions[number]
-        match tree.node:
-            case Characters(charset) if charset:
-                return Lexeme.of_sets([charset])
-            case Concat(parts) if sets := [
-                part.charset for part in parts if isinstance(part, Characters) and part.charset
-            ]:
-                if len(sets) == len(parts):
-                    return Lexeme.of_sets(sets)
-        node = Atomic(tree.node, 0) if tree.lazy else tree.node
+        parts = tree.parts if isinstance(tree, Concat) else (tree,)
+        sets = [part.charset for part in parts if isinstance(part, Characters) and part.charset]
+        if len(sets) == len(parts):
+            return Lexeme.of_sets(sets)
+        node = Atomic(tree, 0) if has_lazy_quantifiers(tree) else tree
         try:
-            if tree.asserts:
+            if has_assertions(tree):
                 return asserting_lexeme(node, self.limits)
             language = TextLanguage.of_tree(node, self.limits, definition.name)
         except EdgeAssertion as error:
@@ -115,7 +96,7 @@ class Terminals:
     def is_lazy(self, number: int) -> bool:
         """Whether a terminal has a lazy quantifier."""
         self._build(number)
-        return self._trees[number].lazy
+        return has_lazy_quantifiers(self._trees[number])
 
     def has_no_lexeme(self, number: int) -> bool:
         """Whether a definition is a special token, which has no text, or a JSON value, which may nest."""
@@ -124,80 +105,81 @@ class Terminals:
     def _refuse(self, reason: str, definition: LarkDefinition) -> NoReturn:
         raise GrammarError(reason, self.draft.grammar, definition.begin)
 
-    def _build(self, number: int, users: tuple[int, ...] = ()) -> None:
-        """Build a terminal after those that it uses; `users` are those that it is built for."""
-        if number in self._trees:
-            return
-        definition = self.draft.definitions[number]
-        self.limits.spend(_TERMINAL_STEPS)
-        if definition.body is None:
-            node, groups = self._literals.node(definition)
-            has = definition.kind == "regexp"
-            asserts, lazy = has and has_assertions(node), has and has_lazy_quantifiers(node)
-            self._trees[number] = _TerminalTree(node, groups, len(definition.name), asserts, lazy)
-            self._depth[number] = 0
-            return
-        for used, position in definition.references:
-            self._check_use(definition, used, position)
-            if used == number or used in users:
-                reason = f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
-                raise GrammarError(reason, self.draft.grammar, position)
-            if len(users) < _MOST_DEPTH:
-                self._build(used, (*users, number))
-        # What was not built is too deep.
-        depths = [self._depth.get(used, _MOST_DEPTH) for used, _ in definition.references]
-        self._depth[number] = 1 + max(depths, default=0)
-        if self._depth[number] > _MOST_DEPTH:
-            raise PatternTooLarge(
-                f"the terminal {definition.name} contains others more than {_MOST_DEPTH} deep; make it a rule"
-            )
-        self._trees[number] = self._joined(definition)
+    def _build(self, number: int) -> None:
+        """Build a terminal after those that it uses."""
+        # What is being built, and which of its uses are left; each is used by the one before it.
+        path = {} if number in self._trees else {number: iter(self.draft.definitions[number].references)}
+        while path:
+            user, uses = next(reversed(path.items()))
+            definition = self.draft.definitions[user]
+            for used, position in uses:
+                self._check_use(definition, used, position)
+                if used in path:
+                    reason = (
+                        f"the terminal {definition.name} contains itself; only rules, in lower case, may be recursive"
+                    )
+                    raise GrammarError(reason, self.draft.grammar, position)
+                if used not in self._trees:
+                    path[used] = iter(self.draft.definitions[used].references)
+                    break
+            else:
+                self.limits.spend(_TERMINAL_STEPS)
+                is_literal = definition.body is None
+                self._trees[user] = self._literals.node(definition) if is_literal else self._joined(definition)
+                del path[user]
 
     def _check_use(self, user: LarkDefinition, used: int, position: int) -> None:
         kind, name = self.draft.definitions[used].kind, self.draft.definitions[used].name
-        if kind == "rule":
-            reason = f"the terminal {user.name} contains the rule {name}; a terminal may contain terminals only"
-            raise GrammarError(reason, self.draft.grammar, position)
-        if kind == "special":
-            reason = f"the terminal {user.name} contains the special token {name}; special tokens stand in rules only"
-            raise GrammarError(reason, self.draft.grammar, position)
-        if kind == "json":
-            reason = f"the terminal {user.name} contains %json; JSON values stand in rules, in lower case, only"
-            raise GrammarError(reason, self.draft.grammar, position)
+        reasons = {
+            "rule": f"the rule {name}; a terminal may contain terminals only",
+            "special": f"the special token {name}; special tokens stand in rules only",
+            "json": "%json; JSON values stand in rules, in lower case, only",
+        }
+        if kind in reasons:
+            raise GrammarError(f"the terminal {user.name} contains {reasons[kind]}", self.draft.grammar, position)
 
-    def _joined(self, definition: LarkDefinition) -> _TerminalTree:
+    def _joined(self, definition: LarkDefinition) -> Node:
         """Return the tree of a terminal whose parts have been built."""
         assert definition.body is not None
         parts = {used: self._small(used) for used, _ in definition.references}
         if definition.kind == "both":
             return self._both(definition, parts)
-        return _TerminalTree(
-            with_calls_replaced(definition.body, lambda used: parts[used].node),
-            definition.groups + max([part.groups for part in parts.values()], default=0),
-            sum([parts[used].size for used, _ in definition.references]) + 1,
-            any(part.asserts for part in parts.values()),
-            any(part.lazy for part in parts.values()),
-        )
+        return with_calls_replaced(definition.body, parts.__getitem__)
 
-    def _both(self, definition: LarkDefinition, parts: dict[int, _TerminalTree]) -> _TerminalTree:
+    def _both(self, definition: LarkDefinition, parts: dict[int, Node]) -> Machine:
         """Return the tree of the texts of all operands; one after `~` excludes its texts."""
         assert isinstance(definition.body, Alternate)
         language = TextLanguage.everything(self.limits)
         for operand, excluded in zip(definition.body.options, definition.excluded, strict=True):
-            texts = TextLanguage.of_tree(with_calls_replaced(operand, lambda used: parts[used].node), self.limits)
+            texts = TextLanguage.of_tree(with_calls_replaced(operand, parts.__getitem__), self.limits)
             language = language - texts if excluded else language & texts
         if language.is_empty:
             self._refuse("no text is in all operands of &", definition)
-        machine = language.machine()
-        return _TerminalTree(machine, 0, sum(map(len, machine.moves)) + 1, False, False)
+        return language.machine()
 
-    def _small(self, number: int) -> _TerminalTree:
+    def _small(self, number: int) -> Node:
         """Return a tree for use in another one."""
         tree = self._trees[number]
-        if tree.groups > _MOST_GROUPS or tree.size > _MOST_SIZE:
-            if tree.asserts or tree.lazy:
+        if self._is_large(tree):
+            if _is_special(tree):
                 reason = "is too large to be part of another terminal, because it has assertions or lazy quantifiers"
                 definition = self.draft.definitions[number]
                 self._refuse(f"the terminal {definition.name} {reason}", definition)
-            tree = self._trees[number] = _TerminalTree(self.lexeme(number).machine, 0, _MOST_SIZE // 10, False, False)
+            tree = self._trees[number] = self.lexeme(number).machine
         return tree
+
+    def _is_large(self, tree: Node) -> bool:
+        """Whether a tree is too deep or too large to be part of another one."""
+        todo, levels, nodes = [(tree, 1)], 0, 0
+        while todo and levels <= _MOST_LEVELS and nodes <= _MOST_NODES:
+            node, level = todo.pop()
+            levels = max(levels, level)
+            nodes += _MACHINE_NODES if isinstance(node, Machine) else 1
+            todo.extend([(part, level + 1) for part in inside(node)])
+        self.limits.spend(_NODE_STEPS * nodes)
+        return levels > _MOST_LEVELS or nodes > _MOST_NODES
+
+
+def _is_special(tree: Node) -> bool:
+    """Whether a tree is more than a set of texts."""
+    return has_assertions(tree) or has_lazy_quantifiers(tree)

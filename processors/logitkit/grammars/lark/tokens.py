@@ -33,6 +33,13 @@ _BLANKS = re.compile(r"\s*")
 # Numbers are read when the schema is.
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str)
 _NAME = re.compile(r"\w+")
+_NO_TOKEN = {
+    '"': 'this string is not closed on its line by ", or letters other than the flag i follow it',
+    "/": r"this regular expression is empty or is not closed by / on its line; write a / inside it as \/",
+    "'": "Lark's strings stand in double quotes",
+    "<": "a special token is written <|name|> or <[id]>, without blanks",
+    "@": "grammars by name, as in @name, are not supported; put their rules into this grammar under other names",
+}
 
 
 class LarkToken(NamedTuple):
@@ -94,21 +101,10 @@ def _schema(grammar: str, at: int) -> tuple[int, int]:
 
 def _refuse(grammar: str, at: int) -> NoReturn:
     """Raise the error of a text that is not a token."""
-    if grammar[at] == '"':
-        reason = 'this string is not closed on its line by ", or letters other than the flag i follow it'
-    elif grammar[at] == "/":
-        reason = r"this regular expression is empty or is not closed by / on its line; write a / inside it as \/"
-    elif grammar[at] == "'":
-        reason = "Lark's strings stand in double quotes"
-    elif found := _NAME.match(grammar, at):
+    reason = _NO_TOKEN.get(grammar[at], f"{grammar[at]!r} means nothing here")
+    if found := _NAME.match(grammar, at):
         reason = (
             f"the name {found[0]!r} begins neither with a lower-case letter, as a rule does, nor with an upper-case one, as a "
             "terminal does; names have letters a-z or A-Z, digits, _ and -"
         )
-    elif grammar[at] == "<":
-        reason = "a special token is written <|name|> or <[id]>, without blanks"
-    elif grammar[at] == "@":
-        reason = "grammars by name, as in @name, are not supported; put their rules into this grammar under other names"
-    else:
-        reason = f"{grammar[at]!r} means nothing here"
     raise GrammarError(reason, grammar, at)

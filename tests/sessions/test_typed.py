@@ -179,6 +179,20 @@ def test_what_is_refused(engine: Engine) -> None:
         engine.typed(PROMPT, "int")
 
 
+def test_what_is_not_a_session_is_refused(engine: Engine) -> None:
+    with pytest.raises(ConfigurationError, match="session is of type int; give a Session of the model"):
+        engine.typed(PROMPT, int, session=5)
+
+
+def test_a_prompt_that_leaves_too_little_room_is_named(engine: Engine) -> None:
+    with engine.module.Session(engine.model, engine.tokenizer, max_length=8) as short:
+        message = "new tokens after this prompt, but the shortest .* takes [0-9]+; give a shorter prompt, or a session"
+        with pytest.raises(IncompleteOutput, match=message) as found:
+            engine.typed(PROMPT, date, session=short)
+    assert found.value.needed is not None
+    assert found.value.limit < 8 < found.value.needed
+
+
 def test_a_session_of_another_model_or_without_text_is_refused() -> None:
     model, tokenizer = loaded("transformers")
     typed, session = logitkit_adapters.transformers.generate_typed, logitkit_adapters.transformers.Session

@@ -129,6 +129,10 @@ def generate_typed(
     """
     refuse_sampling_options(others, OPTIONS)
     if session is not None:
+        if not isinstance(session, BaseSession):
+            raise ConfigurationError(
+                f"session is of type {type(session).__name__}; give a Session of the model, or leave it out"
+            )
         session.check_serves(model)
     text, kind = text_model(model, tokenizer), output_type_of(output_type)
     constraint = text.constraint(kind, closing)
@@ -141,7 +145,7 @@ def generate_typed(
     if stream and several:
         raise ConfigurationError("stream=True was given with several prompts or samples; it returns the text of one")
     reader = OutputReader(kind, text.vocabulary, constraint, request)
-    reader.check_limit(min(call.counts))
+    reader.check_limit(min(call.counts), max_new_tokens is not None)
     if stream:
         return TypedStream(used.pieces(call), lambda row: reader.read(row, *call.rows[0]))
     outputs = [reader.read(row, *pair) for row, pair in zip(used.run(call).rows, call.rows, strict=True)]

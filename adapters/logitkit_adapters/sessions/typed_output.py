@@ -57,8 +57,12 @@ class OutputReader:
     constraint: Processor[Any]
     request: Any
 
-    def check_limit(self, limit: int) -> None:
+    def check_limit(self, limit: int, is_given: bool) -> None:
         """Check that the shortest text, without EOS, takes no more tokens than are allowed, as far as that is known.
+
+        Args:
+            limit: How many are allowed.
+            is_given: Whether that is `max_new_tokens`; otherwise, it is the room that the prompt leaves.
 
         Raises:
             IncompleteOutput: It takes more.
@@ -66,9 +70,12 @@ class OutputReader:
         automaton: Any = getattr(self.constraint, "automaton", None)
         needed = 0 if getattr(automaton, "cost", None) is None else int(automaton.cost[automaton.start])
         if limit < needed:
+            where, remedy = "", f"give max_new_tokens={needed} or more"
+            if not is_given:
+                where = " after this prompt"
+                remedy = "give a shorter prompt, or a session or model with room for more tokens"
             raise IncompleteOutput(
-                f"the limit is {limit} new tokens, but the shortest output of this type takes {needed}; give max_new_tokens="
-                f"{needed} or more",
+                f"the limit is {limit} new tokens{where}, but the shortest output of this type takes {needed}; {remedy}",
                 limit,
                 needed,
             )

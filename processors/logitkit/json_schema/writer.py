@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
@@ -10,7 +11,7 @@ from logitkit.compiler.networks.network import WORDS, Definition, Network, Strin
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, parts_of
-from logitkit.json_schema.plan import Move, Names
+from logitkit.json_schema.plan import Block, Move, Names
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.trimmed import Trimmed
 from logitkit.patterns.charset import CharSet
@@ -69,7 +70,12 @@ def network_of(
                 continue
             key = keys[state - 1]
             bottom_up.append(key)
-            if apart or len(component) > 1 or key in inside[state]:
+            recurs = len(component) > 1 or key in inside[state]
+            if key.opening == "," and recurs:
+                # A row has room for a limited number of frames of blocks, so what recurs must have none.
+                without = replace(layout, blocks=False)
+                return network_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
+            if apart or recurs or key.opening == ",":
                 called.add(key)
             height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
             if height[key] > DEEPEST_INLINE:
@@ -96,10 +102,10 @@ class _Writer:
         self.called = called
         self.leaves = leaves
         self._sizes: dict[Key, int] = {}
-        self._value_sizes: dict[Conjunction, int] = {}
+        self._value_sizes: dict[Conjunction | Block, int] = {}
         self._counted: dict[int, int] = {}
         self._bodies: dict[Key, Node] = {}
-        self._values: dict[Conjunction, Node] = {}
+        self._values: dict[Conjunction | Block, Node] = {}
         self._numbers: dict[Key, int] = {}
         self._leaves: dict[Hashable, Strings] = {}
         # Whether names and other fixed texts are words. Without objects and arrays, the whole language is a finite automaton.
@@ -214,7 +220,9 @@ class _Writer:
             return sum(map(len, few))
         return 1 if self.leaves else self._count(names.exact().tree())
 
-    def _value(self, value: Conjunction) -> Node:
+    def _value(self, value: Conjunction | Block) -> Node:
+        if isinstance(value, Block):
+            return Call(self._numbers[Key(value, ",")])
         if value not in self._values:
             options = [self._text(text) for text in self.trimmed.literals(value)]
             numbers = self.trimmed.numbers(value)
@@ -231,7 +239,9 @@ class _Writer:
             self._values[value] = _any_of(options)
         return self._values[value]
 
-    def _value_size(self, value: Conjunction) -> int:
+    def _value_size(self, value: Conjunction | Block) -> int:
+        if isinstance(value, Block):
+            return 1
         found = self._value_sizes.get(value)
         if found is None:
             numbers, strings = self.trimmed.numbers(value), self.trimmed.strings(value)

@@ -55,6 +55,9 @@ class NestedDfa:
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
         copies: The copies of leaves that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
+        returns: States in which what is called ends at once, without another byte, each with the number of the end.
+        blocks: [F] bool, which frames are those of blocks of items; None: none are.
+        open_blocks: How many of these may be on the stack, at most.
     """
 
     step: NDArray[np.int32]
@@ -69,6 +72,9 @@ class NestedDfa:
     letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     copies: Copies | None = None
     token_limits: tuple[TokenLimit, ...] = ()
+    returns: Mapping[int, int] = field(default_factory=dict)
+    blocks: NDArray[np.bool_] | None = None
+    open_blocks: int = 0
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:
@@ -110,9 +116,9 @@ class NestedDfa:
 
     @property
     def shares(self) -> bool:
-        """Whether strings are called, or their characters are counted: both need tokens for all bytes."""
+        """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
         copies = self.copies
-        return copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        return self.open_blocks > 0 or copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
         """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
@@ -127,6 +133,8 @@ class NestedDfa:
                 state = int(self.entry[does - self.states])
             else:
                 state = int(self.behind[does - self.states - self.calls, stack.pop()])
+                while state in self.returns:
+                    state = int(self.behind[self.returns[state], stack.pop()])
             if state == DEAD or len(stack) > max_depth:
                 return
             yield bool(self.accepting[state]) and not stack

@@ -83,11 +83,13 @@ class Joint:
         excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
         classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
         read = {word for c in self.bodies for row in parts[c].words for word in row}
-        openings = "".join(network.definitions[c[0][0]].opening for c in strings)
+        blocks = [c for c in called if c not in strings and self._is_block(c)]
+        openings = "".join(network.definitions[c[0][0]].opening for c in (*strings, *blocks))
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
         self.byte_class, self.columns = joint_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class, len(self.columns[0]))
         self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
+        self.blocks = frozenset(self.bodies[c] for c in blocks)
         # What is found on the way through the parts.
         self.ends: dict[tuple[int, int], int] = {}
         self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
@@ -95,6 +97,22 @@ class Joint:
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}
         # The leaves that are called, and the copy which each of them is.
         self.called: dict[int, int] = {}
+
+    def _is_block(self, called: Called) -> bool:
+        return bool(called) and self.network.definitions[called[0][0]].opening == ","
+
+    def _open_blocks(self) -> int:
+        """Return how many calls of blocks may be open at once, at most: blocks do not recur."""
+        inside = [{b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies]
+        most = [0] * len(inside)
+        while True:
+            found = [
+                max(((body in self.blocks) + most[body] for body in (self.bodies[c] for c in called)), default=0)
+                for called in inside
+            ]
+            if found == most:
+                return max(most)
+            most = found
 
     def _leaf(self, called: Called) -> Leaf:
         definition = self.network.definitions[called[0][0]]
@@ -142,7 +160,10 @@ class Joint:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
         source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
         symbol = self.byte_class[symbol]
-        if (step[source, symbol] != DEAD).any():
+        taken = step[source, symbol] != DEAD
+        if not {body for body, _ in self.calls}.isdisjoint(self.blocks) and (taken & (symbol == self.byte_class[ord(",")])).any():
+            raise CountsOverlap("a comma begins a block of items and other text")
+        if taken.any():
             raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
         if step[end_at >= 0].any() or (end_at[source] >= 0).any() or any(end_at[quote.state] >= 0 for quote in quoted):
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
@@ -160,6 +181,8 @@ class Joint:
             for marks, target in behind:
                 if (body, marks) in self.ends:
                     behind_of[self.ends[body, marks], frame] = target
+        # A block in which the array ends is the end of the block that called it.
+        returns = {int(state): int(end_at[state]) for state in np.unique(behind_of) if end_at[state] >= 0}
         letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
         for called, first in zip(self.bodies, self.first, strict=False):
             for state, targets in enumerate(self.parts[called].letters):
@@ -180,7 +203,10 @@ class Joint:
             np.zeros(states, np.int64),
             letters=letters,
             # Strings that are written in place are followed better with all tokens at once.
-            copies=copies if self.leaves or self.network.words else None,
+            copies=copies if self.leaves or self.network.words or self.blocks else None,
+            returns=returns,
+            open_blocks=self._open_blocks() if self.blocks else 0,
+            blocks=np.array([body in self.blocks for body, _ in self.frames], bool),
         )
 
     def _add_words(self, step: NDArray[np.int32]) -> None:

@@ -55,7 +55,7 @@ def pushdown_automaton(
     """
     if not dfa.accepting.any():
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    if dfa.need[dfa.start] > max_depth:
+    if dfa.need[dfa.start] > max_depth + dfa.open_blocks:
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
@@ -108,7 +108,8 @@ def pushdown_automaton(
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
-    depth = (max_depth if strings < dfa.frames else 0) + (strings > 0)
+    blocks = 0 if dfa.blocks is None else int(np.count_nonzero(dfa.blocks))
+    depth = (max_depth if strings + blocks < dfa.frames else 0) + dfa.open_blocks + (strings > 0)
     nesting = Nesting(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
@@ -121,6 +122,8 @@ def pushdown_automaton(
         cost if closing else None,
         strings,
         table.counting,
+        blocks,
+        dfa.open_blocks,
     )
     nowhere = np.zeros(dfa.frames, bool)
     return TokenAutomaton.of(

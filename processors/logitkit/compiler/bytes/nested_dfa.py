@@ -56,7 +56,7 @@ class NestedDfa:
         copies: The copies of leaves that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
         returns: States in which what is called ends at once, without another byte, each with the number of the end.
-        blocks: [F] bool, which frames are those of blocks of items; None: none are.
+        blocks: How many frames are those of blocks of items; they are the last. Only brackets count as nesting.
         open_blocks: How many of these may be on the stack, at most.
     """
 
@@ -73,7 +73,7 @@ class NestedDfa:
     copies: Copies | None = None
     token_limits: tuple[TokenLimit, ...] = ()
     returns: Mapping[int, int] = field(default_factory=dict)
-    blocks: NDArray[np.bool_] | None = None
+    blocks: int = 0
     open_blocks: int = 0
 
     @classmethod
@@ -100,6 +100,11 @@ class NestedDfa:
         return int(self.behind.shape[1])
 
     @property
+    def is_block(self) -> NDArray[np.bool_]:
+        """[F] which frames are those of blocks of items."""
+        return np.arange(self.frames) >= self.frames - self.blocks
+
+    @property
     def frame_need(self) -> NDArray[np.int64]:
         """[F] the most that is needed behind each frame, whatever ends before it."""
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
@@ -118,7 +123,7 @@ class NestedDfa:
     def shares(self) -> bool:
         """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
         copies = self.copies
-        return self.open_blocks > 0 or copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        return self.blocks > 0 or copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
         """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""

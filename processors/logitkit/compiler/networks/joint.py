@@ -54,6 +54,15 @@ class _Quote(NamedTuple):
     behind: tuple[tuple[int, int], ...]
 
 
+class _Opened(NamedTuple):
+    """A bracket, or a comma, that begins a call, as in `_Quote`; what is called is a body."""
+
+    state: int
+    byte: int
+    body: int
+    behind: tuple[tuple[int, int], ...]
+
+
 class Joint:
     """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these.
 
@@ -134,7 +143,9 @@ class Joint:
         step = np.zeros((states, width), np.int32)
         accepting = np.zeros(states, bool)
         end_at = np.full(states, -1)
-        opened: list[tuple[int, int, int]] = []
+        opened: list[_Opened] = []
+        # What calls blocks of items: their frames come last.
+        opened_blocks: list[_Opened] = []
         quoted: list[_Quote] = []
         for (called, part), dfa, columns, first in zip(
             ((c, self.parts[c]) for c in self.bodies), self.dfas, self.columns, self.first, strict=False
@@ -149,8 +160,8 @@ class Joint:
                         quoted.append(_Quote(first + state, ord(opening), bracket.called, behind))
                         continue
                     body = self.bodies[bracket.called]
-                    frame = self.frames.setdefault((body, behind), len(self.frames))
-                    opened.append((first + state, ord(opening), self.calls.setdefault((body, frame), len(self.calls))))
+                    calls = opened_blocks if body in self.blocks else opened
+                    calls.append(_Opened(first + state, ord(opening), body, behind))
             # Where each state of the part leads, or which end it is; numbered before the columns are spread, as these are many.
             leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
             leads[:FIRST_STATE] = DEAD
@@ -158,18 +169,18 @@ class Joint:
             step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
-        source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
-        symbol = self.byte_class[symbol]
-        taken = step[source, symbol] != DEAD
-        if not {body for body, _ in self.calls}.isdisjoint(self.blocks) and (taken & (symbol == self.byte_class[ord(",")])).any():
-            raise CountsOverlap("a comma begins a block of items and other text")
-        if taken.any():
+        if not self._add_calls(step, opened):
             raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
-        if step[end_at >= 0].any() or (end_at[source] >= 0).any() or any(end_at[quote.state] >= 0 for quote in quoted):
+        leaving = [call.state for call in (*opened, *opened_blocks, *quoted)]
+        if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
-        step[source, symbol] = CALL + call
         self._add_words(step)
         copies = self._add_copies(step, self._entered(quoted, step))
+        frames = len(self.frames)
+        if not self._add_calls(step, opened_blocks):
+            raise CountsOverlap("a comma begins a block of items and other text")
+        blocks = len(self.frames) - frames
+        copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
         states = len(step)
         # Numbers of calls and ends come behind those of states.
         flat = step.ravel()
@@ -206,8 +217,19 @@ class Joint:
             copies=copies if self.leaves or self.network.words or self.blocks else None,
             returns=returns,
             open_blocks=self._open_blocks() if self.blocks else 0,
-            blocks=np.array([body in self.blocks for body, _ in self.frames], bool),
+            blocks=blocks,
         )
+
+    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> bool:
+        """Number some calls and add them to a table, in place; return whether nothing else begins where they do."""
+        rows = []
+        for state, byte, body, behind in opened:
+            frame = self.frames.setdefault((body, behind), len(self.frames))
+            rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
+        source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
+        free = not (step[source, symbol] != DEAD).any()
+        step[source, symbol] = CALL + call
+        return free
 
     def _add_words(self, step: NDArray[np.int32]) -> None:
         """Put the states inside of words after all states, in place."""

@@ -32,7 +32,7 @@ class Nesting:
             what is behind it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
         counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
-        blocks: Number of frames that stand for blocks of items.
+        blocks: Number of frames that stand for blocks of items. They are the last of all.
         open_blocks: How many of these may be open, at most, besides as many brackets as are allowed.
     """
 
@@ -63,7 +63,21 @@ class Nesting:
     @property
     def brackets(self) -> int:
         """The most brackets with frames that may be open."""
-        return self.max_depth - (self.strings > 0) - self.open_blocks
+        return self.counted_depth - (self.strings + self.blocks > 0)
+
+    @property
+    def counted_depth(self) -> int:
+        """The most frames on a stack, those of blocks not counted."""
+        return self.max_depth - self.open_blocks
+
+    def counted(self, frames: tuple[int, ...], states: int) -> int:
+        """Return how many of some frames count as nesting; those of blocks do not.
+
+        Args:
+            frames: The frames.
+            states: The number of states of the automaton, its frames included.
+        """
+        return sum([frame < states - self.blocks for frame in frames]) if self.blocks else len(frames)
 
     @property
     def tables(self) -> tuple[Ints, ...]:

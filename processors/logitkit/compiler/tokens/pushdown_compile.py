@@ -55,7 +55,7 @@ def pushdown_automaton(
     """
     if not dfa.accepting.any():
         raise ConfigurationError(f"{name} matches no text at all, so nothing could be generated")
-    if dfa.need[dfa.start] > max_depth + dfa.open_blocks:
+    if dfa.need[dfa.start] > max_depth:
         raise ConfigurationError(
             f"{name} matches no text that nests at most {max_depth} deep, as it takes {dfa.need[dfa.start]}; raise max_depth"
         )
@@ -65,7 +65,7 @@ def pushdown_automaton(
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
-        outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
+        outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings | dfa.is_block).tolist()))
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends
         with one_budget(limits.work):
@@ -108,8 +108,8 @@ def pushdown_automaton(
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
-    blocks = 0 if dfa.blocks is None else int(np.count_nonzero(dfa.blocks))
-    depth = (max_depth if strings + blocks < dfa.frames else 0) + dfa.open_blocks + (strings > 0)
+    uncounted = strings + dfa.blocks
+    depth = (max_depth if uncounted < dfa.frames else 0) + dfa.open_blocks + (uncounted > 0)
     nesting = Nesting(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
@@ -122,7 +122,7 @@ def pushdown_automaton(
         cost if closing else None,
         strings,
         table.counting,
-        blocks,
+        dfa.blocks,
         dfa.open_blocks,
     )
     nowhere = np.zeros(dfa.frames, bool)

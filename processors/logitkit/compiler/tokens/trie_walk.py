@@ -117,7 +117,7 @@ class TrieWalk:
         self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
         self.inside = copies.of_states() >= 0
         self.counted = CountedStates.of(copies)
-        self._string: list[bool] = copies.strings.tolist()
+        self._uncounted: list[bool] = (copies.strings | dfa.is_block).tolist()
         # The end that each state is; most are none.
         self._returns = np.full(dfa.states, -1)
         self._returns[[*dfa.returns]] = [*dfa.returns.values()]
@@ -261,7 +261,7 @@ class TrieWalk:
         found = self.number.setdefault(stack, len(self.stacks))
         if found == len(self.stacks):
             self.stacks.append(stack)
-            self.heights.append(sum(not self._string[frame] for frame in stack))
+            self.heights.append(sum(not self._uncounted[frame] for frame in stack))
         return found
 
     def _found(

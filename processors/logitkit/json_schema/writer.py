@@ -24,6 +24,8 @@ DEEPEST_INLINE = 12
 # anyway, as any value whatever is called, has a stack already, so that another call costs it little.
 LARGE, LARGE_NESTED = 12_000, 1_500
 LARGE_PART, LARGE_NESTED_PART = 200, 100
+# Items in blocks are written in dozens of places, so they are called sooner. Such calls do not count as nesting.
+LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS = 300, 20
 # Strings that are so few are written in place.
 MOST_INLINE = 64
 
@@ -80,14 +82,18 @@ def network_of(
             height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
+    blocks = {key for key in called if key.opening == ","}
     writer = _Writer(trimmed, called, layout, leaves, longest)
     large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)
+    if blocks:
+        large, large_part, writer.flat = LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS, blocks
     if not apart and writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
         writer.forget()
         for key in bottom_up:
             # What it is inside of is measured later, and counts a call.
             if uses[key] > 1 and writer.size(key) > large_part:
+                writer.flat |= {key} - called if blocks else set()
                 called.add(key)
     return writer.network(bottom_up, root)
 
@@ -101,6 +107,8 @@ class _Writer:
         self.layout = layout
         self.called = called
         self.leaves = leaves
+        # What is called, but does not recur.
+        self.flat: set[Key] = set()
         self._sizes: dict[Key, int] = {}
         self._value_sizes: dict[Conjunction | Block, int] = {}
         self._counted: dict[int, int] = {}
@@ -157,7 +165,7 @@ class _Writer:
 
     def _definition(self, key: Key) -> Definition:
         if key.value != ANYTHING or not self.leaves:
-            return Definition(key.opening, self._bodies[key])
+            return Definition(key.opening, self._bodies[key], recurs=key not in self.flat)
         # Any value whatever is the same in all schemas.
         reader = self.trimmed.reader
         strings = Names(reader.everything.strings)

@@ -19,7 +19,7 @@ from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import CountedText, Network, Strings
+from logitkit.compiler.networks.network import CountedText, Definition, Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.words import Words
 from logitkit.limits import Limits
@@ -108,10 +108,12 @@ class Joint:
         self.called: dict[int, int] = {}
 
     def _is_block(self, called: Called) -> bool:
-        return bool(called) and self.network.definitions[called[0][0]].opening == ","
+        """Whether calls do not count as nesting."""
+        definitions = [self.network.definitions[number] for number, _ in called]
+        return all(isinstance(definition, Definition) and not definition.recurs for definition in definitions)
 
     def _open_blocks(self) -> int:
-        """Return how many calls of blocks may be open at once, at most: blocks do not recur."""
+        """Return how many calls of blocks may be open at once, at most."""
         inside = [{b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies]
         most = [0] * len(inside)
         while True:
@@ -144,7 +146,7 @@ class Joint:
         accepting = np.zeros(states, bool)
         end_at = np.full(states, -1)
         opened: list[_Opened] = []
-        # What calls blocks of items: their frames come last.
+        # Calls of what does not recur, such as blocks of items: their frames come last.
         opened_blocks: list[_Opened] = []
         quoted: list[_Quote] = []
         for (called, part), dfa, columns, first in zip(
@@ -178,7 +180,7 @@ class Joint:
         copies = self._add_copies(step, self._entered(quoted, step))
         frames = len(self.frames)
         if not self._add_calls(step, opened_blocks):
-            raise CountsOverlap("a comma begins a block of items and other text")
+            raise CountsOverlap("a block of items and other text begin in the same place")
         blocks = len(self.frames) - frames
         copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
         states = len(step)

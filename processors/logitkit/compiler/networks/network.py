@@ -20,17 +20,19 @@ class Definition:
 
     Args:
         opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called; or the
-            comma, of a block of items, which must not recur.
+            comma before a block of items.
         body: What follows it, up to and with the closing bracket that belongs to it, or the comma behind the block. No text of
             the body goes on behind that.
         known_as: A name that it has in all networks in which it stands, so that it is worked out once; None: it has none.
         calls: The definitions that it calls, in an order that belongs to that name.
+        recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
     """
 
     opening: Literal["{", "[", ","]
     body: Node
     known_as: Hashable = None
     calls: tuple[int, ...] = ()
+    recurs: bool = True
 
     @property
     def words(self) -> tuple[int, ...]:

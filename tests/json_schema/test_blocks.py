@@ -154,7 +154,7 @@ def test_blocks_allow_what_items_that_are_written_out_allow(name: str, items: in
 
 
 def masks_of(constraint: lk.JsonSchema, ids: list[int], by_tensors: bool) -> list[torch.Tensor]:
-    """Return what is legal before each of some tokens, and behind them, in both rows of a batch."""
+    """Return what is legal before each of some tokens, and after them, in both rows of a batch."""
     context = lk.Context.of([[], []], vocabulary_size=constraint.vocabulary.size)
     with mock.patch("logitkit.runtime.constraint.by_tensors", return_value=by_tensors):
         state, found = constraint.init_state(context), []
@@ -230,7 +230,7 @@ def test_a_text_before_it_does_not_change_the_count() -> None:
         assert bool(masked[0, SMALL.eos_ids[0]] == 1) == (49 <= length <= 60)
 
 
-def test_where_a_byte_is_no_token_items_are_written_out() -> None:
+def test_where_some_byte_has_no_token_items_are_written_out() -> None:
     fewer = lk.Vocabulary([b"[", b"]", b",1", b"1", None], eos_ids=[4])
     constraint = lk.JsonSchema(array({"enum": [1, 11]}, minItems=60, maxItems=61), fewer)
     assert constraint.automaton.nesting.blocks == 0

@@ -14,6 +14,7 @@ closing bracket after any of them, if the run may end there: these are two defin
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import Block, Move, Plan, Run
@@ -49,28 +50,28 @@ def call_block(
     """
     if room <= ITEMS:
         return False
-    count = ITEMS
-    while (larger := ITEMS * (count + 1) + 1) < room:
-        count = larger
+    size = ITEMS
+    while (larger := ITEMS * (size + 1) + 1) < room:
+        size = larger
     called = plan.state(("called", source))
-    plan.move(source, Empty(), Block(run, count, False), called)
-    plan.move(called, run.gap, None, after(count))
+    plan.move(source, Empty(), Block(run, size, False), called)
+    plan.move(called, run.gap, None, after(size))
     if may_end:
-        plan.move(source, Empty(), Block(run, count, True), end)
+        plan.move(source, Empty(), Block(run, size, True), end)
     return True
 
 
 def block_plan(block: Block) -> Plan:
     """Return the graph of what follows the comma that calls a block."""
-    run, count, ends = block
+    run, size, ends = block
     plan = Plan()
     start, plan.end = plan.state("start"), plan.state("end")
     # Items are written one after another, so each state is met once before it is left.
     todo = [0]
 
-    def next_item(behind: int) -> int:
-        todo.append(behind)
-        return plan.state(("next", behind))
+    def next_item(before: int, more: int) -> int:
+        todo.append(before + more)
+        return plan.state(("next", before + more))
 
     plan.move(start, run.gap, None, plan.state(("next", 0)))
     while todo:
@@ -81,13 +82,11 @@ def block_plan(block: Block) -> Plan:
         written += 1
         if ends:
             plan.move(source, run.closing, None, plan.end)
-        if written == count:
+        if written == size:
             if not ends:
                 plan.move(source, literal(","), None, plan.end)
-        elif not call_block(
-            plan, source, run, count - written, ends, lambda more, before=written: next_item(before + more), plan.end
-        ):
+        elif not call_block(plan, source, run, size - written, ends, partial(next_item, written), plan.end):
             comma = plan.state(("comma", written))
             plan.move(source, literal(","), None, comma)
-            plan.move(comma, run.gap, None, next_item(written))
+            plan.move(comma, run.gap, None, next_item(written, 0))
     return plan

@@ -71,7 +71,9 @@ def schema_network(
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
             blocks = calls_early and longest > 0
-            network = _network(reader, Layout(whitespace, any_order, blocks), apart, leaves, longest, called_root, calls_early)
+            network = _network(
+                reader, Layout(whitespace, any_order, blocks), apart, leaves, longest, called_root, calls_early
+            )
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.

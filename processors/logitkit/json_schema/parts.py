@@ -53,11 +53,7 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
     as_texts = layout.whitespace == "compact" and not layout.any_order and not apart
     while todo:
         value = todo.pop()
-        if isinstance(value, Block):
-            plans = {Key(value, ","): [block_plan(value)]}
-        else:
-            plans = _plans_of(value, reader, layout, as_texts)
-        for key, some in plans.items():
+        for key, some in _plans_of(value, reader, layout, as_texts).items():
             part = found[key] = Part(some)
             moves = [move for plan in part.plans for row in plan.moves for move in row]
             part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
@@ -68,8 +64,10 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
     return found
 
 
-def _plans_of(value: Conjunction, reader: Reader, layout: Layout, as_texts: bool) -> dict[Key, list[Plan]]:
-    """Return the graphs of the objects and arrays that satisfy a conjunction."""
+def _plans_of(value: Conjunction | Block, reader: Reader, layout: Layout, as_texts: bool) -> dict[Key, list[Plan]]:
+    """Return the graphs of the objects and arrays that satisfy a conjunction, or that of a block."""
+    if isinstance(value, Block):
+        return {Key(value, ","): [block_plan(value)]}
     values = reader.values(value)
     with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
         whole = [some.whole for some in values.objects if as_texts and some.whole is not None]

@@ -58,12 +58,12 @@ class Block(NamedTuple):
 
     Args:
         run: The run.
-        count: How many items it has.
+        size: How many items it has.
         ends: Whether it ends with the closing bracket behind any of them; if not, it ends with the comma behind the last one.
     """
 
     run: Run
-    count: int
+    size: int
     ends: bool
 
 

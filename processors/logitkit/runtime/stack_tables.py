@@ -59,12 +59,15 @@ class StackTables(NamedTuple):
         count = count.reshape(-1, *[1] * (which.dim() - 1))
         return (low <= count) & (count <= high)
 
-
-    def open_blocks(self, slot: Tensor, stack: Tensor) -> Tensor | int:
-        """Return how many frames of blocks are on the stack of each row, [B]."""
+    def open_blocks(self, slot: Tensor, frames: Tensor) -> Tensor | int:
+        """Return how many of the frames of each row, [B, D], are those of blocks: [B]."""
         if not self.first_block.shape[0]:
             return 0
-        return (stack >= self.first_block.index_select(0, slot)[:, None]).sum(1)
+        return (frames >= self.first_block.index_select(0, slot)[:, None]).sum(1)
+
+    def nested(self, slot: Tensor, stack: Tensor, depth: Tensor) -> Tensor:
+        """Return how many of the frames of each row count as nesting, [B], given how many there are."""
+        return depth - self.open_blocks(slot, stack) if self.first_block.shape[0] else depth
 
 
 class StackRows(NamedTuple):
@@ -96,7 +99,7 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
         for rounds in range(tables.round.shape[0], -1, -1):
             outside = target >= states
             which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
-            fits = depth - tables.open_blocks(slot, stack) + tables.height.index_select(0, which) <= most
+            fits = tables.nested(slot, stack, depth) + tables.height.index_select(0, which) <= most
             rest = tables.rest.index_select(0, which).to(torch.int64)
             pops, pushes = outside & fits & (rest > 0) & (depth > 0), outside & fits & (rest == 0)
             if rounds:
@@ -144,8 +147,8 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
     depth = (stack > 0).sum(1)
-    # How many frames count as nesting, before the first is popped, then behind each.
-    counted = [depth - tables.open_blocks(slot, stack)]
+    # How many frames count as nesting, before the first is popped, then after each.
+    counted = [tables.nested(slot, stack, depth)]
     framed = torch.where(stack > 0, tables.cost[first[:, None] + stack], 0)
     # The state, then the frames that a token may pop, innermost first; and the tokens needed for the frames below each.
     places, below = [state], [framed.sum(1)]
@@ -154,7 +157,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
         top = stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
         cost = framed.gather(1, at.clamp(min=0)[:, None])[:, 0]
         places.append(torch.where(at >= 0, top, DEAD))
-        counted.append(counted[-1] - 1 + tables.open_blocks(slot, top[:, None]))
+        counted.append(counted[-1] - (1 - tables.open_blocks(slot, top[:, None])))
         below.append(below[-1] - torch.where(at >= 0, cost, 0))
     needed = below[0] + tables.cost.index_select(0, first + state)
     default = base.default.index_select(0, slot)

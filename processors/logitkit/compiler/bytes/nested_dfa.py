@@ -56,7 +56,8 @@ class NestedDfa:
         copies: The copies of leaves that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
         returns: States in which what is called ends at once, without another byte, each with the number of the end.
-        blocks: How many frames are those of blocks of items; they are the last. Only brackets count as nesting.
+        blocks: How many frames are those of calls that do not recur, such as blocks of items; they are the last, and do not count
+            as nesting.
         open_blocks: How many of these may be on the stack, at most.
     """
 
@@ -123,7 +124,8 @@ class NestedDfa:
     def shares(self) -> bool:
         """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
         copies = self.copies
-        return self.blocks > 0 or copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        counts = copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        return counts or self.blocks > 0
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
         """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""

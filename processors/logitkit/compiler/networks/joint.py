@@ -114,7 +114,9 @@ class Joint:
 
     def _open_blocks(self) -> int:
         """Return how many calls of blocks may be open at once, at most."""
-        inside = [{b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies]
+        inside = [
+            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies
+        ]
         most = [0] * len(inside)
         while True:
             found = [
@@ -173,7 +175,7 @@ class Joint:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
         if not self._add_calls(step, opened):
             raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
-        leaving = [call.state for call in (*opened, *opened_blocks, *quoted)]
+        leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
         self._add_words(step)

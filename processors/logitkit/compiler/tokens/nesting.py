@@ -32,7 +32,7 @@ class Nesting:
             what is behind it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
         counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
-        blocks: Number of frames that stand for blocks of items. They are the last of all.
+        blocks: Number of frames of calls that do not recur, such as those of blocks of items. They are the last of all.
         open_blocks: How many of these may be open, at most, besides as many brackets as are allowed.
     """
 

@@ -110,7 +110,9 @@ class LegalClasses:
         if row.start < row.stop:
             nesting = self.nesting
             height, rest = nesting.height[which[row]], nesting.rest[which[row]]
-            legal[symbol[row]] = (height <= room) & self._behind(frames, room + nesting.counted(frames[-1:], self.states))[rest]
+            legal[symbol[row]] = (height <= room) & self._behind(
+                frames, room + nesting.counted(frames[-1:], self.states)
+            )[rest]
         return legal
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:

@@ -87,11 +87,9 @@ class Rests:
         """Return the number of the outcome of an end, behind which a remainder goes on."""
         found = self._pops.get((end, rest, height))
         if found is None:
-            does = self._by_remainder.get(rest, {})
-            returns = self.dfa.returns
-            leads = [
-                (f, self.pop(returns[s], rest, 0) if s in returns else does.get(s, DEAD)) for f, s in self._ends[end]
-            ]
+            does, returns = self._by_remainder.get(rest, {}), self.dfa.returns
+            ends = self._ends[end] if does or returns else []
+            leads = [(f, self.pop(returns[s], rest, 0) if s in returns else does.get(s, DEAD)) for f, s in ends]
             behind = tuple([pair for pair in leads if pair[1] != DEAD])
             spend(1 + len(behind))
             found = self.outcomes.pop(behind)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.plan import Block, Move, Plan, Run
+from logitkit.json_schema.plan import Block, Move, Plan, ItemRun
 from logitkit.patterns.syntax import Empty
 
 __all__ = ["LARGE_COUNT", "block_plan", "call_block", "run_of"]
@@ -29,13 +29,13 @@ LARGE_COUNT = 48
 ITEMS = 16
 
 
-def run_of(items: tuple[Move, ...], layout: Layout, closing: str) -> Run:
+def run_of(items: tuple[Move, ...], layout: Layout, closing: str) -> ItemRun:
     """Return a run of items, each of which is one of some moves from state 0."""
-    return Run(items, layout.gap, layout.closing[closing])
+    return ItemRun(items, layout.gap, layout.closing[closing])
 
 
 def call_block(
-    plan: Plan, source: int, run: Run, room: int, may_end: bool, after: Callable[[int], int], end: int
+    plan: Plan, source: int, run: ItemRun, room: int, may_end: bool, after: Callable[[int], int], end: int
 ) -> bool:
     """Add the moves that call the largest block of a run that fits, and return whether one does.
 

@@ -39,7 +39,7 @@ class Names(NamedTuple):
         return without(self.strings, self.excluded)
 
 
-class Run(NamedTuple):
+class ItemRun(NamedTuple):
     """Items of an array, or members of an object, of which one may come after another.
 
     Args:
@@ -62,7 +62,7 @@ class Block(NamedTuple):
         ends: Whether it ends with the closing bracket behind any of them; if not, it ends with the comma behind the last one.
     """
 
-    run: Run
+    run: ItemRun
     size: int
     ends: bool
 

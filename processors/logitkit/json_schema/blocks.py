@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.plan import Block, Move, Plan, ItemRun
+from logitkit.json_schema.plan import Block, ItemRun, Move, Plan
 from logitkit.patterns.syntax import Empty
 
 __all__ = ["LARGE_COUNT", "block_plan", "call_block", "run_of"]

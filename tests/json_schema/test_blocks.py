@@ -260,3 +260,25 @@ def test_with_closing_the_last_items_are_written_in_time() -> None:
     text, _, ended = walk(constraint, 0, 141)
     assert ended
     assert 55 <= text.count(b"null") <= 60
+
+
+def test_steps_in_blocks_are_traced_in_one_graph() -> None:
+    called, _ = in_blocks_and_out(*SCHEMAS["items that recur"])
+    context = lk.Context.of([[], []], vocabulary_size=SMALL.size)
+    logits = torch.zeros(2, SMALL.size)
+
+    def step(state: Any, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        return called.process_logits(called.advance(state, tokens), logits, context)
+
+    torch.compiler.reset()
+    try:
+        traced = torch.compile(step, fullgraph=True, backend="eager")
+        one = other = called.init_state(context)
+        for byte in b"[[],[[]],[],[":
+            tokens = torch.tensor([byte, byte])
+            (one, mask), (other, expected) = traced(one, tokens), step(other, tokens)
+            assert torch.equal(mask, expected)
+        assert torch.equal(one.stack, other.stack)
+        assert (one.stack > 0).any()
+    finally:
+        torch.compiler.reset()

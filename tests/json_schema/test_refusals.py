@@ -118,11 +118,11 @@ REFUSALS = {
         *("#/items", "maxLength", "simplify the schema, or pass limits=Limits(", '["abcd","a"]', '["abcd"]'),
     ),
     "long arrays": Refusal(
-        {"type": "array", "items": {"type": "integer"}, "maxItems": 10**6},
+        {"type": "array", "items": {"type": ["integer", "null"]}, "maxItems": 10**6, "contains": {"type": "null"}},
         "#",
         "maxItems",
         "too many states",
-        "[]",
+        "[null]",
         "1",
     ),
     "items that are looked at": Refusal(

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from logitkit.budget import spend
 from logitkit.json_schema.arrays import Arrays
+from logitkit.json_schema.blocks import LARGE_COUNT, call_block, run_of
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.plan import MOST_MOVES, Plan, too_many
+from logitkit.json_schema.plan import MOST_MOVES, Move, Plan, too_many
 from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.syntax import Empty, Node
 
@@ -37,8 +38,6 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
-    if max(arrays.minimum, arrays.maximum or 0) > MOST_MOVES:
-        raise too_many()
     unique = bool(arrays.unique) and not _never_equal(arrays, reader)
     values = _finite(arrays, reader) if unique else None
     if unique and values is None:
@@ -96,6 +95,13 @@ class _Writer:
         begins = [some.begin for some in arrays.contains]
         # From this index on, only the largest number of items matters.
         self.same = max(len(arrays.prefix), arrays.minimum, *begins, 0)
+        plain = values is None and not arrays.contains
+        self.run = run_of((Move(Empty(), arrays.items, 0),), layout, "]") if layout.blocks and plain else None
+        bounds = max(arrays.minimum, self.most or 0) - len(arrays.prefix)
+        if self.run is None and bounds > MOST_MOVES:
+            raise too_many()
+        if bounds <= LARGE_COUNT or arrays.items == NOTHING:
+            self.run = None
         self._plan = Plan()
         self._todo: list[tuple[str, int, tuple[int, ...], frozenset[str]]] = []
 
@@ -117,6 +123,8 @@ class _Writer:
                 continue
             if self._may_end(index, counts):
                 self._plan.move(source, self.layout.closing["]"], None, self._plan.end)
+            if self._calls_block(source, index):
+                continue
             if self.most is None or index < self.most:
                 self._plan.move(source, self.layout.comma, None, self._state("next", index, counts, used))
         return self._plan
@@ -151,6 +159,18 @@ class _Writer:
         for value, grown in found:
             if value != NOTHING:
                 yield (Empty(), value), grown, used
+
+    def _calls_block(self, source: int, index: int) -> bool:
+        """Add the moves of the next items as a block, if that is possible, and return whether it is."""
+        may_end = index + 1 >= self.arrays.minimum
+        most = self.most if may_end else self.arrays.minimum
+        if self.run is None or most is None or index < len(self.arrays.prefix):
+            return False
+
+        def after(count: int) -> int:
+            return self._state("next", index + count, (), frozenset())
+
+        return call_block(self._plan, source, self.run, most - index, may_end, after, self._plan.end)
 
     def _may_end(self, index: int, counts: tuple[int, ...]) -> bool:
         enough = all(count >= some.minimum for count, some in zip(counts, self.arrays.contains, strict=True))

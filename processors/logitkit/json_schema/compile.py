@@ -54,7 +54,8 @@ def schema_network(
         apart: Whether all objects and arrays are definitions.
         leaves: Whether strings are definitions, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
-        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
+        longest: The most characters of a token, if the characters of strings may be counted, and many items called in blocks; 0
+            if they may not.
         called_root: Whether an object or array that is the whole value is to be a definition.
         any_order: Whether the members of objects may come in any order.
         calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
@@ -69,7 +70,10 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            network = _network(reader, Layout(whitespace, any_order), apart, leaves, longest, called_root, calls_early)
+            blocks = calls_early and longest > 0
+            network = _network(
+                reader, Layout(whitespace, any_order, blocks), apart, leaves, longest, called_root, calls_early
+            )
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.

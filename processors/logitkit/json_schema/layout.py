@@ -51,11 +51,14 @@ class Layout:
             may put some: behind an opening bracket and before a closing one a newline and up to 32 spaces, behind a comma that or
             one space, behind a colon one space; or none.
         any_order: Whether members may come in any order, or only in that of the schema.
+        blocks: Whether many items or members are written in blocks that are called.
     """
 
     whitespace: Whitespace = "compact"
     any_order: bool = False
+    blocks: bool = False
     opened: Node = field(init=False)
+    gap: Node = field(init=False)
     comma: Node = field(init=False)
     colon: Node = field(init=False)
     closing: dict[str, Node] = field(init=False)
@@ -66,6 +69,7 @@ class Layout:
         space = Empty() if self.whitespace == "compact" else Alternate((Empty(), _SPACE))
         gap = Alternate((Empty(), _SPACE, _NEWLINE)) if lines else space
         object.__setattr__(self, "opened", line)
+        object.__setattr__(self, "gap", gap)
         object.__setattr__(self, "comma", concatenate([literal(","), gap]))
         object.__setattr__(self, "colon", concatenate([literal(":"), space]))
         object.__setattr__(self, "closing", {end: concatenate([line, literal(end)]) for end in "}]"})

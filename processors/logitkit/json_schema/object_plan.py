@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.any_order import any_order_plan
+from logitkit.json_schema.blocks import LARGE_COUNT, call_block, run_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
 from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
 from logitkit.json_schema.objects import Count, Objects, Piece
-from logitkit.json_schema.plan import Names, Plan
+from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.syntax import Empty
 
@@ -185,9 +186,32 @@ class _Writer:
                 continue
             if self._may_end(state):
                 self._plan.move(source, self.layout.closing["}"], None, self._plan.end)
+            if self._calls_block(source, state):
+                continue
             if state.place < len(self.members) or self.others:
                 self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
         return self._plan
+
+    def _calls_block(self, source: int, state: _State) -> bool:
+        """Add the moves of the next members as a block, if all of them may be the same, and return whether that is so."""
+        if not (self.layout.blocks and self.others and state.place == len(self.members)):
+            return False
+        counted = self.others[0].counted
+        bounds = [*zip(state.counts, self.counts, counted, strict=True)]
+        left = [bound.maximum - count for count, bound, counts in bounds if counts and bound.maximum is not None]
+        enough = all(count + counts >= bound.minimum for count, bound, counts in bounds)
+        alike = all(member.counted == counted for member in self.others)
+        if not (left and alike and enough and max(b.maximum or 0 for b in self.counts) > LARGE_COUNT):
+            return False
+
+        def after(more: int) -> int:
+            grown = [count + more * counts for count, _, counts in bounds]
+            kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
+            return self._state(state._replace(behind=False, counts=tuple(kept)))
+
+        items = tuple([Move(member.text, member.value, 0, member.names) for member in self.others])
+        run = run_of(items, self.layout, "}")
+        return call_block(self._plan, source, run, min(left), True, after, self._plan.end)
 
     def _next(self, source: int, state: _State) -> None:
         """Write one more member: this one, a later one, or an unlisted one."""

@@ -6,19 +6,20 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from logitkit.json_schema.array_plan import array_plan
+from logitkit.json_schema.blocks import block_plan
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.constants import constants_plan
 from logitkit.json_schema.layout import Layout
 from logitkit.json_schema.object_plan import object_plan
-from logitkit.json_schema.plan import Plan
+from logitkit.json_schema.plan import Block, Plan
 from logitkit.json_schema.reader import Reader
 
 
 class Key(NamedTuple):
-    """A part: the objects, or the arrays, that satisfy a conjunction."""
+    """A part: the objects, or the arrays, that satisfy a conjunction; or a block of items."""
 
-    value: Conjunction
-    opening: Literal["{", "["]
+    value: Conjunction | Block
+    opening: Literal["{", "[", ","]
 
 
 @dataclass(eq=False, slots=True)
@@ -27,11 +28,11 @@ class Part:
 
     Args:
         plans: Graphs of what follows the opening bracket; any of them.
-        inside: The conjunctions that values inside satisfy, each once.
+        inside: The conjunctions that values inside satisfy, and the blocks, each once.
     """
 
     plans: list[Plan]
-    inside: list[Conjunction] = field(default_factory=list)
+    inside: list[Conjunction | Block] = field(default_factory=list)
 
 
 def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = False) -> dict[Key, Part]:
@@ -47,26 +48,13 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
         UnsupportedSchema: Some part has no exact form.
     """
     found: dict[Key, Part] = {}
-    todo = [root]
-    seen = {root}
+    todo: list[Conjunction | Block] = [root]
+    seen = {*todo}
     as_texts = layout.whitespace == "compact" and not layout.any_order and not apart
     while todo:
         value = todo.pop()
-        values = reader.values(value)
-        with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
-            whole = [some.whole for some in values.objects if as_texts and some.whole is not None]
-            objects = [constants_plan(whole, reader.limits)] if whole else []
-            objects += [
-                object_plan(some, reader.everything.strings, layout)
-                for some in values.objects
-                if not as_texts or some.whole is None
-            ]
-        with reader.blaming_one_of(value, "maxItems", "minItems", "contains", "prefixItems", "items"):
-            given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
-            arrays = [constants_plan(given, reader.limits)] if given else []
-            arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
-        for key, plans in ((Key(value, "{"), objects), (Key(value, "["), arrays)):
-            part = found[key] = Part([plan for plan in plans if plan is not None])
+        for key, some in _plans_of(value, reader, layout, as_texts).items():
+            part = found[key] = Part(some)
             moves = [move for plan in part.plans for row in plan.moves for move in row]
             part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
             for inside in part.inside:
@@ -74,3 +62,26 @@ def parts_of(root: Conjunction, reader: Reader, layout: Layout, apart: bool = Fa
                     seen.add(inside)
                     todo.append(inside)
     return found
+
+
+def _plans_of(value: Conjunction | Block, reader: Reader, layout: Layout, as_texts: bool) -> dict[Key, list[Plan]]:
+    """Return the graphs of the objects and arrays that satisfy a conjunction, or that of a block."""
+    if isinstance(value, Block):
+        return {Key(value, ","): [block_plan(value)]}
+    values = reader.values(value)
+    with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
+        whole = [some.whole for some in values.objects if as_texts and some.whole is not None]
+        objects = [constants_plan(whole, reader.limits)] if whole else []
+        objects += [
+            object_plan(some, reader.everything.strings, layout)
+            for some in values.objects
+            if not as_texts or some.whole is None
+        ]
+    with reader.blaming_one_of(value, "maxItems", "minItems", "contains", "prefixItems", "items"):
+        given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
+        arrays = [constants_plan(given, reader.limits)] if given else []
+        arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]
+    return {
+        Key(value, "{"): [plan for plan in objects if plan is not None],
+        Key(value, "["): [plan for plan in arrays if plan is not None],
+    }

@@ -39,18 +39,46 @@ class Names(NamedTuple):
         return without(self.strings, self.excluded)
 
 
+class ItemRun(NamedTuple):
+    """Items of an array, or members of an object, of which one may come after another.
+
+    Args:
+        items: What each of them is: one of some moves.
+        gap: What may stand behind a comma.
+        closing: The closing bracket, with what may stand before it.
+    """
+
+    items: tuple[Move, ...]
+    gap: Node
+    closing: Node
+
+
+class Block(NamedTuple):
+    """A part of a run, from the comma before its first item on.
+
+    Args:
+        run: The run.
+        size: How many items it has.
+        ends: Whether it ends with the closing bracket behind any of them; if not, it ends with the comma behind the last one.
+    """
+
+    run: ItemRun
+    size: int
+    ends: bool
+
+
 class Move(NamedTuple):
     """One edge: a name or another fixed text, or any of a set of names; a text; and behind it a value.
 
     Args:
         text: The text.
-        value: What the value satisfies; None: there is no value.
+        value: What the value satisfies, or a block of items in place of a value; None: there is neither.
         target: Where the edge leads.
         names: The JSON text of a name, or of another string or `null`, `true` or `false`; or the set; None: there is none.
     """
 
     text: Node
-    value: Conjunction | None
+    value: Conjunction | Block | None
     target: int
     names: Names | str | None = None
 
@@ -81,7 +109,12 @@ class Plan:
         return name not in self._numbers
 
     def move(
-        self, source: int, text: Node, value: Conjunction | None, target: int, names: Names | str | None = None
+        self,
+        source: int,
+        text: Node,
+        value: Conjunction | Block | None,
+        target: int,
+        names: Names | str | None = None,
     ) -> None:
         """Add an edge.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.parts import Key, Part
-from logitkit.json_schema.plan import Move, Names, Plan
+from logitkit.json_schema.plan import Block, Move, Names, Plan
 from logitkit.json_schema.reader import Reader
 from logitkit.patterns.syntax import Empty, Node
 
@@ -25,7 +25,7 @@ class Trimmed:
         self.reader = reader
         self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
         alive: set[Key] = set()
-        self._valued: set[Conjunction] = set()
+        self._valued: set[Conjunction | Block] = set()
         left = [key for key in reversed(parts) if parts[key].plans]
         self.alive = alive
         grown = True
@@ -41,10 +41,12 @@ class Trimmed:
                 moves = [move for row in self.live[key][0] for move in row]
                 part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
 
-    def has_value(self, value: Conjunction) -> bool:
-        """Whether some value satisfies a conjunction."""
+    def has_value(self, value: Conjunction | Block) -> bool:
+        """Whether some value satisfies a conjunction, or a block has a text."""
         if value in self._valued:
             return True
+        if isinstance(value, Block):
+            return bool(self.keys_of([value]))
         values = self.reader.values(value)
         scalars = values.null or values.booleans or not values.numbers.is_empty
         found = bool(scalars) or not values.strings.is_empty or bool(self.keys_of([value]))
@@ -53,13 +55,14 @@ class Trimmed:
             self._valued.add(value)
         return found
 
-    def keys_of(self, values: Iterable[Conjunction]) -> list[Key]:
-        """Return the parts of some conjunctions that have a value."""
-        return [key for value in values for key in (Key(value, "{"), Key(value, "[")) if key in self.alive]
+    def keys_of(self, values: Iterable[Conjunction | Block]) -> list[Key]:
+        """Return the parts of some conjunctions that have a value, and those of blocks."""
+        keys = [key for value in values for key in (Key(value, "{"), Key(value, "["), Key(value, ","))]
+        return [key for key in keys if key in self.alive]
 
     def uses(self, root: Conjunction) -> Counter[Key]:
         """Return in how many places each part is written."""
-        values = Counter([root])
+        values: Counter[Conjunction | Block] = Counter([root])
         for rows, _ in self.live.values():
             values.update([move.value for row in rows for move in row if move.value is not None])
         uses: Counter[Key] = Counter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from logitkit.compiler.characters.components import components
 from logitkit.compiler.characters.positions import count_positions
@@ -10,7 +11,7 @@ from logitkit.compiler.networks.network import WORDS, Definition, Network, Strin
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted, written
 from logitkit.json_schema.parts import Key, parts_of
-from logitkit.json_schema.plan import Move, Names
+from logitkit.json_schema.plan import Block, Move, Names
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.trimmed import Trimmed
 from logitkit.patterns.charset import CharSet
@@ -23,6 +24,8 @@ DEEPEST_INLINE = 12
 # anyway, as any value whatever is called, has a stack already, so that another call costs it little.
 LARGE, LARGE_NESTED = 12_000, 1_500
 LARGE_PART, LARGE_NESTED_PART = 200, 100
+# Items in blocks are written in dozens of places, so they are called sooner. Such calls do not count as nesting.
+LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS = 300, 20
 # Strings that are so few are written in place.
 MOST_INLINE = 64
 
@@ -69,19 +72,28 @@ def network_of(
                 continue
             key = keys[state - 1]
             bottom_up.append(key)
-            if apart or len(component) > 1 or key in inside[state]:
+            recurs = len(component) > 1 or key in inside[state]
+            if key.opening == "," and recurs:
+                # A row has room for a limited number of frames of blocks, so what recurs must have none.
+                without = replace(layout, blocks=False)
+                return network_of(root, reader, without, apart, leaves, longest, called_root, calls_early)
+            if apart or recurs or key.opening == ",":
                 called.add(key)
             height[key] = 1 + max((height.get(k, 0) for k in inside[state] if k not in called), default=0)
             if height[key] > DEEPEST_INLINE:
                 called.add(key)
+    blocks = {key for key in called if key.opening == ","}
     writer = _Writer(trimmed, called, layout, leaves, longest)
     large, large_part = (LARGE_NESTED, LARGE_NESTED_PART) if called and calls_early else (LARGE, LARGE_PART)
+    if blocks:
+        large, large_part, writer.flat = LARGE_IN_BLOCKS, LARGE_PART_IN_BLOCKS, blocks
     if not apart and writer.total(bottom_up, root) > large:
         uses = trimmed.uses(root)
         writer.forget()
         for key in bottom_up:
             # What it is inside of is measured later, and counts a call.
             if uses[key] > 1 and writer.size(key) > large_part:
+                writer.flat |= {key} - called if blocks else set()
                 called.add(key)
     return writer.network(bottom_up, root)
 
@@ -95,11 +107,13 @@ class _Writer:
         self.layout = layout
         self.called = called
         self.leaves = leaves
+        # What is called, but does not recur.
+        self.flat: set[Key] = set()
         self._sizes: dict[Key, int] = {}
-        self._value_sizes: dict[Conjunction, int] = {}
+        self._value_sizes: dict[Conjunction | Block, int] = {}
         self._counted: dict[int, int] = {}
         self._bodies: dict[Key, Node] = {}
-        self._values: dict[Conjunction, Node] = {}
+        self._values: dict[Conjunction | Block, Node] = {}
         self._numbers: dict[Key, int] = {}
         self._leaves: dict[Hashable, Strings] = {}
         # Whether names and other fixed texts are words. Without objects and arrays, the whole language is a finite automaton.
@@ -151,7 +165,7 @@ class _Writer:
 
     def _definition(self, key: Key) -> Definition:
         if key.value != ANYTHING or not self.leaves:
-            return Definition(key.opening, self._bodies[key])
+            return Definition(key.opening, self._bodies[key], recurs=key not in self.flat)
         # Any value whatever is the same in all schemas.
         reader = self.trimmed.reader
         strings = Names(reader.everything.strings)
@@ -214,7 +228,9 @@ class _Writer:
             return sum(map(len, few))
         return 1 if self.leaves else self._count(names.exact().tree())
 
-    def _value(self, value: Conjunction) -> Node:
+    def _value(self, value: Conjunction | Block) -> Node:
+        if isinstance(value, Block):
+            return Call(self._numbers[Key(value, ",")])
         if value not in self._values:
             options = [self._text(text) for text in self.trimmed.literals(value)]
             numbers = self.trimmed.numbers(value)
@@ -231,7 +247,9 @@ class _Writer:
             self._values[value] = _any_of(options)
         return self._values[value]
 
-    def _value_size(self, value: Conjunction) -> int:
+    def _value_size(self, value: Conjunction | Block) -> int:
+        if isinstance(value, Block):
+            return 1
         found = self._value_sizes.get(value)
         if found is None:
             numbers, strings = self.trimmed.numbers(value), self.trimmed.strings(value)

@@ -16,7 +16,7 @@ from logitkit.json_schema.conjunction import NOTHING, Conjunction, both
 from logitkit.json_schema.layout import Layout
 from logitkit.json_schema.left_out import LeftOut
 from logitkit.json_schema.object_plan import object_plan
-from logitkit.json_schema.plan import Move, Names, Plan
+from logitkit.json_schema.plan import Block, Move, Names, Plan
 from logitkit.json_schema.pointer import below
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import Place, References
@@ -113,6 +113,8 @@ class XmlMembers:
         if move.value is None:
             # Brackets and white space around members have no place between tags.
             return self.writer.text(self.tags.separator) if move.text == self.layout.comma else Empty()
+        # Members between tags are written one by one.
+        assert not isinstance(move.value, Block)
         name, value = self._name(move.names), self._value(move.value)
         if name is None or value is None:
             return None

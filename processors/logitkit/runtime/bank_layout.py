@@ -88,6 +88,7 @@ class BankLayout:
             states=self._full((slots,), NO_OUTCOMES, torch.int64),
             first_outcome=self._full((slots,), 0, torch.int64),
             max_depth=self._full((slots,), 0, torch.int64),
+            first_block=self._full((slots if any(n.blocks for n in nestings) else 0,), NO_OUTCOMES, torch.int64),
             state=self._full((outcomes,), 0, torch.int32),
             pushed=self._full((outcomes, widest), 0, torch.int32),
             rest=self._full((outcomes,), 0, torch.int32),
@@ -129,6 +130,7 @@ class BankLayout:
             and self._outcomes + len(nesting.state) <= len(self.stacks.state)
             and nesting.pushed.shape[1] <= self.stacks.pushed.shape[1]
             and nesting.pops <= len(self.stacks.round)
+            and (not nesting.blocks or len(self.stacks.first_block) > 0)
             and (nesting.counting is None or self.stacks.counting.shape[1] > 0)
         )
 
@@ -157,7 +159,9 @@ class BankLayout:
         begin, end = self._outcomes, self._outcomes + len(nesting.state)
         stacks.states[slot] = automaton.states
         stacks.first_outcome[slot] = begin
-        stacks.max_depth[slot] = nesting.max_depth
+        stacks.max_depth[slot] = nesting.counted_depth
+        if len(stacks.first_block):
+            stacks.first_block[slot] = automaton.states - nesting.blocks
         if not automaton.has_stacks:
             return
         set_part(stacks.cost[self._rows : self._rows + automaton.states], automaton.cost)

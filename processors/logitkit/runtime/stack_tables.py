@@ -28,7 +28,8 @@ class StackTables(NamedTuple):
         cost: int32, for each row of `base.row_start`, the number of tokens needed to finish from there.
         states: [N] int64, the number of states of each slot; a target from this number on is an outcome.
         first_outcome: [N] int64, the index of each slot's first outcome.
-        max_depth: [N] int64, the maximum number of frames of a row.
+        max_depth: [N] int64, the maximum number of frames of a row, those of blocks not counted.
+        first_block: [N] int64, the state with which each slot's frames of blocks begin; [0] if no automaton has any.
         state: int32, the state that each outcome leads to.
         pushed: [.., P] int32, the frames that each outcome pushes, then 0.
         rest: int32, the class of the rest of the token, after the frame that the outcome pops; 0 if it pops none.
@@ -43,6 +44,7 @@ class StackTables(NamedTuple):
     states: Tensor
     first_outcome: Tensor
     max_depth: Tensor
+    first_block: Tensor
     state: Tensor
     pushed: Tensor
     rest: Tensor
@@ -56,6 +58,16 @@ class StackTables(NamedTuple):
         low, high = self.counting[0][which], self.counting[1][which]
         count = count.reshape(-1, *[1] * (which.dim() - 1))
         return (low <= count) & (count <= high)
+
+    def open_blocks(self, slot: Tensor, frames: Tensor) -> Tensor | int:
+        """Return how many of the frames of each row, [B, D], are those of blocks: [B]."""
+        if not self.first_block.shape[0]:
+            return 0
+        return (frames >= self.first_block.index_select(0, slot)[:, None]).sum(1)
+
+    def nested(self, slot: Tensor, stack: Tensor, depth: Tensor) -> Tensor:
+        """Return how many of the frames of each row count as nesting, [B], given how many there are."""
+        return depth - self.open_blocks(slot, stack) if self.first_block.shape[0] else depth
 
 
 class StackRows(NamedTuple):
@@ -87,7 +99,7 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
         for rounds in range(tables.round.shape[0], -1, -1):
             outside = target >= states
             which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
-            fits = depth + tables.height.index_select(0, which) <= most
+            fits = tables.nested(slot, stack, depth) + tables.height.index_select(0, which) <= most
             rest = tables.rest.index_select(0, which).to(torch.int64)
             pops, pushes = outside & fits & (rest > 0) & (depth > 0), outside & fits & (rest == 0)
             if rounds:
@@ -135,6 +147,8 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
     depth = (stack > 0).sum(1)
+    # How many frames count as nesting, before the first is popped, then after each.
+    counted = [tables.nested(slot, stack, depth)]
     framed = torch.where(stack > 0, tables.cost[first[:, None] + stack], 0)
     # The state, then the frames that a token may pop, innermost first; and the tokens needed for the frames below each.
     places, below = [state], [framed.sum(1)]
@@ -143,6 +157,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
         top = stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
         cost = framed.gather(1, at.clamp(min=0)[:, None])[:, 0]
         places.append(torch.where(at >= 0, top, DEAD))
+        counted.append(counted[-1] - (1 - tables.open_blocks(slot, top[:, None])))
         below.append(below[-1] - torch.where(at >= 0, cost, 0))
     needed = below[0] + tables.cost.index_select(0, first + state)
     default = base.default.index_select(0, slot)
@@ -162,7 +177,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
         rest = tables.rest[which].to(torch.int64)
         pushes = tables.outcome_cost[which] + below[level][:, None]
         outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushes)
-        fits = (depth - level)[:, None] + tables.height[which] <= most[:, None]
+        fits = counted[level][:, None] + tables.height[which] <= most[:, None]
         if level == 0 and tables.counting.shape[1]:
             fits = fits & tables.counted(which, count)
         outside_cost = torch.where(fits, outside_cost, ILLEGAL)

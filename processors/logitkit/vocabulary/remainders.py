@@ -16,8 +16,9 @@ from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Remainders"]
 
-# The bytes that end strings, objects and arrays.
-ENDS = np.frombuffer(b'"}]', np.uint8)
+# The bytes that end strings, objects and arrays; and with them the one that ends a block of items.
+ENDS = b'"}]'
+ENDS_OF_BLOCKS = b'"}],'
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +26,15 @@ class Remainders:
     """The remainders of the tokens of a vocabulary, numbered from 1 on; 0 is the empty one.
 
     Args:
-        trie: The remainders as tokens of a trie; id `n` has number `n + 1`.
+        texts: The remainders; that at place `n` has number `n + 1`.
+        trie: The same as a trie, with their places as ids.
         length: [N + 1] int64, the length of each.
         token_length: [V] int64, the length of each token, 0 for ids without text.
         of_token: Which remainder the last bytes of a token are, for all tokens and numbers of bytes that are one.
         of_remainder: Which remainder the last bytes of a remainder are.
     """
 
+    texts: tuple[bytes, ...]
     trie: Trie
     length: NDArray[np.int64]
     token_length: NDArray[np.int64]
@@ -39,22 +42,25 @@ class Remainders:
     of_remainder: _Suffixes
 
     @classmethod
-    def of(cls, tokens: Sequence[bytes | None], trie: Trie) -> Remainders:
+    def of(cls, tokens: Sequence[bytes | None], trie: Trie, fewer: Remainders | None = None) -> Remainders:
         """Find the remainders of some tokens.
 
         Args:
             tokens: The tokens.
             trie: All of them.
+            fewer: The remainders without those after a comma, to find these too; the others keep their numbers.
         """
+        ends = ENDS if fewer is None else ENDS_OF_BLOCKS
+        first = () if fewer is None else fewer.texts
         length = np.searchsorted(trie.levels, trie.node_of_id, side="right") - 1
         flat = np.frombuffer(b"".join(filter(None, tokens)), np.uint8)
-        at = np.flatnonzero(np.isin(flat, ENDS))
+        at = np.flatnonzero(np.isin(flat, np.frombuffer(ends, np.uint8)))
         end = np.cumsum(length)
         token = np.searchsorted(end, at, side="right")
         left = end[token] - at - 1
         token, left = token[left > 0], left[left > 0]
         found = [(tokens[i] or b"")[-n:] for i, n in zip(token.tolist(), left.tolist(), strict=True)]
-        texts = sorted(set(found))
+        texts = (*first, *sorted({*found}.difference(first)))
         number = {text: i + 1 for i, text in enumerate(texts)}
         inside = [
             (i + 1, n, number[text[-n:]])
@@ -67,6 +73,7 @@ class Remainders:
         inner, shorter, named_inside = np.array(inside, np.int64).reshape(-1, 3).T
         named = np.array([number[text] for text in found], np.int64)
         return cls(
+            texts,
             Trie.of(texts),
             lengths,
             length,

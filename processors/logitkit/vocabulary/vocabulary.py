@@ -131,6 +131,11 @@ class Vocabulary:
         return Remainders.of(self.tokens, self.trie)
 
     @cached_property
+    def remainders_of_blocks(self) -> Remainders:
+        """The same and those after commas, which end blocks of items; built on first use."""
+        return Remainders.of(self.tokens, self.trie, self.remainders)
+
+    @cached_property
     def spells_every_byte(self) -> bool:
         """Whether each of the 256 bytes is a token, so that any text can be tokenized."""
         return len({t for t in self.tokens if t is not None and len(t) == 1}) == 256

@@ -55,6 +55,10 @@ class NestedDfa:
         letters: Tokens without text that do what other ids without text do not: [S] int64, the target of each state, by id.
         copies: The copies of leaves that are known in it; None: that is not known.
         token_limits: Texts whose tokens are counted.
+        returns: States in which what is called ends at once, without another byte, each with the number of the end.
+        blocks: How many frames are those of calls that do not recur, such as blocks of items; they are the last, and do not count
+            as nesting.
+        open_blocks: How many of these may be on the stack, at most.
     """
 
     step: NDArray[np.int32]
@@ -69,6 +73,9 @@ class NestedDfa:
     letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     copies: Copies | None = None
     token_limits: tuple[TokenLimit, ...] = ()
+    returns: Mapping[int, int] = field(default_factory=dict)
+    blocks: int = 0
+    open_blocks: int = 0
 
     @classmethod
     def of(cls, dfa: ByteDfa) -> NestedDfa:
@@ -94,6 +101,11 @@ class NestedDfa:
         return int(self.behind.shape[1])
 
     @property
+    def is_block(self) -> NDArray[np.bool_]:
+        """[F] which frames are those of blocks of items."""
+        return np.arange(self.frames) >= self.frames - self.blocks
+
+    @property
     def frame_need(self) -> NDArray[np.int64]:
         """[F] the most that is needed behind each frame, whatever ends before it."""
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
@@ -110,9 +122,10 @@ class NestedDfa:
 
     @property
     def shares(self) -> bool:
-        """Whether strings are called, or their characters are counted: both need tokens for all bytes."""
+        """Whether strings or blocks of items are called, or characters are counted: all of that needs tokens for all bytes."""
         copies = self.copies
-        return copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        counts = copies is not None and (bool(copies.strings.any()) or any(leaf.counted for leaf in copies.leaves))
+        return counts or self.blocks > 0
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
         """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
@@ -127,6 +140,8 @@ class NestedDfa:
                 state = int(self.entry[does - self.states])
             else:
                 state = int(self.behind[does - self.states - self.calls, stack.pop()])
+                while state in self.returns:
+                    state = int(self.behind[self.returns[state], stack.pop()])
             if state == DEAD or len(stack) > max_depth:
                 return
             yield bool(self.accepting[state]) and not stack

@@ -110,15 +110,18 @@ def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
     nowhere = np.zeros(dfa.states, bool)
     ends = np.concatenate([np.flatnonzero(dfa.accepting), moves.caller_of_end])
     need = np.full(dfa.states, NEVER)
+    # Only brackets count: a block of items needs what is inside of it.
+    blocks = dfa.is_block[dfa.frame]
     depth = 0
     while True:
         shallower = need < depth
         found = np.ones(dfa.states, bool)
         while True:
-            open_to = shallower[dfa.entry] & behind_is(dfa, found)
+            goes_on = behind_is(dfa, found)
             # What leads to a state that needs less depth needs less, too.
             found = shallower if depth else moves.before(nowhere, ends)
             while True:
+                open_to = goes_on & (shallower[dfa.entry] | (blocks & found[dfa.entry]))
                 leads = open_to & _leads_on(dfa, found, every_end)
                 begin = moves.caller[leads[moves.call] & ~found[moves.caller]]
                 if not len(begin):

@@ -19,7 +19,7 @@ from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import CountedText, Network, Strings
+from logitkit.compiler.networks.network import CountedText, Definition, Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.words import Words
 from logitkit.limits import Limits
@@ -54,6 +54,15 @@ class _Quote(NamedTuple):
     behind: tuple[tuple[int, int], ...]
 
 
+class _Opened(NamedTuple):
+    """A bracket, or a comma, that begins a call, as in `_Quote`; what is called is a body."""
+
+    state: int
+    byte: int
+    body: int
+    behind: tuple[tuple[int, int], ...]
+
+
 class Joint:
     """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these.
 
@@ -83,11 +92,13 @@ class Joint:
         excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
         classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
         read = {word for c in self.bodies for row in parts[c].words for word in row}
-        openings = "".join(network.definitions[c[0][0]].opening for c in strings)
+        blocks = [c for c in called if c not in strings and self._is_block(c)]
+        openings = "".join(network.definitions[c[0][0]].opening for c in (*strings, *blocks))
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
         self.byte_class, self.columns = joint_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class, len(self.columns[0]))
         self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
+        self.blocks = frozenset(self.bodies[c] for c in blocks)
         # What is found on the way through the parts.
         self.ends: dict[tuple[int, int], int] = {}
         self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
@@ -95,6 +106,26 @@ class Joint:
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}
         # The leaves that are called, and the copy which each of them is.
         self.called: dict[int, int] = {}
+
+    def _is_block(self, called: Called) -> bool:
+        """Whether calls do not count as nesting."""
+        definitions = [self.network.definitions[number] for number, _ in called]
+        return all(isinstance(definition, Definition) and not definition.recurs for definition in definitions)
+
+    def _open_blocks(self) -> int:
+        """Return how many calls of blocks may be open at once, at most."""
+        inside = [
+            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies
+        ]
+        most = [0] * len(inside)
+        while True:
+            found = [
+                max(((body in self.blocks) + most[body] for body in (self.bodies[c] for c in called)), default=0)
+                for called in inside
+            ]
+            if found == most:
+                return max(most)
+            most = found
 
     def _leaf(self, called: Called) -> Leaf:
         definition = self.network.definitions[called[0][0]]
@@ -116,7 +147,9 @@ class Joint:
         step = np.zeros((states, width), np.int32)
         accepting = np.zeros(states, bool)
         end_at = np.full(states, -1)
-        opened: list[tuple[int, int, int]] = []
+        opened: list[_Opened] = []
+        # Calls of what does not recur, such as blocks of items: their frames come last.
+        opened_blocks: list[_Opened] = []
         quoted: list[_Quote] = []
         for (called, part), dfa, columns, first in zip(
             ((c, self.parts[c]) for c in self.bodies), self.dfas, self.columns, self.first, strict=False
@@ -131,8 +164,8 @@ class Joint:
                         quoted.append(_Quote(first + state, ord(opening), bracket.called, behind))
                         continue
                     body = self.bodies[bracket.called]
-                    frame = self.frames.setdefault((body, behind), len(self.frames))
-                    opened.append((first + state, ord(opening), self.calls.setdefault((body, frame), len(self.calls))))
+                    calls = opened_blocks if body in self.blocks else opened
+                    calls.append(_Opened(first + state, ord(opening), body, behind))
             # Where each state of the part leads, or which end it is; numbered before the columns are spread, as these are many.
             leads = np.arange(first - FIRST_STATE, last, dtype=np.int32)
             leads[:FIRST_STATE] = DEAD
@@ -140,15 +173,18 @@ class Joint:
             step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
-        source, symbol, call = np.array(opened, np.int64).reshape(-1, 3).T
-        symbol = self.byte_class[symbol]
-        if (step[source, symbol] != DEAD).any():
+        if not self._add_calls(step, opened):
             raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
-        if step[end_at >= 0].any() or (end_at[source] >= 0).any() or any(end_at[quote.state] >= 0 for quote in quoted):
+        leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
+        if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
-        step[source, symbol] = CALL + call
         self._add_words(step)
         copies = self._add_copies(step, self._entered(quoted, step))
+        frames = len(self.frames)
+        if not self._add_calls(step, opened_blocks):
+            raise CountsOverlap("a block of items and other text begin in the same place")
+        blocks = len(self.frames) - frames
+        copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
         states = len(step)
         # Numbers of calls and ends come behind those of states.
         flat = step.ravel()
@@ -160,6 +196,8 @@ class Joint:
             for marks, target in behind:
                 if (body, marks) in self.ends:
                     behind_of[self.ends[body, marks], frame] = target
+        # A block in which the array ends is the end of the block that called it.
+        returns = {int(state): int(end_at[state]) for state in np.unique(behind_of) if end_at[state] >= 0}
         letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
         for called, first in zip(self.bodies, self.first, strict=False):
             for state, targets in enumerate(self.parts[called].letters):
@@ -180,8 +218,22 @@ class Joint:
             np.zeros(states, np.int64),
             letters=letters,
             # Strings that are written in place are followed better with all tokens at once.
-            copies=copies if self.leaves or self.network.words else None,
+            copies=copies if self.leaves or self.network.words or self.blocks else None,
+            returns=returns,
+            open_blocks=self._open_blocks() if self.blocks else 0,
+            blocks=blocks,
         )
+
+    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> bool:
+        """Number some calls and add them to a table, in place; return whether nothing else begins where they do."""
+        rows = []
+        for state, byte, body, behind in opened:
+            frame = self.frames.setdefault((body, behind), len(self.frames))
+            rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
+        source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
+        free = not (step[source, symbol] != DEAD).any()
+        step[source, symbol] = CALL + call
+        return free
 
     def _add_words(self, step: NDArray[np.int32]) -> None:
         """Put the states inside of words after all states, in place."""

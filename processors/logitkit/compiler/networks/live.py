@@ -79,6 +79,9 @@ def live(dfa: NestedDfa) -> NestedDfa:
         need,
         letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
         copies=None if dfa.copies is None else dfa.copies.renumbered(number, len(known)),
+        returns={int(number[state]): end for state, end in dfa.returns.items() if number[state] != DEAD},
+        blocks=dfa.blocks,
+        open_blocks=dfa.open_blocks,
     )
 
 
@@ -96,7 +99,9 @@ def _moves(dfa: NestedDfa) -> Moves:
     source = np.concatenate([np.zeros(0, np.int64), *(source for source, _ in by_letters)])
     does = np.concatenate([np.zeros(0, np.int64), *(leads for _, leads in by_letters)])
     found = _moves_of_bytes(dfa, copies)
-    return Moves(np.concatenate([found.source, source]), np.concatenate([found.does, does]))
+    first_end = dfa.states + dfa.calls
+    returns = np.array([(state, first_end + end) for state, end in dfa.returns.items()], np.int64).reshape(-1, 2).T
+    return Moves(np.concatenate([found.source, source, returns[0]]), np.concatenate([found.does, does, returns[1]]))
 
 
 def _moves_of_bytes(dfa: NestedDfa, copies: Copies | None) -> Moves:

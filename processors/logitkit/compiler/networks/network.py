@@ -19,16 +19,20 @@ class Definition:
     """The texts `opening` + a text of `body`.
 
     Args:
-        opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called.
-        body: What follows it, up to and with the closing bracket that belongs to it. No text of the body goes on behind that.
+        opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called; or the
+            comma before a block of items.
+        body: What follows it, up to and with the closing bracket that belongs to it, or the comma behind the block. No text of
+            the body goes on behind that.
         known_as: A name that it has in all networks in which it stands, so that it is worked out once; None: it has none.
         calls: The definitions that it calls, in an order that belongs to that name.
+        recurs: Whether it may be called inside of itself, as far as is known. If not, its calls do not count as nesting.
     """
 
-    opening: Literal["{", "["]
+    opening: Literal["{", "[", ","]
     body: Node
     known_as: Hashable = None
     calls: tuple[int, ...] = ()
+    recurs: bool = True
 
     @property
     def words(self) -> tuple[int, ...]:
@@ -55,7 +59,7 @@ class PlacedDefinition:
     numbers: tuple[int, ...]
 
     @property
-    def opening(self) -> Literal["{", "["]:
+    def opening(self) -> Literal["{", "[", ","]:
         """The bracket that it begins with."""
         return self.inner.opening
 

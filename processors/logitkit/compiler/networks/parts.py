@@ -53,6 +53,7 @@ class _Finder:
         self.network, self.limits = network, limits
         self.endless = endless_calls(network)
         self.parts: dict[Called, Part] = {}
+        self.known: dict[Called, Part] = {}
 
     def all(self) -> dict[Called, Part]:
         """Return the main part and all that it calls."""
@@ -69,14 +70,15 @@ class _Finder:
         return self.parts
 
     def marks_of(self, called: Called) -> set[int]:
-        """Return the sets of marks that are met at the ends of strings."""
-        if is_leaf(called, self.network):
-            return {1}
-        if called not in self.parts:
-            self.parts[called] = self._made(called)
-        return {marks for marks in self.parts[called].ends if marks}
+        """Return the sets of marks that are met at the ends of what does not recur: strings and blocks of items."""
+        return {1} if is_leaf(called, self.network) else {marks for marks in self._part(called).ends if marks}
 
     def _part(self, called: Called) -> Part:
+        if called not in self.known:
+            self.known[called] = self._worked_out(called)
+        return self.known[called]
+
+    def _worked_out(self, called: Called) -> Part:
         definition = self.network.definitions[called[0][0]] if len(called) == 1 else None
         if (
             isinstance(definition, Definition | PlacedDefinition)
@@ -258,7 +260,7 @@ class _Resolver:
         for opening in sorted({self.network.definitions[d].opening for d in calls}):
             possible = sorted(d for d in calls if self.network.definitions[d].opening == opening)
             places = list(dict.fromkeys(frozenset(calls[d]) for d in possible))
-            if len(places) > MOST_MARKS and opening != '"':
+            if len(places) > MOST_MARKS and opening in "[{":
                 raise PatternTooLarge(
                     f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
                     f"{MOST_MARKS} can be distinguished only when they end"
@@ -268,7 +270,7 @@ class _Resolver:
             if counted and len(possible) > 1:
                 raise CountsOverlap("texts whose characters are counted begin in the same place")
             # What nests is not known yet; but some sets of strings have no text in common.
-            met = self.marks_of(called) if counted or opening == '"' else range(1, 1 << len(places))
+            met = range(1, 1 << len(places)) if opening in "[{" else self.marks_of(called)
             behind = [
                 (marks, self.state(frozenset().union(*(p for i, p in enumerate(places) if marks >> i & 1))))
                 for marks in sorted(met)

@@ -83,7 +83,8 @@ class _Link:
         is_text = [copies.leaves[leaf].is_text for leaf in copies.leaf.tolist()]
         ends = zip(copies.exits, is_text, strict=True)
         exits = np.array(sorted({leads for row, text in ends for leads in row if not text}), np.int64)
-        self.rests = Rests(dfa, exits, vocabulary.remainders, self.walk, outcomes)
+        self.remainders = vocabulary.remainders_of_blocks if dfa.open_blocks else vocabulary.remainders
+        self.rests = Rests(dfa, exits, self.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
         numbers = np.unique(copies.leaf).tolist()
         self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
@@ -119,7 +120,7 @@ class _Link:
         found, popped = self.walk.follow(trie, Starts(*map(np.concatenate, zip(*starts, strict=True))))
         columns = [found]
         for block in popped.blocks(trie):
-            source, token, end, rest, height = self.rests.expanded(trie, block, self.vocabulary.remainders)
+            source, token, end, rest, height = self.rests.expanded(trie, block, self.remainders)
             outcome = self.rests.pops(end, rest, height)
             # A copy may lead on where this is dead.
             alive = (outcome != DEAD) | (copies.like[source] > 0) | opening[source]

@@ -32,6 +32,8 @@ class Nesting:
             what is behind it. None: nothing is counted.
         strings: Number of frames that stand for strings. A string may be open besides as many brackets as are allowed.
         counting: [4, N] int32, what outcomes do to the count of a state (`Counting`). None: nothing.
+        blocks: Number of frames of calls that do not recur, such as those of blocks of items. They are the last of all.
+        open_blocks: How many of these may be open, at most, besides as many brackets as are allowed.
     """
 
     frames: int
@@ -44,6 +46,8 @@ class Nesting:
     cost: NDArray[np.int32] | None = None
     strings: int = 0
     counting: NDArray[np.int32] | None = None
+    blocks: int = 0
+    open_blocks: int = 0
 
     @classmethod
     def counting_tokens(cls, cost: NDArray[np.int32]) -> Nesting:
@@ -54,12 +58,26 @@ class Nesting:
     @property
     def is_flat(self) -> bool:
         """Whether no bracket needs a frame, so that a finite automaton has the same texts."""
-        return self.frames == self.strings
+        return self.frames == self.strings + self.blocks
 
     @property
     def brackets(self) -> int:
         """The most brackets with frames that may be open."""
-        return self.max_depth - (self.strings > 0)
+        return self.counted_depth - (self.strings + self.blocks > 0)
+
+    @property
+    def counted_depth(self) -> int:
+        """The most frames on a stack, those of blocks not counted."""
+        return self.max_depth - self.open_blocks
+
+    def counted(self, frames: tuple[int, ...], states: int) -> int:
+        """Return how many of some frames count as nesting; those of blocks do not.
+
+        Args:
+            frames: The frames.
+            states: The number of states of the automaton, its frames included.
+        """
+        return sum([frame < states - self.blocks for frame in frames]) if self.blocks else len(frames)
 
     @property
     def tables(self) -> tuple[Ints, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,18 +106,19 @@ class _Numbering:
     def of(self, number: int) -> int:
         """Return the number of an outcome from now on."""
         outcome = self.outcomes.outcome(number)
-        strings = self.outcomes.strings
+        uncounted = self.outcomes.uncounted
         state, pushed, rest, height = outcome[:4]
         if rest:
             rest = self.rests.setdefault(rest, self.classes + len(self.rests))
         else:
             # What must be opened before something can be closed needs room too, within each bracket that is left open. A string
             # that is called is the last that is pushed, and needs nothing.
-            brackets = sum([f not in strings for f in pushed])
-            height = max(height, brackets + self.need[state], *[i + self.frame_need[f] for i, f in enumerate(pushed)])
+            brackets = [0, *accumulate(f not in uncounted for f in pushed)]
+            needs = [*(self.frame_need[f] for f in pushed), self.need[state]]
+            height = max(height, *map(add, brackets, needs))
             if not (height or pushed or outcome.counts):
                 return state
-        if strings and (height or pushed):
+        if uncounted and (height or pushed):
             # There is always room for a string, behind as many brackets as may be.
             height += 1
         outcome = Outcome(state, pushed, rest, height, *outcome[4:])
@@ -178,7 +181,7 @@ class _Numbering:
     def height_of(self, states: Ints) -> NDArray[np.int32]:
         """Return how many frames there must be room for in some states; see `of`."""
         need = np.array(self.need, np.int32)[states]
-        return need + (need > 0) if self.outcomes.strings else need
+        return need + (need > 0) if self.outcomes.uncounted else need
 
     def _with_moves(self, behaviours: Behaviours) -> tuple[Behaviours, CountedMoves]:
         """Number the moves that only count behind all other outcomes, and return them."""

@@ -69,12 +69,12 @@ class Outcomes:
     Args:
         base: The first number that is none of a state.
         limits: Bound on how many there are.
-        strings: Frames that no bracket pushes.
+        uncounted: Frames that no bracket pushes.
     """
 
-    def __init__(self, base: int, limits: Limits, strings: frozenset[int] = frozenset()) -> None:
+    def __init__(self, base: int, limits: Limits, uncounted: frozenset[int] = frozenset()) -> None:
         self.base = base
-        self.strings = strings
+        self.uncounted = uncounted
         self.limits = limits
         self.known: list[Outcome] = []
         # What each rest does behind each frame that it can stand behind; rest 0 does nothing.
@@ -156,7 +156,7 @@ class Outcomes:
     def _called(self, frame: int, inside: int) -> Outcome:
         does = self.outcome(inside)
         state, pushed, rest, height = does[:4]
-        height += frame not in self.strings
+        height += frame not in self.uncounted
         if not rest:
             alive = state != DEAD and len(pushed) < MOST_PUSHED
             return Outcome(state, (frame, *pushed), 0, height, *does[4:]) if alive else Outcome(DEAD, (), 0, 0)

@@ -108,8 +108,11 @@ class LegalClasses:
         begin, symbol, which = self._outcomes
         row = slice(int(begin[state]), int(begin[state + 1]))
         if row.start < row.stop:
-            height, rest = self.nesting.height[which[row]], self.nesting.rest[which[row]]
-            legal[symbol[row]] = (height <= room) & self._behind(frames, room + 1)[rest]
+            nesting = self.nesting
+            height, rest = nesting.height[which[row]], nesting.rest[which[row]]
+            legal[symbol[row]] = (height <= room) & self._behind(
+                frames, room + nesting.counted(frames[-1:], self.states)
+            )[rest]
         return legal
 
     def _behind(self, frames: tuple[int, ...], room: int) -> NDArray[np.bool_]:
@@ -121,7 +124,7 @@ class LegalClasses:
             if len(frames) > RECURSION and len(frames) % RECURSION == 0:
                 # What is below is worked out first, from the bottom up, so that Python's stack is deep enough.
                 for depth in range(RECURSION, len(frames), RECURSION):
-                    self._behind(frames[:depth], room + len(frames) - depth)
+                    self._behind(frames[:depth], room + self.nesting.counted(frames[depth:], self.states))
             found = np.zeros(self.classes, np.bool_)
             if frames:
                 self._legal(frames[-1], frames[:-1], room, found)

@@ -65,7 +65,8 @@ def pushdown_automaton(
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
-        outcomes = Outcomes(dfa.states + dfa.frames, limits, frozenset(np.flatnonzero(dfa.copies.strings).tolist()))
+        uncounted = frozenset(np.flatnonzero(dfa.copies.strings | dfa.is_block).tolist())
+        outcomes = Outcomes(dfa.states + dfa.frames, limits, uncounted)
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends
         with one_budget(limits.work):
@@ -108,7 +109,8 @@ def pushdown_automaton(
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
         table = table.without(cost == UNREACHABLE)
     strings = 0 if dfa.copies is None else int(np.count_nonzero(dfa.copies.strings))
-    depth = (max_depth if strings < dfa.frames else 0) + (strings > 0)
+    depth = max_depth if strings + dfa.blocks < dfa.frames else 0
+    depth += dfa.open_blocks + (strings + dfa.blocks > 0)
     nesting = Nesting(
         dfa.frames,
         # Where characters or tokens are counted, a stack is expected, of one frame at least.
@@ -121,6 +123,8 @@ def pushdown_automaton(
         cost if closing else None,
         strings,
         table.counting,
+        dfa.blocks,
+        dfa.open_blocks,
     )
     nowhere = np.zeros(dfa.frames, bool)
     return TokenAutomaton.of(

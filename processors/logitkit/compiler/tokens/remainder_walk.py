@@ -92,7 +92,7 @@ def _stepped(before: Reached, automaton: TokenAutomaton, symbol: int) -> Reached
             return Reached(int(nesting.state[target - states]), frames, count + added)
     while target >= states:
         which = target - states
-        if len(frames) + int(nesting.height[which]) > nesting.max_depth:
+        if nesting.counted(frames, states) + int(nesting.height[which]) > nesting.counted_depth:
             return None
         if not nesting.rest[which]:
             frames += tuple(frame for frame in nesting.pushed[which].tolist() if frame)

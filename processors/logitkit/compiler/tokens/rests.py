@@ -56,6 +56,8 @@ class Rests:
             behind = np.zeros(dfa.states, bool)
             behind[row] = True
             self._goes_on[end, rest[behind[state]]] = True
+            # What ends there too is seen where it is popped.
+            self._goes_on[end] |= bool(dfa.returns) and bool(behind[[*dfa.returns]].any())
 
     def _add_popped(self, popped: Popped) -> None:
         source, text, end, rest, height = self.expanded(self.remainders.trie, popped, None)
@@ -85,8 +87,10 @@ class Rests:
         """Return the number of the outcome of an end, behind which a remainder goes on."""
         found = self._pops.get((end, rest, height))
         if found is None:
-            does = self._by_remainder.get(rest)
-            behind = tuple([(f, does[s]) for f, s in self._ends[end] if does.get(s, DEAD) != DEAD]) if does else ()
+            does, returns = self._by_remainder.get(rest, {}), self.dfa.returns
+            ends = self._ends[end] if does or returns else []
+            leads = [(f, self.pop(returns[s], rest, 0) if s in returns else does.get(s, DEAD)) for f, s in ends]
+            behind = tuple([pair for pair in leads if pair[1] != DEAD])
             spend(1 + len(behind))
             found = self.outcomes.pop(behind)
             if height and found != DEAD:

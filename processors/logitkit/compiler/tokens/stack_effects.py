@@ -128,7 +128,7 @@ class StackEffects(TokenTable):
         while target >= self.first_outcome:
             which = target - self.first_outcome
             target, pushed, rest, height = self._outcome(which)
-            if len(frames) + height > self.nesting.max_depth:
+            if self.nesting.counted(frames, self.states) + height > self.nesting.counted_depth:
                 target = DEAD
             elif rest:
                 target, frames = (self.target(frames[-1], rest), frames[:-1]) if frames else (DEAD, ())
@@ -160,7 +160,7 @@ class StackEffects(TokenTable):
 
     def _place(self, state: int, frames: tuple[int, ...]) -> tuple[Place, int]:
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
-        room = min(self.nesting.max_depth - len(frames), self._highest)
+        room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
         popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
         needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed

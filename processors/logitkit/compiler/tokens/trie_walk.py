@@ -117,7 +117,10 @@ class TrieWalk:
         self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
         self.inside = copies.of_states() >= 0
         self.counted = CountedStates.of(copies)
-        self._string: list[bool] = copies.strings.tolist()
+        self._uncounted: list[bool] = (copies.strings | dfa.is_block).tolist()
+        # The end that each state is; most are none.
+        self._returns = np.full(dfa.states, -1)
+        self._returns[[*dfa.returns]] = [*dfa.returns.values()]
         # Stack 0 is empty. Only brackets count as height.
         self.stacks: list[tuple[int, ...]] = [()]
         self.heights = [0]
@@ -217,7 +220,15 @@ class TrieWalk:
         return front
 
     def _nest(self, front: Front, which: Ints, popped: list[Popped]) -> None:
-        """Open and close brackets, in place."""
+        """Open and close brackets, in place, and whatever ends with these."""
+        dfa = self.dfa
+        while len(which):
+            self._nest_once(front, which, popped)
+            state = front.columns[STATE]
+            which = which[self._returns[state[which]] >= 0]
+            state[which] = dfa.states + dfa.calls + self._returns[state[which]]
+
+    def _nest_once(self, front: Front, which: Ints, popped: list[Popped]) -> None:
         dfa = self.dfa
         source, state, stack, height, like, _ = front.columns
         does = state[which] - dfa.states
@@ -250,7 +261,7 @@ class TrieWalk:
         found = self.number.setdefault(stack, len(self.stacks))
         if found == len(self.stacks):
             self.stacks.append(stack)
-            self.heights.append(sum(not self._string[frame] for frame in stack))
+            self.heights.append(sum(not self._uncounted[frame] for frame in stack))
         return found
 
     def _found(

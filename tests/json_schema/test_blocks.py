@@ -1,0 +1,284 @@
+"""Long runs of items and members are written in blocks that are called; they allow what items that are written out allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.json_schema import array_plan, blocks, object_plan, writer
+from logitkit.runtime.walk import Walk
+from tests.automata.linked import written
+from tests.json_schema.judge import judge
+from tests.json_schema.walks import walk
+from tests.vocabularies import tekken
+
+# Tokens that end items and blocks, and go on.
+_TOKENS = [
+    *[bytes([b]) for b in range(256)],
+    *(b"1,", b",1", b",1,1,", b"1,1,1,1,1,1,1", b"1]", b",1]", b"],[", b"]]", b"]}", b"]},{", b",[", b",[[", b"[[1,"),
+    *(
+        b'":',
+        b'","',
+        b'"}',
+        b'{"',
+        b'["',
+        b'",',
+        b'"]',
+        b'"a":1',
+        b'1,"a',
+        b"1}",
+        b"},{",
+        b"}}",
+        b",{}",
+        b"{},",
+        b"}]",
+        b'},"',
+    ),
+    *(b",\n", b"\n ", b" ]", b", 1", b"\n]", b"null,", b"null", b',null,"'),
+]
+SMALL = lk.Vocabulary([*_TOKENS, None], eos_ids=[len(_TOKENS)])
+
+INTEGER = {"enum": [1, 11]}
+RECORD = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"], "additionalProperties": False}
+TREE = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
+LIST = {"type": "array", "items": {"type": "null"}, "maxItems": 5}
+
+
+def array(items: Any, **keywords: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items, **keywords}
+
+
+SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{f"at most {n}": (array(INTEGER, maxItems=n), {}) for n in (4, 5, 6, 9, 12, 23, 24, 31)},
+    **{f"at least {n}": (array(INTEGER, minItems=n), {}) for n in (4, 5, 9, 12, 23, 24)},
+    **{
+        f"{n} to {m}": (array(INTEGER, minItems=n, maxItems=m), {})
+        for n, m in ((1, 9), (3, 11), (9, 9), (8, 20), (7, 8))
+    },
+    "items of a prefix": (array(INTEGER, prefixItems=[{"type": "null"}, {}], minItems=1, maxItems=15), {}),
+    "records": (array(RECORD, maxItems=20), {}),
+    "strings": (array({"type": "string", "pattern": "^a?$"}, minItems=2, maxItems=13), {}),
+    "counted strings": (array({"type": "string", "maxLength": 40}, maxItems=6), {}),
+    "arrays of arrays": (array(array({"type": "null"}, maxItems=7), minItems=4, maxItems=7), {}),
+    "mixed items": (array({"anyOf": [INTEGER, RECORD, LIST, {"type": "null"}]}, maxItems=8), {}),
+    "spaced": (array(RECORD, maxItems=9), {"whitespace": "spaced"}),
+    "indented": (array({"type": "null"}, minItems=3, maxItems=9), {"whitespace": "bounded"}),
+    "members": ({"type": "object", "additionalProperties": INTEGER, "maxProperties": 9}, {}),
+    "members beside others": (
+        {
+            "type": "object",
+            "properties": {"a": INTEGER, "b": {"type": "null"}},
+            "required": ["b"],
+            "patternProperties": {"^x": {"type": "null"}},
+            "additionalProperties": LIST,
+            "minProperties": 2,
+            "maxProperties": 9,
+        },
+        {},
+    ),
+    "in an object": ({"type": "object", "properties": {"a": array(INTEGER, maxItems=9), "b": LIST}}, {}),
+    "items that recur": ({**array({"$ref": "#/$defs/tree"}, maxItems=7), "$defs": {"tree": TREE}}, {"max_depth": 2}),
+    "in what recurs": (
+        {
+            "type": "object",
+            "properties": {"a": LIST, "b": array(TREE, maxItems=5), "c": {"$ref": "#"}},
+            "additionalProperties": False,
+            "$defs": {"tree": TREE},
+        },
+        {"max_depth": 2},
+    ),
+    "what recurs itself": (array({"$ref": "#"}, maxItems=6), {"max_depth": 3}),
+    "two bounds": ({"anyOf": [array(INTEGER, maxItems=6), array({"type": ["null", "integer"]}, maxItems=9)]}, {}),
+    "a bound or none": ({"anyOf": [array(INTEGER, maxItems=6), array({"type": "null"})]}, {}),
+}
+
+# Where a comma begins a block and something else, or where a block would be in itself, all is written out.
+WRITTEN_OUT = ("what recurs itself", "two bounds", "a bound or none")
+
+
+@contextmanager
+def small_blocks(least: int, items: int) -> Iterator[None]:
+    """Write runs longer than some number in blocks, the smallest of which have some number of items."""
+    with (
+        mock.patch.object(array_plan, "LARGE_COUNT", least),
+        mock.patch.object(object_plan, "LARGE_COUNT", least),
+        mock.patch.object(blocks, "ITEMS", items),
+        # With blocks of one item, items are called too.
+        mock.patch.object(writer, "LARGE_IN_BLOCKS", items - 1),
+        mock.patch.object(writer, "LARGE_PART_IN_BLOCKS", items - 1),
+    ):
+        yield
+
+
+def in_blocks_and_out(schema: Any, options: dict[str, Any], items: int = 2) -> tuple[lk.JsonSchema, lk.JsonSchema]:
+    """Return a schema with small blocks, and with none."""
+    # Other limits, so that neither is taken for the other.
+    with small_blocks(2, items):
+        called = lk.JsonSchema(schema, SMALL, limits=replace(SCHEMA_LIMITS, work=SCHEMA_LIMITS.work + items), **options)
+    with small_blocks(10**9, items):
+        return called, lk.JsonSchema(schema, SMALL, **options)
+
+
+@pytest.mark.parametrize("items", [1, 2, 3])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_blocks_allow_what_items_that_are_written_out_allow(name: str, items: int) -> None:
+    called, out = in_blocks_and_out(*SCHEMAS[name], items)
+    assert out.automaton.nesting.blocks == 0
+    assert called.automaton.nesting.blocks or items > 1 or name in WRITTEN_OUT
+    classes = np.stack([called.automaton.class_of, out.automaton.class_of])
+    # One token of each kind.
+    tokens = np.unique(classes, axis=1, return_index=True)[1]
+    start = Walk.start(called.automaton), Walk.start(out.automaton)
+    seen, todo = {(start[0].key, start[1].key)}, [start]
+    while todo and len(seen) < 3000:
+        one, other = todo.pop(len(todo) // 2)
+        legal = one.legal()[called.automaton.class_of]
+        assert np.array_equal(legal, other.legal()[out.automaton.class_of])
+        assert legal.any()
+        for token in tokens[legal[tokens]].tolist():
+            pair = one.after(token), other.after(token)
+            key = pair[0].key, pair[1].key
+            if pair[0].is_live and key not in seen:
+                seen.add(key)
+                todo.append(pair)
+
+
+def masks_of(constraint: lk.JsonSchema, ids: list[int], by_tensors: bool) -> list[torch.Tensor]:
+    """Return what is legal before each of some tokens, and after them, in both rows of a batch."""
+    context = lk.Context.of([[], []], vocabulary_size=constraint.vocabulary.size)
+    with mock.patch("logitkit.runtime.constraint.by_tensors", return_value=by_tensors):
+        state, found = constraint.init_state(context), []
+        for token in [*ids, -1]:
+            masked = constraint.process_logits(state, torch.zeros(2, constraint.vocabulary.size), context)[1]
+            found.append(masked.isfinite())
+            # The second row stands still.
+            state = constraint.advance(state, torch.tensor([token, -1]))
+        return found
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_tensors_say_what_the_host_says(name: str) -> None:
+    called, _ = in_blocks_and_out(*SCHEMAS[name])
+    for seed in range(3):
+        _, ids, _ = walk(called, seed, 40)
+        host, tensors = (masks_of(called, ids, by_tensors) for by_tensors in (False, True))
+        assert all(torch.equal(one, other) for one, other in zip(host, tensors, strict=True))
+
+
+@pytest.mark.parametrize("most", [200, 5000, 10**6])
+def test_a_bound_costs_little_however_large_it_is(most: int) -> None:
+    schema = array({"type": "integer"}, minItems=most - 100, maxItems=most)
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.automaton.states < 1000
+    if most > 10**5:
+        return
+    valid = judge(schema).is_valid
+    for seed, length in enumerate((0, 1, most - 101, most - 100, most - 50, most, most + 1)):
+        items = [number * 7919 % 1000 for number in range(length)]
+        assert written(items, constraint, seed) == valid(items)
+
+
+@pytest.mark.parametrize("most", [49, 200, 700])
+def test_verdicts_on_records_and_members(most: int) -> None:
+    record = {
+        "type": "object",
+        "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
+        "required": ["id"],
+    }
+    for schema in (
+        array(record, minItems=3, maxItems=most),
+        {"type": "object", "additionalProperties": record, "maxProperties": most},
+    ):
+        constraint, valid = lk.JsonSchema(schema, tekken()), judge(schema).is_valid
+        assert constraint.automaton.nesting.blocks
+        for seed, length in enumerate((2, 3, 17, 18, most - 1, most, most + 1)):
+            items = [{"id": number, "name": "a" * (number % 5), "x": [{}]} for number in range(length)]
+            value = items if schema["type"] == "array" else {f"m{i}": item for i, item in enumerate(items)}
+            assert written(value, constraint, seed) == valid(value)
+
+
+def test_a_schema_with_blocks_is_still_finite_in_a_chain() -> None:
+    constraint = lk.JsonSchema(array({"type": "integer"}, maxItems=60), tekken())
+    assert constraint.automaton.nesting.blocks
+    assert constraint.is_finite
+    assert lk.JsonSchema(array(RECORD, maxItems=60), tekken()).is_finite
+    both = lk.chain(constraint, lk.Regex(r"\[(1,)*1\]", tekken())).processors[0]
+    assert written([1] * 60, both, 0)
+    assert not written([1] * 61, both, 0)
+    assert not written([1] * 59 + [2], both, 0)
+
+
+def test_a_text_before_it_does_not_change_the_count() -> None:
+    schema = lk.JsonSchema(array({"type": "null"}, minItems=49, maxItems=60), SMALL)
+    assert schema.automaton.nesting.blocks
+    constraint = lk.Then(lk.Regex("a*", SMALL), schema, "b")
+    context = lk.Context.of([[]], vocabulary_size=SMALL.size)
+    for length in (48, 49, 60, 61):
+        text = b"aab[" + b",".join([b"null"] * length) + b"]"
+        state = constraint.advance(constraint.init_state(context), torch.tensor([list(text)]))
+        masked = constraint.process_logits(state, torch.ones(1, SMALL.size), context)[1]
+        assert bool(masked[0, SMALL.eos_ids[0]] == 1) == (49 <= length <= 60)
+
+
+def test_where_some_byte_has_no_token_items_are_written_out() -> None:
+    fewer = lk.Vocabulary([b"[", b"]", b",1", b"1", None], eos_ids=[4])
+    constraint = lk.JsonSchema(array({"enum": [1, 11]}, minItems=60, maxItems=61), fewer)
+    assert constraint.automaton.nesting.blocks == 0
+    context = lk.Context.of([[]], vocabulary_size=5)
+    for length in (59, 60, 61, 62):
+        state = constraint.advance(constraint.init_state(context), torch.tensor([[0, 3, *[2] * (length - 1), 1]]))
+        masked = constraint.process_logits(state, torch.ones(1, 5), context)[1]
+        assert bool(masked[0, 4] == 1) == (60 <= length <= 61)
+
+
+def test_the_place_in_a_block_is_saved(tmp_path: Path) -> None:
+    constraint = lk.JsonSchema(array({"type": "null"}, maxItems=400), SMALL)
+    context = lk.Context.of([[]], vocabulary_size=SMALL.size)
+    state = constraint.advance(constraint.init_state(context), torch.tensor([list(b"[" + b"null," * 380)]))
+    assert (state.stack > 0).any()
+    lk.save_state(tmp_path / "state", state, constraint)
+    loaded = lk.load_state(tmp_path / "state", constraint)
+    for more, legal in ((1, True), (20, True), (21, False)):
+        after = constraint.advance(loaded, torch.tensor([list(b",".join([b"null"] * more) + b"]")]))
+        assert bool(constraint.is_dead(after)[0]) != legal
+
+
+def test_with_closing_the_last_items_are_written_in_time() -> None:
+    schema = array({"type": "null"}, minItems=55, maxItems=60)
+    constraint = lk.JsonSchema(schema, SMALL, closing=140)
+    assert constraint.automaton.nesting.blocks == 0
+    text, _, ended = walk(constraint, 0, 141)
+    assert ended
+    assert 55 <= text.count(b"null") <= 60
+
+
+def test_steps_in_blocks_are_traced_in_one_graph() -> None:
+    called, _ = in_blocks_and_out(*SCHEMAS["items that recur"])
+    context = lk.Context.of([[], []], vocabulary_size=SMALL.size)
+    logits = torch.zeros(2, SMALL.size)
+
+    def step(state: Any, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
+        return called.process_logits(called.advance(state, tokens), logits, context)
+
+    torch.compiler.reset()
+    try:
+        traced = torch.compile(step, fullgraph=True, backend="eager")
+        one = other = called.init_state(context)
+        for byte in b"[[],[[]],[],[":
+            tokens = torch.tensor([byte, byte])
+            (one, mask), (other, expected) = traced(one, tokens), step(other, tokens)
+            assert torch.equal(mask, expected)
+        assert torch.equal(one.stack, other.stack)
+        assert (one.stack > 0).any()
+    finally:
+        torch.compiler.reset()

@@ -39,6 +39,9 @@ MAX_HEIGHT = 300
 # An open group takes about this many times the memory of a step of the work limit.
 _GROUP_STEPS = 32
 
+# What each token costs that a negated token stands for.
+_OTHER_STEPS = 10
+
 # What an element of a rule costs.
 _ELEMENT_STEPS = 8
 
@@ -297,6 +300,7 @@ class _GbnfReader:
         if not self.negated:
             return
         self.tokens[OTHERS] = last = len(self.tokens)
+        self.limits.spend(_OTHER_STEPS * last * len(self.negated))
         text: dict[bool, Node] = {True: ANY_CHARACTER}
         if not all(repeated for _, repeated in self.negated):
             self.tokens[WHOLE] = last + 1

@@ -61,6 +61,9 @@ HOSTILE: dict[str, Hostile] = {
     "nested optional counts, recursive": Hostile("root ::= " + nested("[^x]* root?", 6, "{0,99}")),
     "nested optionals": Hostile("root ::= " + nested('"a"', 60, "?")),
     "nested optionals of two": Hostile("root ::= " + '("a" ' * 60 + ")?" * 60),
+    "nested optionals that end in many ways": Hostile(
+        "root ::= " + "(" * 40 + "x" + " x)?" * 40 + '\nx ::= "a" root? "b" | [^x]{0,20}'
+    ),
     "nested stars": Hostile("root ::= " + nested('"a"* "b"*', 50, "*")),
     "nested counts": Hostile("root ::= " + nested('"a"', 4, "{100}")),
     "a large count": Hostile('root ::= "a"{2000} [a-z]{0,2000} root?'),
@@ -126,6 +129,9 @@ HOSTILE: dict[str, Hostile] = {
         + "\n".join(f'r{i} ::= r{i + 1} ("o{i} " r{i + 1})*' for i in range(500))
         + '\nr500 ::= "x" | "(" root ")"'
     ),
+    # Special tokens.
+    "4,000 excluded tokens": Hostile("root ::= " + " | ".join(f"!<[{i}]> root" for i in range(3, 4_000)) + ' | "x"'),
+    "all tokens by their ids": lark("start: " + " ".join(f"<[{i}0000-{i}9999]>?" for i in range(1, 13))),
     # Large texts.
     "a string of 20,000 characters": Hostile('root ::= "' + "ab" * 10_000 + '"'),
     "a string of 20,000 ideographs": Hostile('root ::= "' + "".join(LETTERS) * 40 + '"'),

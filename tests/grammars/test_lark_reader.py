@@ -216,7 +216,7 @@ def test_what_llguidance_and_xgrammar_add(grammar: str, valid: list[str], invali
     assert [accepts(rules, text) for text in (*valid, *invalid)] == [True] * len(valid) + [False] * len(invalid)
 
 
-def test_a_byte_order_mark_at_the_beginning_is_no_part_of_a_grammar() -> None:
+def test_a_byte_order_mark_may_begin_a_grammar() -> None:
     assert read_lark('\ufeffstart: "a"').rules[0].begin == 1
 
 

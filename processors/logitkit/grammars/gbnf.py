@@ -28,6 +28,9 @@ from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 
 __all__ = ["read_gbnf"]
 
+# What each token costs that a negated token stands for.
+OTHER_STEPS = 10
+
 
 def read_gbnf(text: str, start: str | None = None, limits: Limits = DEFAULT_LIMITS) -> RuleSet:
     r"""Read a grammar in GBNF.
@@ -122,6 +125,7 @@ class _GbnfReader(GbnfBodyReader):
         if not self.negated:
             return
         self.tokens[OTHERS] = last = len(self.tokens)
+        self.limits.spend(OTHER_STEPS * last * len(self.negated))
         text: dict[bool, Node] = {True: ANY_CHARACTER}
         if not all(repeated for _, repeated in self.negated):
             self.tokens[WHOLE] = last + 1

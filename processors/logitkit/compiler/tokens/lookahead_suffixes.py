@@ -49,6 +49,9 @@ DENSE = 2**22
 # What it costs to find one exception, and to work out one pop.
 EXCEPTION_STEPS, POP_STEPS = 2, 8
 
+# What an exception costs besides, if a state may have several outcomes: equal ones are found by sorting.
+SEVERAL_STEPS = 4
+
 
 class LookaheadSuffixes(SuffixStore):
     """The behaviours of the ends of tokens.
@@ -164,6 +167,8 @@ class LookaheadSuffixes(SuffixStore):
             self._add_pops(parts, symbol)
         owner, source, target = (np.concatenate(column) for column in zip(*parts, strict=True))
         if self.several:
+            self.work += SEVERAL_STEPS * len(owner)
+            self.limits.check_work(self.work)
             owner, source, target = np.unique(np.stack([owner, source, target]), axis=1)
         key = owner * np.int64(self.dfa.states) + source
         if (key[1:] < key[:-1]).any():

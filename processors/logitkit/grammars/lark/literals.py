@@ -22,6 +22,9 @@ from logitkit.patterns.syntax import Characters, Node
 
 __all__ = ["Literals"]
 
+# What a special token costs: each has a column of its own in the tables.
+_TOKEN_STEPS = 300
+
 _ESCAPE = re.compile(r"""\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))""", re.DOTALL)
 _ESCAPED = {"\\": "\\", '"': '"', "/": "/", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "f": "\f"}
 _IDS = re.compile(r"<\[(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\]>")
@@ -110,6 +113,7 @@ class Literals:
             ids = range(int(first), int(last or first) + 1)
             if not ids or len(ids) > 10_000:
                 self._refuse(f"the range {part} of token ids is empty, or has more than 10,000 ids", definition)
+            self.limits.spend(_TOKEN_STEPS * len(ids))
             self.tokens.extend(ids)
         return Characters(CharSet(((LETTERS + begin, LETTERS + len(self.tokens) - 1),)))
 

@@ -103,6 +103,11 @@ class SecretHexadecimal(BaseModel, val_json_bytes="hex", extra="forbid"):
     some: Annotated[SecretBytes, Field(min_length=3, max_length=4)]
 
 
+class ShortTexts(BaseModel, str_max_length=4, extra="forbid"):
+    some: Base64Str
+    few: Annotated[Base64Str, Field(min_length=2)]
+
+
 class Service(BaseModel, extra="forbid"):
     url: HttpUrl
     ports: set[int]
@@ -233,6 +238,7 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (SecretStr, [SecretStr("")]),
     (SecretBytes, [SecretBytes(b"")]),
     (SecretHexadecimal, []),
+    (ShortTexts, []),
     (Annotated[SecretBytes, Field(min_length=2, max_length=4)], []),
     (Annotated[Base64Bytes, Field(min_length=4, max_length=5)], [b"abcd", b"\xff\0abc"]),
     (Annotated[Base64Str, Field(min_length=4, max_length=5)], ["abcd", "abcde"]),

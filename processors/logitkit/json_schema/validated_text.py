@@ -26,6 +26,8 @@ _UNCHECKED = {
 # a `Field` around such a type adds lengths, which the validator compares with the bytes, or with the URL as it writes it.
 _BYTES = "x-logitkit-bytes"
 _URL = "x-logitkit-url"
+# The lengths of a string itself, which a Base64Str that is made of it compares with the encoded text.
+_OWN = "x-logitkit-lengths"
 
 
 def _text(pattern: str, **more: Any) -> Schema:
@@ -42,6 +44,9 @@ class ValidatedText(GenerateJsonSchema):
             return {**found, "pattern": patterns.SIZE}
         if "pattern" in found:
             found["pattern"] = ecma_pattern(found["pattern"])
+        own = {name: found[name] for name in ("minLength", "maxLength") if name in found}
+        if own:
+            found[_OWN] = own
         checks = []
         if schema.get("strip_whitespace", self._config.str_strip_whitespace):
             checks.append({"pattern": r"^(?:[^\s\x1c-\x1f\x85](?:[^]*[^\s\x1c-\x1f\x85])?)?$"})
@@ -115,9 +120,12 @@ def with_patterns(schema: Any) -> Any:
         elif keyword in OF_LIST and isinstance(value, list):
             found[keyword] = [with_patterns(inside) for inside in value]
     encoding, is_url, name = found.pop(_BYTES, None), found.pop(_URL, False), found.get("format")
+    own: Schema = found.pop(_OWN, {})
     checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
     if letters:
+        found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
+        checks += [own] if own else []
         lengths = _lengths_of(found) if encoding in (None, "utf8") else (0, None)
         checks.append({"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=lengths)})
     elif encoding:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import logitkit as lk
 from logitkit.compiler import TokenAutomaton
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles, automaton_files, shared_by
+from logitkit.runtime.automaton_files import CHECKSUM
 
 TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
 
@@ -136,9 +138,10 @@ def test_a_file_that_asks_for_too_much_memory_is_not_read(
     made = AutomatonFiles(tmp_path, vocabulary.content_key)
     made.write("a", automaton(vocabulary, "(a?b){1,9000}"))
     (path,) = tmp_path.iterdir()
-    tables = load(path.read_bytes())
+    tables = load(path.read_bytes()[CHECKSUM:])
     rest = json.loads(tables["rest"].tobytes()) | {"maximum": maximum}
-    path.write_bytes(save(tables | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}))
+    content = save(tables | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)})
+    path.write_bytes(sha256(content).digest() + content)
     assert made.read("a") is None
 
 
@@ -156,6 +159,18 @@ def test_a_file_with_other_contents_is_ignored(vocabulary: lk.Vocabulary, tmp_pa
     (path,) = tmp_path.iterdir()
     path.write_bytes(content)
     assert made.read("a") is None
+
+
+def test_a_file_with_a_changed_bit_is_ignored(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:
+    made = AutomatonFiles(tmp_path, vocabulary.content_key)
+    made.write("a", automaton(vocabulary))
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    for place in range(0, len(content), 7):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert made.read("a") is None, place
+    path.write_bytes(content)
+    assert made.read("a") is not None
 
 
 def test_a_folder_of_others_is_not_used(vocabulary: lk.Vocabulary, tmp_path: Path) -> None:

@@ -99,6 +99,15 @@ class Hexadecimal(BaseModel, val_json_bytes="hex", ser_json_bytes="hex"):
     few: Annotated[bytes, Field(min_length=2, max_length=4)]
 
 
+class SecretHexadecimal(BaseModel, val_json_bytes="hex", extra="forbid"):
+    some: Annotated[SecretBytes, Field(min_length=3, max_length=4)]
+
+
+class ShortTexts(BaseModel, str_max_length=4, extra="forbid"):
+    some: Base64Str
+    few: Annotated[Base64Str, Field(min_length=2)]
+
+
 class Service(BaseModel, extra="forbid"):
     url: HttpUrl
     ports: set[int]
@@ -211,6 +220,7 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (HttpUrl, list(map(HttpUrl, URLS))),
     (Annotated[HttpUrl, UrlConstraints(max_length=60)], [HttpUrl("http://a/b")]),
     (AnyUrl, list(map(AnyUrl, [*URLS, *USERS, "urn:isbn:1", "s3://bucket/key", "file:///a", "ftp://h/x"]))),
+    (Annotated[HttpUrl, Field(max_length=16)], [HttpUrl("http://abcde.h/")]),
     (WebsocketUrl, [WebsocketUrl("wss://h/a")]),
     (FileUrl, [FileUrl("file:///a/b.txt")]),
     (PostgresDsn, [PostgresDsn("postgresql+psycopg://u:p@h:1/db")]),
@@ -227,6 +237,11 @@ TYPES: list[tuple[Any, list[Any]]] = [
     (Path, [Path("/a/b c")]),
     (SecretStr, [SecretStr("")]),
     (SecretBytes, [SecretBytes(b"")]),
+    (SecretHexadecimal, []),
+    (ShortTexts, []),
+    (Annotated[SecretBytes, Field(min_length=2, max_length=4)], []),
+    (Annotated[Base64Bytes, Field(min_length=4, max_length=5)], [b"abcd", b"\xff\0abc"]),
+    (Annotated[Base64Str, Field(min_length=4, max_length=5)], ["abcd", "abcde"]),
     (ByteSize, [ByteSize(1024)]),
     (IPvAnyAddress, ADDRESSES),
     (IPv4Address, ADDRESSES[:1]),

@@ -17,6 +17,8 @@ from pydantic import (
     UUID4,
     AliasPath,
     AwareDatetime,
+    Base64Bytes,
+    Base64Str,
     BaseModel,
     ConfigDict,
     EmailStr,
@@ -26,6 +28,7 @@ from pydantic import (
     IPvAnyAddress,
     Json,
     NaiveDatetime,
+    SecretBytes,
     StringConstraints,
     TypeAdapter,
     ValidationError,
@@ -37,7 +40,7 @@ from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.document import load
 from logitkit.json_schema.typed_dicts import supported
 from tests.json_schema.acceptance import BYTES, acceptor, nested
-from tests.json_schema.python_types import CHARACTERS, CLASSES, LONG, TYPES, Point
+from tests.json_schema.python_types import CHARACTERS, CLASSES, LONG, TYPES, Point, SecretHexadecimal
 from tests.json_schema.writing import Writer
 
 NAMES = [str(given).replace("typing.", "")[:60] for given, _ in TYPES]
@@ -102,6 +105,12 @@ def test_emails_validate() -> None:
         (Decimal, '"NaN"'),
         (dict[int, int], '{"a":1}'),
         (Annotated[bytes, Field(max_length=3)], '"éé"'),
+        (Annotated[SecretBytes, Field(max_length=3)], '"éé"'),
+        (Annotated[Base64Bytes, Field(min_length=4)], '"YWI="'),
+        (Annotated[Base64Str, Field(min_length=4)], '"YWI="'),
+        (SecretHexadecimal, '{"some":"0a0b"}'),
+        (Annotated[HttpUrl, Field(max_length=16)], '"http://abcdefg.h"'),
+        (Annotated[HttpUrl, Field(max_length=16)], "\"http://a.b/?c=''\""),
         (Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], '" "'),
         (Point, "[1,2,3]"),
     ],

@@ -22,8 +22,12 @@ _UNCHECKED = {
     "password",
     *(f"uuid{version}" for version in range(1, 9)),
 }
-# Marks strings that stand for bytes until the schema is complete, because Base64Bytes and Base64Str have the same schema.
+# Marks strings that stand for bytes, and URLs, until the schema is complete: Base64Bytes and Base64Str have the same schema, and
+# a `Field` around such a type adds lengths, which the validator compares with the bytes, or with the URL as it writes it.
 _BYTES = "x-logitkit-bytes"
+_URL = "x-logitkit-url"
+# The lengths of a string itself, which a Base64Str that is made of it compares with the encoded text.
+_OWN = "x-logitkit-lengths"
 
 
 def _text(pattern: str, **more: Any) -> Schema:
@@ -40,6 +44,9 @@ class ValidatedText(GenerateJsonSchema):
             return {**found, "pattern": patterns.SIZE}
         if "pattern" in found:
             found["pattern"] = ecma_pattern(found["pattern"])
+        own = {name: found[name] for name in ("minLength", "maxLength") if name in found}
+        if own:
+            found[_OWN] = own
         checks = []
         if schema.get("strip_whitespace", self._config.str_strip_whitespace):
             checks.append({"pattern": r"^(?:[^\s\x1c-\x1f\x85](?:[^]*[^\s\x1c-\x1f\x85])?)?$"})
@@ -49,23 +56,19 @@ class ValidatedText(GenerateJsonSchema):
 
     def bytes_schema(self, schema: Any) -> Schema:
         """Return texts of bytes, whose lengths count bytes."""
-        least, most = schema.get("min_length", 0), schema.get("max_length")
         encoding = getattr(self._config, "val_json_bytes", "utf8")
-        if encoding == "base64":
-            return _text(patterns.base64("-_", lengths=(least, most)))
-        if encoding == "hex":
-            return _text(f"^(?:[0-9a-f]{{2}}){{{least},{'' if most is None else most}}}$")
-        found = {"type": "string", _BYTES: True}
-        if least:
-            found["minLength"] = least
-        # A character of ASCII is one byte.
-        return found if most is None else {**found, "maxLength": most, "pattern": r"^[\x00-\x7f]*$"}
+        found: Schema = {"type": "string", _BYTES: encoding}
+        lengths = _bytes(encoding, schema.get("min_length", 0), schema.get("max_length"))
+        # What is added later stands beside them.
+        return {**found, "allOf": [lengths]} if lengths else found
 
     def url_schema(self, schema: Any) -> Schema:
         """Return URLs of the allowed schemes."""
         longest = schema.get("max_length")
-        found = _text(patterns.url(schema.get("allowed_schemes"), longest))
-        return found if longest is None or longest >= patterns.SHORT_URL else {**found, "maxLength": longest}
+        found = _text(patterns.url(schema.get("allowed_schemes"), longest), **{_URL: True})
+        return (
+            found if longest is None or longest >= patterns.SHORT_URL else {**found, "allOf": [{"maxLength": longest}]}
+        )
 
     def multi_host_url_schema(self, schema: Any) -> Schema:
         """Return URLs of the allowed schemes with one host."""
@@ -109,13 +112,41 @@ def with_patterns(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = replaced(schema, with_patterns)
-    is_bytes, name = found.pop(_BYTES, False), found.get("format")
+    encoding, is_url, name = found.pop(_BYTES, None), found.pop(_URL, False), found.get("format")
+    own: Schema = found.pop(_OWN, {})
+    checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
-    pattern = patterns.FORMATS.get(name or "") or (letters and patterns.base64(letters, ascii_only=not is_bytes))
-    if pattern or name in _UNCHECKED:
+    if letters:
+        found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
+        checks += [own] if own else []
+        lengths = _lengths_of(found) if encoding in (None, "utf8") else (0, None)
+        checks.append({"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=lengths)})
+    elif encoding:
+        checks.append(_bytes(encoding, *_lengths_of(found)))
+    elif is_url and "maxLength" in found:
+        # The validator adds a slash to a URL without a path, and writes an apostrophe in a query as three characters.
+        checks.append({"maxLength": max(found.pop("maxLength") - 1, 0), "pattern": "^[^']*$"})
+    elif name in patterns.FORMATS:
+        checks.append({"pattern": patterns.FORMATS[name]})
+    if letters or name in patterns.FORMATS or name in _UNCHECKED:
         del found["format"]
-    if pattern and "pattern" in found:
-        found["allOf"] = [*found.get("allOf", ()), {"pattern": pattern}]
-    elif pattern:
-        found["pattern"] = pattern
-    return found
+    checks = [check for check in checks if check]
+    if len(checks) == 1 and not found.keys() & checks[0].keys():
+        return {**found, **checks[0]}
+    return {**found, "allOf": [*found.get("allOf", ()), *checks]} if checks else found
+
+
+def _lengths_of(found: Schema) -> tuple[int, int | None]:
+    """Take the lengths out of a schema."""
+    return found.pop("minLength", 0), found.pop("maxLength", None)
+
+
+def _bytes(encoding: str, least: int, most: int | None) -> Schema:
+    """Return the schema of texts that encode some number of bytes."""
+    if encoding == "base64":
+        return {"pattern": patterns.base64("-_", lengths=(least, most))}
+    if encoding == "hex":
+        return {"pattern": f"^(?:[0-9a-f]{{2}}){{{least},{'' if most is None else most}}}$"}
+    found: Schema = {"minLength": least} if least else {}
+    # A character of ASCII is one byte.
+    return found if most is None else {**found, "maxLength": most, "pattern": r"^[\x00-\x7f]*$"}

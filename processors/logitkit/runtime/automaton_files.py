@@ -29,7 +29,10 @@ __all__ = ["AutomatonFiles"]
 KINDS = {kind.__name__: kind for kind in (TokenAutomaton, Nesting, Repetition)}
 
 # Another number for each change of the format, so that no file of another version is found.
-FORMAT = 4
+FORMAT = 5
+
+# Bytes at the beginning of a file: the SHA-256 of all others.
+CHECKSUM = 32
 
 # The entry of a file that is not a table: the rest of the object, as JSON.
 REST = "rest"
@@ -61,7 +64,7 @@ class AutomatonFiles:
         try:
             if path is None or not self._is_own():
                 return None
-            tables = load(path.read_bytes())
+            tables = load(_checked(path.read_bytes()))
             found = _whole(json.loads(tables[REST].tobytes()), "", tables)
             if isinstance(found, Repetition):
                 found = found.automaton()
@@ -83,7 +86,7 @@ class AutomatonFiles:
             tables: dict[str, NDArray[Any]] = {}
             rest = json.dumps(_part(made, "", tables))
             content = save(tables | {REST: np.frombuffer(rest.encode(), np.uint8)})
-            temporary.write_bytes(content)
+            temporary.write_bytes(hashlib.sha256(content).digest() + content)
             temporary.replace(path)
             self._count(path, len(content))
         except OSError:
@@ -113,6 +116,18 @@ class AutomatonFiles:
         except TypeError:
             return None
         return self.folder / hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _checked(content: bytes) -> bytes:
+    """Return what follows the checksum of a file: a damaged table would be the automaton of another language.
+
+    Raises:
+        ValueError: The checksum is another one.
+    """
+    rest = content[CHECKSUM:]
+    if hashlib.sha256(rest).digest() != content[:CHECKSUM]:
+        raise ValueError("the file is damaged")
+    return rest
 
 
 def _spelled(key: object) -> object:

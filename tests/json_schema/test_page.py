@@ -17,7 +17,7 @@ SIZES: dict[str, Any] = {
     "a string of any length": {"type": "string", "maxLength": 2**31},
     "a URI of any length": {"type": "string", "format": "uri", "maxLength": 10**6},
     "names of up to 4,000 characters": {"type": "object", "propertyNames": {"maxLength": 4000}},
-    "`maxItems: 1000`": {"type": "array", "maxItems": 1000},
+    "`maxItems: 100000`": {"type": "array", "maxItems": 100_000},
 }
 
 

@@ -158,3 +158,12 @@ def test_a_chain_asks_all_its_constraints() -> None:
     assert chain.conflicts(state).tolist() == [True, False]
     with pytest.raises(ConfigurationError, match="give the columns"):
         lk.chain(ban).allowed_tokens(lk.chain(ban).init_state(lk.Context.of([[]], vocabulary_size=6)))
+
+
+def test_what_takes_too_many_tokens_to_close_has_no_completion(tekken: lk.Vocabulary) -> None:
+    schema = lk.JsonSchema({"type": "array", "items": {"type": "null"}, "minItems": 100_000}, tekken)
+    with pytest.raises(ConfigurationError, match="no way to complete"):
+        schema.example()
+    refused = lk.explain(schema, tekken, "", "[null,x").steps[-1].refusal
+    assert refused is not None
+    assert refused.completion is None

@@ -15,6 +15,7 @@ from logitkit.compiler.tokens.counted_state import STATE
 from logitkit.compiler.tokens.packed_stacks import Packed, frames_of
 from logitkit.compiler.tokens.place import NO_LIMIT
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import LogitkitError
 from logitkit.runtime.compiled_language import CompiledLanguage
 from logitkit.runtime.walk import Walk
 
@@ -59,7 +60,11 @@ def _closing(constraint: Any) -> Any:
     with warnings.catch_warnings():
         # The constraint gave its warnings when it was created.
         warnings.simplefilter("ignore")
-        return replace(constraint, closing=True)
+        try:
+            return replace(constraint, closing=True)
+        except LogitkitError:
+            # Where tokens are counted, long strings and arrays have states for each length, which may be too many.
+            return None
 
 
 def _letters(automaton: TokenAutomaton, allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:

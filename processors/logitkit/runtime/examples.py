@@ -75,7 +75,7 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
     rest = completion_of(constraint, written, left)
     if rest is None:
         raise ConfigurationError(
-            f"no way to complete {vocabulary.decode(written)!r} for this {type(constraint).__name__} was found; try another seed"
+            f"no way to complete {vocabulary.decode(written)!r:.80} for this {type(constraint).__name__} was found; try another seed"
         )
     return vocabulary.special_names.text((*written, *rest)).decode("utf-8", "replace")
 

@@ -23,6 +23,7 @@ from tests.json_schema.official import groups
     ("key", "meant", "value"),
     [
         ("propertys", "properties", {}),
+        ("tpye", "type", "integer"),
         ("properites", "properties", {"a": True}),
         ("additonalProperties", "additionalProperties", False),
         ("additional_properties", "additionalProperties", False),

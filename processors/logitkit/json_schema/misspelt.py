@@ -98,7 +98,11 @@ def _meant(key: str) -> str | None:
     words = [word for word in sorted(_MEANT) if word[0] == key[0].lower()]
     matchers = {word: SequenceMatcher(None, _plain(key), _plain(word), autojunk=False) for word in words}
     word = max(words, key=lambda word: matchers[word].ratio(), default=None)
-    if word is None or matchers[word].ratio() < (_ALIKE_IF_SHORT if len(word) <= _SHORT else _ALIKE):
+    if word is None:
+        return None
+    # The same letters in another order, such as `tpye`, are alike.
+    alike = sorted(_plain(key)) == sorted(_plain(word))
+    if not alike and matchers[word].ratio() < (_ALIKE_IF_SHORT if len(word) <= _SHORT else _ALIKE):
         return None
     same = sum(block.size for block in matchers[word].get_matching_blocks())
     return word if max(len(_plain(key)), len(_plain(word))) - same <= _DIFFERENT else None

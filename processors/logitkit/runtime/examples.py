@@ -74,8 +74,9 @@ def example_text(constraint: CompiledLanguage, form: ByteForm | None, seed: int)
         walk = walk.after(written[-1])
     rest = completion_of(constraint, written, left)
     if rest is None:
+        text = f"{vocabulary.decode(written)!r:.80}"
         raise ConfigurationError(
-            f"no way to complete {vocabulary.decode(written)!r:.80} for this {type(constraint).__name__} was found; try another seed"
+            f"no way to complete {text} for this {type(constraint).__name__} was found; try another seed"
         )
     return vocabulary.special_names.text((*written, *rest)).decode("utf-8", "replace")
 

@@ -23,7 +23,6 @@ from tests.json_schema.official import groups
     ("key", "meant", "value"),
     [
         ("propertys", "properties", {}),
-        ("tpye", "type", "integer"),
         ("properites", "properties", {"a": True}),
         ("additonalProperties", "additionalProperties", False),
         ("additional_properties", "additionalProperties", False),
@@ -75,6 +74,10 @@ QUIET: list[dict[str, Any]] = [
     {"enum": [{"propertys": {}}], "const": {"item": {}}, "default": {"requred": ["a"]}, "examples": [{"enums": [1]}]},
     {"x-any": {"propertys": {}}},
 ]
+
+
+def test_two_exchanged_letters_are_alike() -> None:
+    assert misspelt({"tpye": "integer"}) == "'tpye' at # is not a keyword; it resembles 'type'"
 
 
 @pytest.mark.parametrize("schema", QUIET)

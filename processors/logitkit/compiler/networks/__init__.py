@@ -6,6 +6,6 @@ part, parts          one automaton over characters for everything that is called
 endless_calls        definitions that have no text
 token_limits         free text of a limited number of tokens
 text_regions         free text as leaves, so that what tokens do in it is known
-joint, live, words   one automaton over bytes, in which names are written out, without what leads nowhere
+joint, live, words   one automaton over bytes, in which names are written out, without what leads nowhere (leaf_copies)
 dfa                  all of that
 """

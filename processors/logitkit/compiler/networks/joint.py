@@ -7,55 +7,24 @@ says what comes behind it, and the end of the call pops that. So is a leaf calle
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
-from logitkit.compiler.bytes.concatenation import joint_byte_classes
-from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import CountedText, Definition, Network, Strings
-from logitkit.compiler.networks.part import Called, Part
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
+from logitkit.compiler.networks.leaf_copies import CALL, END, LeafCopies, Quote, add_rows
 from logitkit.compiler.networks.words import Words
-from logitkit.limits import Limits
 
 __all__ = ["Joint"]
 
 Ints = NDArray[np.int64]
 
-# Until the number of states is known, calls and ends have numbers from here on in place of states.
-CALL, END = 2**28, 2**29
-
-# Copies of one leaf with more states in all are large: the leaf is called instead, which takes a place on the stack.
-LARGE_COPIES = 2_000
-
-# So many states take as long as a copy that counts characters: there is an outcome for each number of them in a token.
-LARGE_COUNTED = 250
-
-
-class _Quote(NamedTuple):
-    """A quote that begins a string, or the byte before another text whose automaton is known.
-
-    Args:
-        state: The state.
-        byte: The byte.
-        called: What is called.
-        behind: The state behind each set of marks.
-    """
-
-    state: int
-    byte: int
-    called: Called
-    behind: tuple[tuple[int, int], ...]
-
 
 class _Opened(NamedTuple):
-    """A bracket, or a comma, that begins a call, as in `_Quote`; what is called is a body."""
+    """A bracket, or a comma, that begins a call, as in `Quote`; what is called is a body."""
 
     state: int
     byte: int
@@ -63,80 +32,8 @@ class _Opened(NamedTuple):
     behind: tuple[tuple[int, int], ...]
 
 
-class Joint:
-    """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these.
-
-    Args:
-        network: The network.
-        parts: Its parts.
-        limits: Bounds on the result.
-        share: Whether a leaf whose copies are large is called instead.
-    """
-
-    def __init__(self, network: Network, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
-        self.network, self.parts, self.limits, self.share = network, parts, limits, share
-        called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings | CountedText)]
-        self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
-        self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
-        shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
-        self.first: list[int] = shift.tolist()
-        leaves: dict[bytes, int] = {}
-        self.leaves: list[Leaf] = []
-        self.leaf_of: dict[Called, int] = {}
-        for c in strings:
-            leaf = self._leaf(c)
-            self.leaf_of[c] = leaves.setdefault(leaf.key, len(leaves))
-            if len(leaves) > len(self.leaves):
-                self.leaves.append(leaf)
-        excluded = {byte for c in self.leaf_of for text in self._excluded(c) for byte in text}
-        classes = [*(d.byte_class for d in self.dfas), *(leaf.byte_class for leaf in self.leaves)]
-        read = {word for c in self.bodies for row in parts[c].words for word in row}
-        blocks = [c for c in called if c not in strings and self._is_block(c)]
-        openings = "".join(network.definitions[c[0][0]].opening for c in (*strings, *blocks))
-        told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
-        self.byte_class, self.columns = joint_byte_classes(classes, told)
-        self.excluded = Excluded(self.byte_class, len(self.columns[0]))
-        self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
-        self.blocks = frozenset(self.bodies[c] for c in blocks)
-        # What is found on the way through the parts.
-        self.ends: dict[tuple[int, int], int] = {}
-        self.frames: dict[tuple[int, tuple[tuple[int, int], ...]], int] = {}
-        self.calls: dict[tuple[int, int], int] = {}
-        self.copies: dict[tuple[int, tuple[int, ...]], int] = {}
-        # The leaves that are called, and the copy which each of them is.
-        self.called: dict[int, int] = {}
-
-    def _is_block(self, called: Called) -> bool:
-        """Whether calls do not count as nesting."""
-        definitions = [self.network.definitions[number] for number, _ in called]
-        return all(isinstance(definition, Definition) and not definition.recurs for definition in definitions)
-
-    def _open_blocks(self) -> int:
-        """Return how many calls of blocks may be open at once, at most."""
-        inside = [
-            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies
-        ]
-        most = [0] * len(inside)
-        while True:
-            found = [
-                max(((body in self.blocks) + most[body] for body in (self.bodies[c] for c in called)), default=0)
-                for called in inside
-            ]
-            if found == most:
-                return max(most)
-            most = found
-
-    def _leaf(self, called: Called) -> Leaf:
-        definition = self.network.definitions[called[0][0]]
-        if len(called) == 1 and isinstance(definition, Strings | CountedText):
-            return definition.leaf
-        part = self.parts[called]
-        return Leaf.of(part.over_bytes(self.limits), part.ends)
-
-    def _excluded(self, called: Called) -> tuple[bytes, ...]:
-        definition = self.network.definitions[called[0][0]]
-        return definition.excluded if len(called) == 1 and isinstance(definition, Strings) else ()
+class Joint(LeafCopies):
+    """The states of all parts, one part after another; copies of leaves behind them, and then what stands beside these."""
 
     def dfa(self) -> NestedDfa:
         """Return the automaton."""
@@ -150,7 +47,7 @@ class Joint:
         opened: list[_Opened] = []
         # Calls of what does not recur, such as blocks of items: their frames come last.
         opened_blocks: list[_Opened] = []
-        quoted: list[_Quote] = []
+        quoted: list[Quote] = []
         for (called, part), dfa, columns, first in zip(
             ((c, self.parts[c]) for c in self.bodies), self.dfas, self.columns, self.first, strict=False
         ):
@@ -161,7 +58,7 @@ class Joint:
                 for opening, bracket in brackets.items():
                     behind = tuple((m, first + target) for m, target in bracket.behind)
                     if bracket.called in self.leaf_of:
-                        quoted.append(_Quote(first + state, ord(opening), bracket.called, behind))
+                        quoted.append(Quote(first + state, ord(opening), bracket.called, behind))
                         continue
                     body = self.bodies[bracket.called]
                     calls = opened_blocks if body in self.blocks else opened
@@ -179,7 +76,7 @@ class Joint:
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")
         self._add_words(step)
-        copies = self._add_copies(step, self._entered(quoted, step))
+        copies = self.add_copies(step, self.entered(quoted, step))
         frames = len(self.frames)
         if not self._add_calls(step, opened_blocks):
             raise CountsOverlap("a block of items and other text begin in the same place")
@@ -242,85 +139,24 @@ class Joint:
             for state, targets in enumerate(self.parts[called].words):
                 if targets:
                     words.add(first + state, {word: first + target for word, target in targets.items()})
-        _add_rows(step, words.states - len(step))
+        add_rows(step, words.states - len(step))
         source, byte, target = words.moves()
         symbol = self.byte_class[byte]
         if step[source, symbol].any():
             raise CallsOverlap("a name and other text begin in the same place")
         step[source, symbol] = target
 
-    def _entered(self, quoted: list[_Quote], step: NDArray[np.int32]) -> Ints:
-        """Decide which leaves are copied, and which are called as they are large and would be copied many times.
-
-        Returns:
-            Of each quote: its state, its class of bytes, the copy that it enters, the root of the texts that are excluded, and
-            the frame that it pushes, -1 if it pushes none.
-        """
-        exits = [self._exits(quote) for quote in quoted]
-        size: Counter[int] = Counter()
-        for leaf, _ in {(self.leaf_of[quote.called], where) for quote, where in zip(quoted, exits, strict=True)}:
-            size[leaf] += self.leaves[leaf].size if self.leaves[leaf].counted is None else LARGE_COUNTED
-        rows = []
-        for quote, where in zip(quoted, exits, strict=True):
-            leaf, root, frame = self.leaf_of[quote.called], self.roots[quote.called], -1
-            alone = quote.byte == QUOTE and root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
-            if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
-                body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks
-                end = self.ends.setdefault((body, mark), len(self.ends))
-                frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,)), len(self.copies))
-            else:
-                copy = self.copies.setdefault((leaf, where), len(self.copies))
-            rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))
-        return np.array(rows, np.int64).reshape(-1, 5).T
-
-    def _exits(self, quote: _Quote) -> tuple[int, ...]:
-        after = dict(quote.behind)
-        return tuple(after[marks] for marks in self.leaves[self.leaf_of[quote.called]].marks)
-
-    def _add_copies(self, step: NDArray[np.int32], quoted: Ints) -> Copies:
-        """Put copies of leaves behind all states, and behind these what stands beside them, in place."""
-        source, opening, copy, root, frame = quoted
-        leaf_of = np.array([leaf for leaf, _ in self.copies], np.int64)
-        sizes = np.array([leaf.size for leaf in self.leaves], np.int64)[leaf_of]
-        first = len(step) + starts(sizes)
-        before = len(step)
-        self.limits.check_states(int(first[-1]))
-        self.limits.check_work(int(first[-1]) * step.shape[1] // 4)
-        own = [
-            leaf.step[FIRST_STATE:][:, c] for leaf, c in zip(self.leaves, self.columns[len(self.dfas) :], strict=True)
+    def _open_blocks(self) -> int:
+        """Return how many calls of blocks may be open at once, at most."""
+        inside = [
+            {b.called for row in self.parts[c].brackets for b in row.values()} - {*self.leaf_of} for c in self.bodies
         ]
-        _add_rows(step, int(first[-1]) - before)
-        for (leaf, leads), begin in zip(self.copies, first.tolist(), strict=False):
-            ends = [target if target >= 0 else END - 1 - target for target in leads]
-            does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
-            step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
-        inside = np.arange(len(step)) >= before
-        text = step[source, opening].astype(np.int64)
-        entered = first[copy]
-        beside = np.flatnonzero((text != DEAD) | (root != 0))
-        if any(self.leaves[leaf].counted is not None for leaf in leaf_of[copy[beside]].tolist()):
-            raise CountsOverlap("texts begin like strings whose characters are counted")
-        found = texts_beside(step, inside, self.excluded, (text[beside], root[beside], entered[beside]), self.limits)
-        entered[beside] = found.entered
-        _add_rows(step, len(found.step))
-        step[len(inside) :] = found.step
-        calls = [
-            CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
-            for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
-        ]
-        step[source, opening] = np.where(frame >= 0, calls, entered)
-        like = np.concatenate([np.zeros(len(inside), np.int64), found.like])
-        exits = tuple(exits for _, exits in self.copies)
-        pushed = np.zeros(len(self.frames), bool)
-        pushed[frame[frame >= 0]] = True
-        # The other texts are entered like any state: what tokens do that begin before them is followed byte by byte.
-        by_quote = opening == self.byte_class[QUOTE]
-        source, copy, entered, frame = (column[by_quote] for column in (source, copy, entered, frame))
-        return Copies(tuple(self.leaves), leaf_of, first[:-1], exits, source, copy, entered, frame, like, pushed)
-
-
-def _add_rows(step: NDArray[np.int32], count: int) -> None:
-    """Add rows of dead states to a table, in place, as two of the largest tables would take twice the memory."""
-    # Nothing else refers to the table, which no function keeps.
-    step.resize((len(step) + count, step.shape[1]), refcheck=False)
+        most = [0] * len(inside)
+        while True:
+            found = [
+                max(((body in self.blocks) + most[body] for body in (self.bodies[c] for c in called)), default=0)
+                for called in inside
+            ]
+            if found == most:
+                return max(most)
+            most = found

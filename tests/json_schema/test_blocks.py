@@ -16,6 +16,7 @@ import torch
 import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.json_schema import array_plan, blocks, object_plan, writer
+from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.walk import Walk
 from tests.automata.linked import written
 from tests.json_schema.judge import judge
@@ -282,3 +283,18 @@ def test_steps_in_blocks_are_traced_in_one_graph() -> None:
         assert (one.stack > 0).any()
     finally:
         torch.compiler.reset()
+
+
+def test_files_of_automata_have_the_blocks(tmp_path: Path) -> None:
+    made = lk.JsonSchema(array({"type": "null"}, maxItems=100), SMALL).automaton
+    files = AutomatonFiles(tmp_path / "own", SMALL.content_key)
+    files.write("key", made)
+    found = files.read("key")
+    assert found is not None
+    assert found.equals(made)
+    assert (found.content_key, found.nesting.blocks) == (made.content_key, made.nesting.blocks)
+    assert found.nesting.blocks > 0
+    # Frames of blocks do not count as nesting, so automata that differ in these are not equal.
+    other = replace(made, nesting=replace(made.nesting, blocks=made.nesting.blocks - 1))
+    assert not found.equals(other)
+    assert found.content_key != other.content_key

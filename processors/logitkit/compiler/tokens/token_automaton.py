@@ -183,7 +183,8 @@ class TokenAutomaton(StackEffects):
         """What tells automata apart besides their arrays and layers."""
         nesting, numbers = self.nesting, (self.start, self.eos_ids, self.pad_id)
         depths = nesting.frames, nesting.strings, nesting.max_depth, nesting.pops
-        return (numbers, depths) if self.has_stacks else numbers
+        blocks = (nesting.blocks, nesting.open_blocks) if nesting.blocks else ()
+        return (numbers, (*depths, *blocks)) if self.has_stacks else numbers
 
     @property
     def _arrays(self) -> Iterator[NDArray[Any]]:

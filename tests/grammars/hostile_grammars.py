@@ -157,6 +157,7 @@ HOSTILE: dict[str, Hostile] = {
     "a rule of 1 MB of classes": Hostile("root ::= " + "[a-z] " * 160_000),
     "a rule of 1 MB of groups": Hostile("root ::= " + '("a" | "b")? ' * 75_000),
     "a rule of 1 MB of options": Hostile("root ::= " + '"a" root | ' * 90_000 + '"b"'),
+    "a rule of 1 MB of empty options": Hostile("root ::= " + "|" * 1_000_000),
     "a class of 1 MB": Hostile("root ::= [" + "".join(chr(0x4E00 + i * 2 % 20_000) for i in range(330_000)) + "]*"),
     "a comment of 1 MB": Hostile('root ::= "a"\n#' + "x" * 1_000_000),
     "parentheses of 1 MB": Hostile("root ::= " + "(" * 500_000 + '"a"' + ")" * 500_000),

@@ -29,7 +29,7 @@ MAX_HEIGHT = 300
 # An open group takes about this many times the memory of a step of the work limit.
 _GROUP_STEPS = 32
 
-# What an element of a rule costs.
+# What an element of a rule costs, and an alternative.
 _ELEMENT_STEPS = 8
 
 _DEFINITION = re.compile(r"[A-Za-z0-9_-]+[ \t]*::=")
@@ -120,6 +120,7 @@ class GbnfBodyReader(GbnfText):
                 self.at += 1
                 self._append(closed, height if isinstance(closed, Alternate | Concat | Repeat) else 0)
             case "|":
+                self.limits.spend(_ELEMENT_STEPS)
                 self.group.options.append(self._option())
                 self.at += 1
                 self.skip(SPACE_OR_NEWLINE)

@@ -38,6 +38,20 @@ def same(one: Any, other: Any) -> bool:
     return all(torch.equal(a, b) for a, b in zip(leaves(one), leaves(other), strict=True))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("columns", [100, 40_000])
+def test_rows_of_any_stride_are_masked_in_place(columns: int, dtype: torch.dtype) -> None:
+    # Long rows are filled in blocks. llama.cpp's logits are a field of its candidates, so they have a stride.
+    tokens = [b"a", *(b"%d" % i for i in range(columns - 2)), None]
+    regex = lk.Regex("a", lk.Vocabulary(tokens, eos_ids=[columns - 1]))
+    context = lk.Context.of([[]], vocabulary_size=columns)
+    fields = torch.ones(columns, 3, dtype=dtype)
+    logits = fields[:, 1][None]
+    assert regex.process_logits(regex.init_state(context), logits, context)[1] is logits
+    assert (fields[:, 1] > -torch.inf).nonzero().tolist() == [[0]]
+    assert (fields[:, ::2] == 1).all()
+
+
 @pytest.mark.parametrize("name", CONSTRAINTS)
 @settings(max_examples=examples(60), deadline=None)
 @given(st.data())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -185,3 +188,24 @@ def test_equal_automata_have_equal_keys_and_others_do_not(tekken: Vocabulary) ->
     assert key("aa*") == key("a+")
     assert key("a+") != key("a*")
     assert key("a+") != key("b+")
+
+
+@pytest.mark.parametrize("table", ["accepting", "default", "row_target", "layers"])
+def test_automata_that_agree_in_what_is_hashed_may_differ(table: str, tekken: Vocabulary) -> None:
+    def made(**changed: Any) -> TokenAutomaton:
+        found = token_automaton(byte_dfa_of(parse("(yes|no|maybe)+"), DEFAULT_LIMITS), tekken, DEFAULT_LIMITS, "")
+        return replace(found, **changed)
+
+    # Only the first entries of the rows are hashed.
+    with mock.patch("logitkit.compiler.tokens.token_automaton.HASHED", 8):
+        one = made(layers=(made(),))
+        assert one.equals(made(layers=(made(),)))
+        if table == "layers":
+            other = made(layers=(made(accepting=~one.accepting),))
+        else:
+            last = getattr(one, table)[-1:]
+            changed: dict[str, Any] = {table: np.append(getattr(one, table)[:-1], (last == 0).astype(last.dtype))}
+            other = replace(one, **changed)
+        assert one.sizes == other.sizes
+        assert not one.equals(other)
+        assert not other.equals(one)

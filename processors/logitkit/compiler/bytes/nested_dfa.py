@@ -106,6 +106,11 @@ class NestedDfa:
         return np.arange(self.frames) >= self.frames - self.blocks
 
     @property
+    def uncounted(self) -> NDArray[np.bool_]:
+        """[F] which frames do not count as nesting: those of strings and of blocks of items."""
+        return self.is_block if self.copies is None else self.is_block | self.copies.strings
+
+    @property
     def frame_need(self) -> NDArray[np.int64]:
         """[F] the most that is needed behind each frame, whatever ends before it."""
         found: NDArray[np.int64] = np.where(self.behind == DEAD, 0, self.need[self.behind]).max(axis=0, initial=0)
@@ -129,7 +134,7 @@ class NestedDfa:
 
     def endings(self, text: bytes, max_depth: int = NEVER) -> Iterator[bool]:
         """For each beginning of a text, the shortest first, yield whether it is complete; stop where it is not legal."""
-        state, stack = self.start, list[int]()
+        state, stack, uncounted = self.start, list[int](), self.uncounted
         yield bool(self.accepting[state])
         for byte in text:
             does = int(self.step[state, self.byte_class[byte]])
@@ -142,7 +147,7 @@ class NestedDfa:
                 state = int(self.behind[does - self.states - self.calls, stack.pop()])
                 while state in self.returns:
                     state = int(self.behind[self.returns[state], stack.pop()])
-            if state == DEAD or len(stack) > max_depth:
+            if state == DEAD or (len(stack) > max_depth and np.count_nonzero(~uncounted[stack]) > max_depth):
                 return
             yield bool(self.accepting[state]) and not stack
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from logitkit.compiler.characters.components import components
-from logitkit.compiler.characters.refinement import refine
+from logitkit.compiler.characters.refinement import DEAD, refine
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import Limits
 
 # Stands for the state itself in the signature of a state with a loop.
 SELF = -1
-DEAD = -1
 
 # Comparing cycles may take so many steps, and so many more for each state.
 LEAST_COMPARED = 100_000

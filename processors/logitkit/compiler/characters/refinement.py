@@ -13,8 +13,9 @@ from logitkit.budget import spend
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.limits import Limits
 
-__all__ = ["refine"]
+__all__ = ["DEAD", "refine"]
 
+# What a state becomes from which no text is accepted.
 DEAD = -1
 
 # What it costs, in steps.

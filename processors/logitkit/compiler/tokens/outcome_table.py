@@ -16,7 +16,7 @@ from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Ou
 
 __all__ = ["OutcomeTable"]
 
-# Up to so many numbers are sooner looked up one by one than by arrays.
+# Up to this many numbers, looking them up one by one is faster than with arrays.
 FEW = 64
 
 # More frames than any stack has.

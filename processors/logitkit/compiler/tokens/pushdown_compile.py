@@ -65,7 +65,7 @@ def pushdown_automaton(
     # Where tokens are counted, too few may be left to spell a marker.
     dead_ends = bool(dfa.token_limits) or may_have_dead_ends(dfa, vocabulary)
     if dfa.copies is not None:
-        uncounted = frozenset(np.flatnonzero(dfa.copies.strings | dfa.is_block).tolist())
+        uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
         outcomes = Outcomes(dfa.states + dfa.frames, limits, uncounted)
         # Costs are worked out from what each state lists.
         falls_back = not closing and not dead_ends

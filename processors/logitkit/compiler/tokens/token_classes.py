@@ -30,8 +30,8 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 # up costs as much as so many others.
 SMALL_LEVEL = 3000
 DEAR = 12
-# Of levels that are smaller than this, one in so many is checked for whether anything can still change there: the check takes as
-# long as the next level.
+# On a level that is smaller than this, checking whether anything can still change takes as long as the next level. So only one
+# in `TINY_LEVELS` of them is checked.
 TINY_LEVEL = 600
 TINY_LEVELS = 8
 UNKNOWN = -1

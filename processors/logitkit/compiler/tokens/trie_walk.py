@@ -117,7 +117,7 @@ class TrieWalk:
         self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
         self.inside = copies.of_states() >= 0
         self.counted = CountedStates.of(copies)
-        self._uncounted: list[bool] = (copies.strings | dfa.is_block).tolist()
+        self._uncounted: list[bool] = dfa.uncounted.tolist()
         # The end that each state is; most are none.
         self._returns = np.full(dfa.states, -1)
         self._returns[[*dfa.returns]] = [*dfa.returns.values()]

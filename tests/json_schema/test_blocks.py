@@ -176,6 +176,25 @@ def test_tensors_say_what_the_host_says(name: str) -> None:
         assert all(torch.equal(one, other) for one, other in zip(host, tensors, strict=True))
 
 
+def test_a_token_that_ends_blocks_and_opens_brackets_keeps_to_the_depth() -> None:
+    # Such a token pops the frames of blocks, which do not count as nesting, and pushes those of trees, which do.
+    members = {"a": array({"type": "null"}, maxItems=30), "b": {"$ref": "#/$defs/tree"}}
+    schema = {"type": "object", "properties": members, "required": ["a", "b"], "$defs": {"tree": TREE}}
+    opening = [b'],"b":' + b"[" * n for n in (1, 2, 3)]
+    vocabulary = lk.Vocabulary([*_TOKENS, *opening, None], eos_ids=[len(_TOKENS) + 3])
+    tokens = [len(_TOKENS) + n for n in range(3)]
+    for items in (1, 2, 16):
+        with small_blocks(2, items):
+            limits = replace(SCHEMA_LIMITS, work=SCHEMA_LIMITS.work + items)
+            constraint = lk.JsonSchema(schema, vocabulary, max_depth=2, limits=limits)
+        assert constraint.automaton.nesting.blocks
+        for count in (1, 2, 5, 20, 29):
+            ids = list(b'{"a":[' + b",".join([b"null"] * count))
+            for by_tensors in (False, True):
+                legal = masks_of(constraint, ids, by_tensors)[-1][0, tokens].tolist()
+                assert legal == [True, True, False]
+
+
 @pytest.mark.parametrize("most", [200, 5000, 10**6])
 def test_a_bound_costs_little_however_large_it_is(most: int) -> None:
     schema = array({"type": "integer"}, minItems=most - 100, maxItems=most)

@@ -12,7 +12,7 @@ from tests.conformance.cases import RECORD, processors
 
 FAMILIES = (
     *("languages", "schemas", "recursive schemas", "texts", "stops", "token ids", "repetition", "distribution"),
-    *("reasoning", "tool calls", "chains"),
+    *("reasoning", "tool calls", "grammars", "chains"),
 )
 
 SCHEMA: dict[str, Any] = {
@@ -21,7 +21,8 @@ SCHEMA: dict[str, Any] = {
         # Long enough for its characters to be counted.
         "name": {"type": "string", "pattern": "^[A-Z][a-z]+$", "minLength": 17, "maxLength": 20},
         "age": {"type": "integer", "minimum": 18, "maximum": 99},
-        "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 2},
+        # Long enough to be written in blocks.
+        "tags": {"type": "array", "items": {"enum": ["new", "top"]}, "maxItems": 60},
     },
     "required": ["name", "age"],
     "additionalProperties": False,
@@ -32,6 +33,15 @@ TREE: dict[str, Any] = {
     "required": ["parts"],
     "additionalProperties": False,
 }
+# It nests, its terminals compete, and a name must not be a keyword.
+PROGRAM = r"""
+start: statement+
+statement: "if" expression "{" statement* "}" | NAME "=" expression ";"
+expression: (NAME | NUMBER | "(" expression ")") [("+" | "*") expression]
+NAME: /[a-z]{1,8}/
+NUMBER: /[0-9]{1,4}/
+%ignore " "
+"""
 # Most words have the trigger, so that free text and JSON take turns.
 CALLS: dict[str, Any] = {
     "type": "structural_tag",
@@ -74,6 +84,7 @@ def family(name: str) -> lk.Processor[Any]:
         ),
         "reasoning": lambda: processors()["thought, then date"],
         "tool calls": lambda: lk.from_structural_tag(CALLS, v),
+        "grammars": lambda: lk.Grammar(PROGRAM, v, syntax="lark", max_depth=8),
         "chains": lambda: processors()["record, told not to repeat itself"],
     }
     return make[name]()

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.language import byte_dfa_of, pattern_dfa
+from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.language import byte_dfa_of, called_dfa_of, pattern_dfa
 from logitkit.compiler.tokens.compile import token_automaton
+from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
+from logitkit.compiler.tokens.pushdown_compile import pushdown_automaton
 from logitkit.compiler.tokens.repeated_record import record_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.parameters import Text
 from logitkit.patterns.parser import parse
@@ -63,10 +67,45 @@ class Regex(Constraint):
         """Return the automaton over bytes."""
         return pattern_dfa(self.pattern, self.limits)
 
+    def nested_dfa(self) -> NestedDfa:
+        """Return the automaton over bytes, with calls if it is too large without them."""
+        try:
+            return super().nested_dfa()
+        except PatternTooLarge:
+            found = self._called_dfa()
+            if found is None:
+                raise
+            return found
+
+    @property
+    def flat_automaton(self) -> TokenAutomaton:
+        """The automaton without a stack.
+
+        Raises:
+            PatternTooLarge: It exceeds a limit without calls.
+        """
+        return self._flat() if self.automaton.has_stacks else self.automaton
+
     def _compile(self) -> TokenAutomaton:
+        try:
+            return self._flat()
+        except PatternTooLarge:
+            dfa = self._called_dfa()
+            # With tokens for all bytes, any character that has begun can be completed.
+            if dfa is None or may_have_dead_ends(dfa, self.vocabulary):
+                raise
+        return pushdown_automaton(dfa, self.vocabulary, self.limits, self._name)
+
+    def _flat(self) -> TokenAutomaton:
         tree, limits = parse(self.pattern), self.limits
         repeated = record_automaton(tree, self.vocabulary, limits)
         if repeated is not None:
             return repeated
-        dfa = byte_dfa_of(tree, limits, self.pattern)
-        return token_automaton(dfa, self.vocabulary, limits, f"the pattern {self.pattern!r}")
+        return token_automaton(byte_dfa_of(tree, limits, self.pattern), self.vocabulary, limits, self._name)
+
+    def _called_dfa(self) -> NestedDfa | None:
+        return called_dfa_of(parse(self.pattern), self.limits, self.pattern)
+
+    @property
+    def _name(self) -> str:
+        return f"the pattern {self.pattern!r}"

@@ -42,12 +42,12 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     if dfa is None:
         return ByteDfa(np.zeros((3, 1), np.int32), np.zeros(256, np.int64), np.zeros(3, bool), FIRST_STATE)
     limits.check_work(len(dfa.moves) * alphabet.size // 2)
-    targets = _targets(dfa, alphabet.size)
-    alphabet, targets = _without_equal_symbols(alphabet, targets)
+    targets = symbol_targets(dfa, alphabet.size)
+    alphabet, targets = without_equal_symbols(alphabet, targets)
     beyond = Beyond.of(alphabet)
     targets_beyond = targets[:, beyond.symbols]
     tree, reached, rows = _one_target(beyond, targets_beyond, limits) or _many_targets(beyond, targets_beyond, limits)
-    ascii_class, ascii_symbols = _ascii_classes(alphabet)
+    ascii_class, ascii_symbols = ascii_classes(alphabet)
     below = 1 + len(ascii_symbols)
     byte_class = np.concatenate([ascii_class, tree.byte_class + (below - 1) * (tree.byte_class > 0)])
     continuation = slice(below, below + tree.continuations)
@@ -62,7 +62,7 @@ def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteD
     return ByteDfa(step, byte_class, accepting, FIRST_STATE)
 
 
-def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
+def symbol_targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
     """Return the moves as a matrix [states, symbols], with the numbers of the byte automaton."""
     moves: dict[int, tuple[list[int], list[int]]] = {}
     for source, row in enumerate(dfa.moves):
@@ -84,7 +84,7 @@ def _targets(dfa: SymbolDfa, symbols: int) -> NDArray[np.int32]:
     return targets
 
 
-def _without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tuple[Alphabet, NDArray[np.int32]]:
+def without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tuple[Alphabet, NDArray[np.int32]]:
     """Make symbols one that no state tells apart any more, as those that only a lookaround or a branch that died did."""
     number: dict[bytes, int] = {}
     merged = [number.setdefault(column.tobytes(), len(number)) for column in targets.T]
@@ -93,7 +93,7 @@ def _without_equal_symbols(alphabet: Alphabet, targets: NDArray[np.int32]) -> tu
     return alphabet.merged(np.array(merged)), targets[:, [merged.index(n) for n in range(len(number))]]
 
 
-def _ascii_classes(alphabet: Alphabet) -> tuple[NDArray[np.int64], list[int]]:
+def ascii_classes(alphabet: Alphabet) -> tuple[NDArray[np.int64], list[int]]:
     """Return the class of each byte below 0x80, 0 for those that no state reads, and the symbol of each class from 1 on."""
     number = {0: 0}
     classes = [number.setdefault(symbol, len(number)) for symbol in alphabet.symbol_at(_ASCII).tolist()]

@@ -40,7 +40,8 @@ class SuffixBehaviours(SuffixStore):
     """
 
     def __init__(self, dfa: NestedDfa, limits: Limits, work: int) -> None:
-        super().__init__(Outcomes(dfa.states + dfa.frames, limits), dfa.step.shape[1], limits, work)
+        uncounted = frozenset(np.flatnonzero(dfa.uncounted).tolist())
+        super().__init__(Outcomes(dfa.states + dfa.frames, limits, uncounted), dfa.step.shape[1], limits, work)
         self.dfa = dfa
         states = dfa.states
         symbol, source = np.nonzero(dfa.step.T)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,9 @@ import torch
 from torch import Tensor
 
 import logitkit as lk
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError
+from logitkit.json_schema.string_set import StringSet
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge, parse
 from tests.json_schema.walks import Opinion, no_opinion, walk
@@ -39,6 +43,17 @@ SCHEMAS: dict[str, Any] = {
     # An array that is shorter has to hold something else than one that is longer.
     "two ways": {
         "anyOf": [{"type": "array", "maxItems": 1, "items": {"const": "abcdef"}}, {"type": "array", "minItems": 2}]
+    },
+    # Strings whose characters are counted.
+    "counted": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "minLength": 3, "maxLength": 70},
+            "b": {"type": "array", "items": {"type": "string", "pattern": "^([a-c]|é)*x$", "maxLength": 64}},
+            "c": {"type": "string", "minLength": 64, "maxLength": 65},
+        },
+        "required": ["a", "b"],
+        "additionalProperties": False,
     },
 }
 # A few tokens of several bytes, among them such as close and open at once.
@@ -85,6 +100,49 @@ def test_the_text_is_whole_within_the_budget(name: str, kind: str, whitespace: A
             lengths.add(len(ids))
     if name != "choice":
         assert max(lengths) > 10, "a budget should be used"
+
+
+COUNTED: dict[str, Any] = {
+    "in an object": SCHEMAS["counted"],
+    "in an array": {"type": "array", "items": {"type": "string", "minLength": 2, "maxLength": 64}, "minItems": 2},
+    "long enough": {"type": "string", "minLength": 20, "maxLength": 64},
+    "just so long": {"type": "string", "pattern": "^[a-z]*$", "minLength": 64, "maxLength": 64},
+    "with an end": {"type": "string", "pattern": "^[a-z]{2,}(abc)?!$", "maxLength": 64},
+}
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("name", COUNTED)
+def test_counted_strings_close_as_those_with_states_for_each_length(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary, schema = VOCABULARIES[kind], COUNTED[name]
+    least = needed(schema, vocabulary)
+    budgets = (least, least + 1, least + 7, 90)
+    counted = [lk.JsonSchema(schema, vocabulary, closing=budget) for budget in budgets]
+    monkeypatch.setattr(StringSet, "counts", lambda *_: False)
+    # Other limits, so that it is compiled again.
+    limits = replace(SCHEMA_LIMITS, work=SCHEMA_LIMITS.work + 1)
+    assert needed(schema, vocabulary, limits=limits) == least
+    for budget, one in zip(budgets, counted, strict=True):
+        other = lk.JsonSchema(schema, vocabulary, closing=budget, limits=limits)
+        assert one.automaton.counting is not None
+        assert other.automaton.counting is None
+        context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+        for seed in range(8):
+            chance = random.Random(seed)
+            states = [c.init_state(context) for c in (one, other)]
+            for _ in range(budget + 1):
+                legal, exact = (c.allowed_tokens(state)[0] for c, state in zip((one, other), states, strict=True))
+                assert torch.equal(legal, exact)
+                token = chance.choice(legal.nonzero()[:, 0].tolist())
+                if token in vocabulary.eos_ids:
+                    break
+                states = [
+                    c.advance(state, torch.tensor([token])) for c, state in zip((one, other), states, strict=True)
+                ]
+            else:
+                pytest.fail("it has not ended")
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

@@ -55,4 +55,11 @@ ROWS: tuple[Row, ...] = (
         (*ids(b"[", b'"', *[b"abc"] * 5, b"a", b"b", b'"', b",", b'"', *[b"dog"] * 6, b'"', b"]"), EOS),
         ids(b"[", b'"', b"ab", b"cat"),
     ),
+    _row(
+        "counted, closing",
+        {**LIST, "items": {"type": "string", "pattern": "^[a-z]*$", "minLength": 2, "maxLength": 64}},
+        (*ids(b"[", b'"', *[b"abc"] * 5, b"a", b"b", b'"', b"]"), EOS),
+        ids(b"[", b'"', b"ab", b"cat"),
+        closing=30,
+    ),
 )

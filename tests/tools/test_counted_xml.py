@@ -3,6 +3,7 @@ r"""Raw text of which the characters are counted: its masks are those of the aut
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.errors import ConfigurationError
+from logitkit.json_schema.string_set import StringSet
 from logitkit.languages import Language, sequence, xml_arguments
 from tests.examples import examples
 
@@ -185,3 +187,47 @@ def test_objects_that_begin_alike_are_not_counted() -> None:
     assert not counts(language)
     for seed in range(examples(5)):
         walk(language, seed, 40)
+
+
+LONGER = {"type": "string", "maxLength": 64}
+CLOSING: dict[str, dict[str, Any]] = {
+    "one": {"x": LONGER},
+    "two": {"x": LONGER, "y": LONGER},
+    "pattern": {"x": {**LONGER, "pattern": "^[a-f<>/]*$"}},
+    "beside JSON": {"x": LONGER, "y": {"type": "array", "items": LONGER, "maxItems": 2}},
+}
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_counted_text_ends_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "object", "properties": CLOSING[name], "required": ["x"], "additionalProperties": False}
+    language = xml_arguments(schema)
+    budgets = (12, 30, 90)
+    counted = [language.constraint(VOCABULARY, closing=budget) for budget in budgets]
+    assert counted[0].automaton.counting is not None
+    monkeypatch.setattr(StringSet, "counts", lambda *_: False)
+    # Other limits, so that it is compiled again.
+    limits = replace(counted[0].limits, work=counted[0].limits.work + 1)
+    context = lk.Context.of([[]], vocabulary_size=len(TOKENS))
+    for budget, one in zip(budgets, counted, strict=True):
+        other = language.constraint(VOCABULARY, closing=budget, limits=limits)
+        assert other.automaton.counting is None
+        needed = {int(made.automaton.cost[made.automaton.start]) for made in (one, other)}
+        assert len(needed) == 1
+        for seed in range(examples(10)):
+            rng = random.Random(seed)
+            states = [constraint.init_state(context) for constraint in (one, other)]
+            for place in range(budget + 1):
+                legal, exact = (c.allowed_tokens(state)[0] for c, state in zip((one, other), states, strict=True))
+                # With some counts, the end may take fewer tokens than with all.
+                assert not (legal & ~exact).any()
+                if budget - place > 20:
+                    assert torch.equal(legal, exact)
+                token = rng.choice(legal.nonzero()[:, 0].tolist())
+                if token == EOS:
+                    break
+                states = [
+                    c.advance(state, torch.tensor([token])) for c, state in zip((one, other), states, strict=True)
+                ]
+            else:
+                pytest.fail("it has not ended")

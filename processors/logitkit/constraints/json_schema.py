@@ -147,10 +147,16 @@ class JsonSchema(Constraint):
         """Compile and return the automaton over bytes, so that a text can be put before it."""
         return self._nested_dfa()[0]
 
-    def _nested_dfa(self, share: bool = False) -> tuple[NestedDfa, Compiled]:
+    def _nested_dfa(self, counted: bool = False) -> tuple[NestedDfa, Compiled]:
+        """Compile the automaton over bytes.
+
+        Args:
+            counted: Whether characters of strings may be counted, and strings and blocks of items called.
+        """
+        # How many tokens a string that is called needs cannot be seen apart from what follows it.
+        closing, share = bool(self.closing), counted and not self.closing
         with self._one_budget():
-            # Where strings are shared, their characters are counted too.
-            most = self.vocabulary.trie.depth - 1 if share else 0
+            most = self.vocabulary.trie.depth - 1 if counted else 0
             ways = [(False, True, most, True)]
             while ways:
                 apart, leaves, longest, early = ways.pop()
@@ -164,6 +170,7 @@ class JsonSchema(Constraint):
                     self.strict_formats,
                     longest,
                     calls_early=early,
+                    closing=closing,
                 )
                 try:
                     return network_dfa(compiled.network, self.limits, share), compiled
@@ -197,16 +204,16 @@ class JsonSchema(Constraint):
             return self.automaton
         with self._one_budget():
             key = (JsonSchema, "flat", self.content, self.whitespace, self.lax, self.strict_formats, self.limits)
-            return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(share=False), self.limits)
+            return shared_by(self.vocabulary).automaton(key, lambda: self._compile_with(counted=False), self.limits)
 
     def _compile(self) -> TokenAutomaton:
-        return self._compile_with(share=not self.closing)
+        return self._compile_with(counted=True)
 
-    def _compile_with(self, share: bool) -> TokenAutomaton:
-        dfa, compiled = self._nested_dfa(share)
-        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
+    def _compile_with(self, counted: bool) -> TokenAutomaton:
+        dfa, compiled = self._nested_dfa(counted)
+        if dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
-            dfa, compiled = self._nested_dfa(share=False)
+            dfa, compiled = self._nested_dfa()
         made = pushdown_automaton(
             dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
         )

@@ -43,6 +43,7 @@ def schema_network(
     called_root: bool = False,
     any_order: bool = False,
     calls_early: bool = False,
+    closing: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
 
@@ -59,6 +60,7 @@ def schema_network(
         called_root: Whether an object or array that is the whole value is to be a definition.
         any_order: Whether the members of objects may come in any order.
         calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
+        closing: Whether a text that has begun must be completed within a number of tokens. Then no items are called in blocks.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -70,10 +72,8 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            blocks = calls_early and longest > 0
-            network = _network(
-                reader, Layout(whitespace, any_order, blocks), apart, leaves, longest, called_root, calls_early
-            )
+            layout = Layout(whitespace, any_order, calls_early and longest > 0 and not closing, closing)
+            network = _network(reader, layout, apart, leaves, longest, called_root, calls_early)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:
             # The reader leaves out what it meets. A few keywords are found only when all that they depend on is written.

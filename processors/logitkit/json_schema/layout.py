@@ -52,11 +52,13 @@ class Layout:
             one space, behind a colon one space; or none.
         any_order: Whether members may come in any order, or only in that of the schema.
         blocks: Whether many items or members are written in blocks that are called.
+        within_tokens: Whether a text that has begun must be completed within a number of tokens.
     """
 
     whitespace: Whitespace = "compact"
     any_order: bool = False
     blocks: bool = False
+    within_tokens: bool = False
     opened: Node = field(init=False)
     gap: Node = field(init=False)
     comma: Node = field(init=False)

@@ -28,6 +28,8 @@ WRITING_MOVE = 10
 # Shorter strings have states for each length; so have strings of so many states that counting would not pay.
 COUNTED_FROM = 16
 MOST_COUNTED = 2**16
+# If a text must be completed within a number of tokens, so have longer ones: what is needed is but a bound where characters count.
+COUNTED_FROM_CLOSING = 64
 
 # Strings that must be longer are not listed: a single one may have millions of characters.
 LONGEST_LISTED = 1000
@@ -193,23 +195,29 @@ class StringSet:
         self.language.limits.spend(steps)
         return self._body
 
-    def counts(self, longest: int) -> bool:
+    def counts(self, longest: int, closing: bool = False) -> bool:
         """Whether the characters of strings are counted, instead of having states for each length.
 
         Args:
             longest: The most characters of a token; 0 if counting is not allowed.
+            closing: Whether a text that has begun must be completed within a number of tokens.
         """
         least, most = self.lengths
-        if not longest or (least if most is None else most) < COUNTED_FROM:
+        counted = least if most is None else most
+        if not longest or counted < (COUNTED_FROM_CLOSING if closing else COUNTED_FROM) or (closing and most is None):
             return False
-        return self._completes and len(self.texts.needed) * longest <= MOST_COUNTED
+        states = len(self.texts.needed) * (1 + least if closing else 1)
+        return self._completes and states * longest <= MOST_COUNTED
 
-    def leaf(self, counted: bool = False) -> Leaf:
+    def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
         """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""
         if not counted:
             return string_leaf(self.language)
-        least, most = self.lengths
-        return string_leaf(self.texts, (least, MOST if most is None else min(most, MOST)))
+        least, most = self.lengths[0], MOST if self.lengths[1] is None else min(self.lengths[1], MOST)
+        if not closing or least <= self.texts.needed[0]:
+            return string_leaf(self.texts, (0 if closing else least, most))
+        # How many tokens are needed must not depend on the count, so states say how many characters are missing.
+        return string_leaf(self.texts & TextLanguage.of_length(least, None, self.limits), (0, most))
 
     @cached_property
     def _body(self) -> Node:

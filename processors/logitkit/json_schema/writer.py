@@ -207,11 +207,14 @@ class _Writer:
             return names.exact().tree()
         if few is not None:
             return _any_of([self._text(text) for text in few])
-        counted = alone and not names.excluded and names.strings.counts(self.longest)
+        closing = self.layout.within_tokens
+        counted = alone and not names.excluded and names.strings.counts(self.longest, closing)
         key = names.strings.key, names.excluded, counted
         if key not in self._leaves:
             excluded = [quoted(name)[1:-1].encode() for name in names.excluded if is_unicode(name)]
-            self._leaves[key] = Strings(names.strings.leaf(counted), tuple(excluded), lambda: names.exact().body())
+            self._leaves[key] = Strings(
+                names.strings.leaf(counted, closing), tuple(excluded), lambda: names.exact().body()
+            )
             self._leaf_numbers[key] = len(self._numbers) + len(self._leaf_numbers)
         return Call(self._leaf_numbers[key])
 

@@ -102,7 +102,7 @@ class LanguageConstraint(Constraint):
             ConfigurationError: The language has a grammar in it and nests without limit, or has whole tokens in it.
         """
         if not self._has_grammar:
-            found = self._nested_dfa(share=False)[0]
+            found = self._nested_dfa(counted=False)[0]
         else:
             dfa = self._grammar_dfa()[0]
             if dfa.pushed:
@@ -132,10 +132,16 @@ class LanguageConstraint(Constraint):
             except GrammarError as error:
                 raise ConfigurationError(f"the language with a grammar in it cannot be compiled: {error}") from None
 
-    def _nested_dfa(self, share: bool) -> tuple[NestedDfa, LanguageWriter]:
+    def _nested_dfa(self, counted: bool) -> tuple[NestedDfa, LanguageWriter]:
+        """Compile the automaton over bytes.
+
+        Args:
+            counted: Whether characters of strings may be counted, and strings called.
+        """
+        # How many tokens a string that is called needs cannot be seen apart from what follows it.
+        closing, share = bool(self.closing), counted and not self.closing
         with self._one_budget():
-            # Where strings are shared, their characters are counted too.
-            ways = [SchemaOptions(longest=self.vocabulary.trie.depth - 1 if share else 0)]
+            ways = [SchemaOptions(longest=self.vocabulary.trie.depth - 1 if counted else 0, closing=closing)]
             while ways:
                 options = ways.pop()
                 try:
@@ -150,11 +156,11 @@ class LanguageConstraint(Constraint):
                 except CallsOverlap as error:
                     # Where a string that is called and other text begin alike, strings are written in place.
                     reason = error
-                    ways = [SchemaOptions(leaves=False, called=options.called)]
+                    ways = [options._replace(leaves=False, longest=0)]
                 except BracketsOverlap:
                     # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
                     reason = AmbiguousBracket(AMBIGUOUS_BRACKET)
-                    ways = [SchemaOptions(leaves=False, called=False)] if options.called else []
+                    ways = [options._replace(leaves=False, longest=0, called=False)] if options.called else []
             raise reason
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
@@ -185,11 +191,10 @@ class LanguageConstraint(Constraint):
                 closing=bool(self.closing),
             )
             return replace(made, dropped=tuple(writer.dropped), ignored=tuple(writer.ignored))
-        share = not self.closing
-        dfa, writer = self._nested_dfa(share)
-        if share and dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
+        dfa, writer = self._nested_dfa(counted=True)
+        if dfa.shares and may_have_dead_ends(dfa, self.vocabulary):
             # With tokens for all bytes no text is a dead end, so that a string need not know who called it, or its length.
-            dfa, writer = self._nested_dfa(share=False)
+            dfa, writer = self._nested_dfa(counted=False)
         made = pushdown_automaton(
             dfa,
             self.vocabulary,

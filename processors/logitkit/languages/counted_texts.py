@@ -48,7 +48,7 @@ STEPS_ANY, STEPS_A_STATE = 500, 10
 _known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
 
 
-def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: int) -> Leaf | None:
+def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
     """Return the leaf of some strings and what follows them, or None if they cannot be counted, or it would not pay.
 
     Args:
@@ -56,8 +56,9 @@ def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: i
         without: The texts in which the marker does not occur, which is `end` without white space around it.
         end: What follows the strings.
         longest: The most characters of a token; 0 if counting is not allowed.
+        closing: Whether a text that has begun must be completed within a number of tokens.
     """
-    if not strings.counts(longest) or not end.isascii():
+    if not strings.counts(longest, closing) or not end.isascii():
         return None
     least, most = strings.lengths
     before = len(end) - 1
@@ -72,7 +73,8 @@ def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: i
         return None
     # White space after the marker comes too late to be text after all.
     room = strings.texts.is_everything and not end[-1].isspace() and (most is None or least + before <= most + 1)
-    if least > found.shortest and not room:
+    # How many tokens are needed to the end must not depend on the count.
+    if least > found.shortest and (closing or not room):
         return None
     strings.limits.spend(STEPS_A_STATE * found.leaf.states)
     return counting(found.leaf, found.needed, (least + before, MOST if most is None else most + before), INSIDE)

@@ -164,9 +164,9 @@ class XmlMembers:
         """Return the tree of raw texts where nothing else may stand; their characters are counted if that is possible."""
         without = texts_without(self.tags.closing, self.writer.limits)
         begin, end = self.tags.after_names[RAW], self.tags.end
-        opening, longest = begin[-1], self.writer.options.longest
+        opening, longest, closing = begin[-1], self.writer.options.longest, self.writer.options.closing
         if longest and opening.isascii() and opening not in '"[{' and not any(self.writer.names_in(begin + end)):
-            leaf = counted_text(strings, without, end, longest)
+            leaf = counted_text(strings, without, end, longest, closing)
             if leaf is not None:
                 text = self.writer.counted_text(CountedText(opening, leaf))
                 return concatenate([self.writer.text(begin[:-1]), text])

@@ -89,6 +89,30 @@ class Leaf:
         return len(self.step) - FIRST_STATE
 
     @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """[2, S] the least and the greatest count with which each state is entered, of a leaf that counts.
+
+        States that are entered with two counts are taken to be entered with all greater ones that are possible, as in a loop.
+        """
+        assert self.counted is not None
+        highest = np.maximum(self.counted.most - self.counted.needed, 0)
+        least, most = np.full(self.states, NEVER), np.full(self.states, -1)
+        least[FIRST_STATE] = most[FIRST_STATE] = 0
+        fresh = np.array([FIRST_STATE])
+        while len(fresh):
+            target = self.step[fresh]
+            owner, symbol = np.nonzero((target != DEAD) & (target < self.states))
+            target, source = target[owner, symbol], fresh[owner]
+            begins = source < self.counted.between
+            low, high = least.copy(), most.copy()
+            np.minimum.at(low, target, least[source] + begins)
+            np.maximum.at(high, target, np.minimum(most[source] + begins, highest[target]))
+            high = np.where((low < NEVER) & ((high != low) | ((most >= 0) & (high != most))), highest, high)
+            fresh = np.flatnonzero((low != least) | (high != most))
+            least, most = low, high
+        return np.stack([least, most])
+
+    @cached_property
     def key(self) -> bytes:
         """A digest of the content, by which what is known of a leaf is found."""
         bounds = () if self.counted is None else self.counted[:2]

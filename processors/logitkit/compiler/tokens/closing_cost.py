@@ -2,8 +2,9 @@
 
 Of a state it is the number to the closing bracket of its part, or to the end of the text; of a frame that from what is behind it.
 For a stack they add up. Only ways are counted that go no deeper than must be, so that there is room for them whatever is on the
-stack; and none on which one token closes a bracket and says something behind it. So it is a bound that can be kept: from every
-state some token leads to where one token less is needed.
+stack; and none on which one token closes a bracket and says something behind it; and where characters are counted, only tokens
+that are legal with any count of the state. So it is a bound that can be kept: from every state some token leads to where one
+token less is needed.
 
 Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least costs of derivations.
 """
@@ -15,7 +16,9 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.behaviours import Ints
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.tokens.counted_state import Counting
 from logitkit.compiler.tokens.outcome_table import OutcomeTable
 from logitkit.limits import Limits
 
@@ -46,6 +49,8 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)])
     kept = inside & (height[target] <= need[source]) & ~pops[target]
+    if table.counting is not None and dfa.copies is not None:
+        kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept] - states)
     source, target = source[kept], target[kept]
     cost = np.full(count, UNREACHABLE)
     cost[np.flatnonzero(dfa.accepting)] = 0
@@ -71,3 +76,24 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
             break
         cost[source[first]] = better
     return cost[:states].astype(np.int32)
+
+
+def _whatever_the_count(copies: Copies, counting: Counting, source: Ints, outcome: Ints) -> NDArray[np.bool_]:
+    """Return whether some outcomes are legal with all counts with which rows may be in their states.
+
+    Args:
+        copies: The copies of leaves, of which some count.
+        counting: What the outcomes do to the count.
+        source: [N] the states.
+        outcome: [N] the outcomes; negative numbers are states.
+    """
+    least, most = (np.zeros(len(copies.like), np.int64) for _ in range(2))
+    for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
+        leaf = copies.leaves[number]
+        if leaf.counted is not None:
+            least[first : first + leaf.size], most[first : first + leaf.size] = leaf.counts[:, FIRST_STATE:]
+    found = outcome < 0
+    at = np.flatnonzero(~found)
+    low, high = counting.low[outcome[at]], counting.high[outcome[at]]
+    found[at] = (low <= least[source[at]]) & (most[source[at]] <= high)
+    return found

@@ -65,16 +65,16 @@ class LegalClasses:
 
     def of(self, place: Place) -> NDArray[np.bool_]:
         """Return which classes are legal in a place of a live state: [C] bool."""
+        state, count = place.state & STATE, place.state >> COUNT
         if self.nesting.cost is None:
-            state, count = place.state & STATE, place.state >> COUNT
             legal = self._legal(state, place.frames, place.room, self.default != DEAD)
-            return legal if self.counting is None else self._within(state, count, legal)
-        needed = int(self.cost[place.state] + self.cost[[*place.frames]].sum())
-        otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
-        costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
-        self._costs(place.state, place.frames, place.room, costs)
-        limit = ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1
-        return costs <= limit
+        else:
+            needed = int(self.cost[state] + self.cost[[*place.frames]].sum())
+            otherwise = np.where(self.default == STAY, needed, self.cost[self.default])
+            costs = np.where(self.default == DEAD, ILLEGAL, otherwise)
+            self._costs(state, place.frames, place.room, costs)
+            legal = costs <= (ILLEGAL - 1 if place.slack == NO_LIMIT else needed + place.slack - 1)
+        return legal if self.counting is None else self._within(state, count, legal)
 
     def _within(self, state: int, count: int, legal: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Forbid the classes whose outcomes are illegal with a count, in place. States that count fall back to nothing."""

@@ -162,7 +162,7 @@ class StackEffects(TokenTable):
         """Return the place of a row whose tokens are not counted, and how many it needs, at least."""
         room = min(self.nesting.counted_depth - self.nesting.counted(frames, self.states), self._highest)
         popped = frames[max(len(frames) - self._pops[state & STATE], 0) :]
-        needed = 0 if self.nesting.cost is None else int(self.cost[state] + self.cost[[*frames]].sum())
+        needed = 0 if self.nesting.cost is None else int(self.cost[state & STATE] + self.cost[[*frames]].sum())
         return Place(state, popped, room, NO_LIMIT), needed
 
     @cached_property

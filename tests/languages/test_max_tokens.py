@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from itertools import product
@@ -224,3 +225,38 @@ def test_values_after_counted_text_are_those_after_any_text(name: str) -> None:
         else:
             accepted += bool(counted.allowed_tokens(states[0])[0, 258])
     assert accepted
+
+
+CALLED = {
+    "strings": {
+        "type": "object",
+        "properties": {f"k{i}": {"type": "string", "minLength": 2, "maxLength": 300} for i in range(12)},
+        "required": ["k0", "k3"],
+        "additionalProperties": False,
+    },
+    "items": {"type": "array", "items": {"type": "object", "properties": {"a": {"enum": [1, 2]}}}, "maxItems": 400},
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_what_follows_may_call_strings_and_blocks_of_items(name: str) -> None:
+    tekken = vocabularies.tekken()
+    after = sequence(any_text(until="</think>", max_tokens=20), json_schema(CALLED[name])).constraint(tekken)
+    alone = lk.JsonSchema(CALLED[name], tekken)
+    nesting = after.automaton.nesting
+    assert (nesting.strings > 0, nesting.blocks > 0) == (name == "strings", name == "items")
+    context = lk.Context.of([[]], vocabulary_size=tekken.size)
+    thought = [int(tekken.trie.tokens_at(bytes([byte]))[0][1]) for byte in b"hm</think>"]
+    for seed in range(5):
+        chance = random.Random(seed)
+        states = after.advance(after.init_state(context), torch.tensor([thought])), alone.init_state(context)
+        for _ in range(60):
+            masks = [c.allowed_tokens(state)[0] for c, state in zip((after, alone), states, strict=True)]
+            assert torch.equal(*masks)
+            # The first tokens are special, then come those of one byte, which end strings and items soon.
+            token = chance.choice(masks[0].nonzero()[:, 0][:200].tolist())
+            if token in tekken.eos_ids:
+                break
+            states = tuple(
+                c.advance(state, torch.tensor([token])) for c, state in zip((after, alone), states, strict=True)
+            )

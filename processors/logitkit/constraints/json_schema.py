@@ -170,6 +170,7 @@ class JsonSchema(Constraint):
                     self.strict_formats,
                     longest,
                     calls_early=early,
+                    blocks=early and share,
                     closing=closing,
                 )
                 try:

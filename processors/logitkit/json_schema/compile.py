@@ -43,6 +43,7 @@ def schema_network(
     called_root: bool = False,
     any_order: bool = False,
     calls_early: bool = False,
+    blocks: bool = False,
     closing: bool = False,
 ) -> Compiled:
     """Compile a loaded schema.
@@ -55,12 +56,12 @@ def schema_network(
         apart: Whether all objects and arrays are definitions.
         leaves: Whether strings are definitions, unless they are few.
         strict_formats: Whether to refuse formats that are unknown, or describe no value that is possible.
-        longest: The most characters of a token, if the characters of strings may be counted, and many items called in blocks; 0
-            if they may not.
+        longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called_root: Whether an object or array that is the whole value is to be a definition.
         any_order: Whether the members of objects may come in any order.
         calls_early: Whether a network that calls something anyway has its large parts called sooner than others.
-        closing: Whether a text that has begun must be completed within a number of tokens. Then no items are called in blocks.
+        blocks: Whether many items may be called in blocks, if characters may be counted.
+        closing: Whether a text that has begun must be completed within a number of tokens.
 
     Raises:
         UnsupportedSchema: A keyword cannot be honoured exactly.
@@ -72,7 +73,7 @@ def schema_network(
         before = spent()
         reader = Reader(references, limits, left_out, strict_formats, longest > 0)
         try:
-            layout = Layout(whitespace, any_order, calls_early and longest > 0 and not closing, closing)
+            layout = Layout(whitespace, any_order, blocks and longest > 0, closing)
             network = _network(reader, layout, apart, leaves, longest, called_root, calls_early)
             return Compiled(network, tuple(left_out.reasons.values()), tuple(reader.ignored))
         except UnsupportedSchema as error:

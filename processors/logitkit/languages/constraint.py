@@ -141,27 +141,32 @@ class LanguageConstraint(Constraint):
         # How many tokens a string that is called needs cannot be seen apart from what follows it.
         closing, share = bool(self.closing), counted and not self.closing
         with self._one_budget():
-            ways = [SchemaOptions(longest=self.vocabulary.trie.depth - 1 if counted else 0, closing=closing)]
-            while ways:
-                options = ways.pop()
+            longest = self.vocabulary.trie.depth - 1 if counted else 0
+            options = SchemaOptions(longest=longest, blocks=share, closing=closing)
+            while True:
                 try:
                     writer = self._writer(options)
                     network = writer.network(self.language.tree(writer))
                     return network_dfa(network, self.limits, share), writer
-                except (CountsOverlap, PatternTooLarge) as error:
-                    if not options.longest or spent() > self.limits.work:
-                        raise
-                    reason: Exception = error
-                    ways = [options._replace(longest=0)]
-                except CallsOverlap as error:
-                    # Where a string that is called and other text begin alike, strings are written in place.
-                    reason = error
-                    ways = [options._replace(leaves=False, longest=0)]
-                except BracketsOverlap:
-                    # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-                    reason = AmbiguousBracket(AMBIGUOUS_BRACKET)
-                    ways = [options._replace(leaves=False, longest=0, called=False)] if options.called else []
-            raise reason
+                except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
+                    options = self._otherwise(options, error)
+
+    def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
+        """Return how else schemas may be written after an error; raise the error if there is no other way."""
+        if isinstance(error, PatternTooLarge) and (not options.longest or spent() > self.limits.work):
+            raise error
+        if options.blocks:
+            # Items of several arrays that begin alike are told apart only where they are written in place.
+            return options._replace(blocks=False)
+        if isinstance(error, CountsOverlap | PatternTooLarge):
+            return options._replace(longest=0)
+        if isinstance(error, CallsOverlap) and options.leaves:
+            # Where a string that is called and other text begin alike, strings are written in place.
+            return options._replace(leaves=False, longest=0)
+        if isinstance(error, CallsOverlap) or not options.called:
+            raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
+        # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
+        return options._replace(leaves=False, longest=0, called=False)
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(parts_of_language(self.language))

@@ -65,6 +65,7 @@ class JsonValue(Language):
                     longest=options.longest,
                     called_root=options.called,
                     any_order=self.any_order,
+                    blocks=options.blocks,
                     closing=options.closing,
                 )
                 work = spent()

@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import CountedText, Definition, Network, Strings
+from logitkit.compiler.networks.network import CountedText, Network, Strings
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.limits import Limits
 
@@ -99,7 +99,7 @@ class LeafCopies:
     def _is_block(self, called: Called) -> bool:
         """Whether calls do not count as nesting."""
         definitions = [self.network.definitions[number] for number, _ in called]
-        return all(isinstance(definition, Definition) and not definition.recurs for definition in definitions)
+        return not any(isinstance(d, Strings | CountedText) or d.recurs for d in definitions)
 
     def _leaf(self, called: Called) -> Leaf:
         definition = self.network.definitions[called[0][0]]

@@ -64,6 +64,11 @@ class PlacedDefinition:
         return self.inner.opening
 
     @property
+    def recurs(self) -> bool:
+        """Whether it may be called inside of itself."""
+        return self.inner.recurs
+
+    @property
     def body(self) -> Node:
         """What follows that, with the numbers that are used here."""
         return renumbered(self.inner.body, self.numbers, self.words)

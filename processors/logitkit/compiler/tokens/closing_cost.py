@@ -28,7 +28,9 @@ __all__ = ["UNREACHABLE", "closing_costs"]
 UNREACHABLE = 2**28
 
 
-def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTable, limits: Limits) -> NDArray[np.int32]:
+def closing_costs(
+    dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTable, limits: Limits, whatever_count: bool = True
+) -> NDArray[np.int32]:
     """Return the tokens that are needed from each state and frame, `UNREACHABLE` where the tokens do not lead to the end.
 
     Args:
@@ -37,6 +39,7 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
         target: What it does: a state or an outcome.
         table: What the outcomes are.
         limits: Bound on the work.
+        whatever_count: Whether only tokens are followed that are legal with all counts of characters in a state.
 
     Raises:
         PatternTooLarge: It takes too many steps.
@@ -47,13 +50,15 @@ def closing_costs(dfa: NestedDfa, source: Ints, target: Ints, table: OutcomeTabl
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
     height = np.concatenate([np.zeros(states, np.int64), table.height])
     pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
-    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)])
+    # There is room for a string or a block of items behind as many brackets as may be, which heights count.
+    need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
-    if table.counting is not None and dfa.copies is not None:
+    if whatever_count and table.counting is not None and dfa.copies is not None:
         kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept] - states)
     source, target = source[kept], target[kept]
     cost = np.full(count, UNREACHABLE)
     cost[np.flatnonzero(dfa.accepting)] = 0
+    cost[[*dfa.returns]] = 0
     cost[DEAD] = 0
     # A state that is not reached costs too much to be counted twice.
     pushed = np.flatnonzero(table.rest == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import accumulate
 from operator import add
 
@@ -100,7 +101,7 @@ class _Numbering:
         self.classes = classes
         self.rests: dict[int, int] = {}
         self.found: dict[Outcome, int] = {}
-        ends: list[dict[int, int]] = [dict(pairs) for pairs in dfa.after_ends()]
+        ends = [dict(pairs) for pairs in _after_ends(dfa, outcomes)]
         self.plain_ends = {number for number, rest in enumerate(outcomes.rests) if rest and rest in ends}
 
     def of(self, number: int) -> int:
@@ -212,3 +213,17 @@ class _Numbering:
             if (longest == before).all():
                 break
         return min(int(longest.max()), self.deepest)
+
+
+def _after_ends(dfa: NestedDfa, outcomes: Outcomes) -> list[list[tuple[int, int]]]:
+    """Return for each end the frames that it may pop, each with the state behind it, or the outcome of the end that follows."""
+    ends, returns = dfa.after_ends(), dfa.returns
+    if not returns:
+        return ends
+
+    @cache
+    def followed(end: int) -> list[tuple[int, int]]:
+        # Blocks of items are in each other, so only few ends follow each other.
+        return [(f, outcomes.pop(tuple(followed(returns[s]))) if s in returns else s) for f, s in ends[end]]
+
+    return [followed(end) for end in range(len(ends))]

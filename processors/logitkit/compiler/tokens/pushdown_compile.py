@@ -98,7 +98,8 @@ def pushdown_automaton(
     cost = None
     if closing or dead_ends:
         complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
-        cost = closing_costs(complete, table.behaviours.source, table.behaviours.target, table, limits)
+        moves = table.behaviours.source, table.behaviours.target
+        cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():
             # What is behind every bracket has a way to the end, then, but none of which the length is known when it opens.
             raise ConfigurationError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -113,6 +114,8 @@ def small_blocks(least: int, items: int) -> Iterator[None]:
     with (
         mock.patch.object(array_plan, "LARGE_COUNT", least),
         mock.patch.object(object_plan, "LARGE_COUNT", least),
+        mock.patch.object(array_plan, "LARGE_COUNT_CLOSING", least),
+        mock.patch.object(object_plan, "LARGE_COUNT_CLOSING", least),
         mock.patch.object(blocks, "ITEMS", items),
         # With blocks of one item, items are called too.
         mock.patch.object(writer, "LARGE_IN_BLOCKS", items - 1),
@@ -152,6 +155,41 @@ def test_blocks_allow_what_items_that_are_written_out_allow(name: str, items: in
             if pair[0].is_live and key not in seen:
                 seen.add(key)
                 todo.append(pair)
+
+
+@pytest.mark.parametrize("items", [1, 2])
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_texts_in_blocks_are_complete_in_time(name: str, items: int) -> None:
+    schema, options = SCHEMAS[name]
+    context = lk.Context.of([[]], vocabulary_size=SMALL.size)
+    for seed, more in enumerate((0, 1, 5, 20, 60)):
+        _, out = in_blocks_and_out(schema, {**options, "closing": True}, items)
+        # Where items are called, a token that ends one and begins another is not counted on.
+        budget = int(out.automaton.cost[out.automaton.start]) + 5 + more
+        constraints = in_blocks_and_out(schema, {**options, "closing": budget}, items)
+        chance = random.Random(seed)
+        states = [constraint.init_state(context) for constraint in constraints]
+        for place in range(budget + 1):
+            legal, exact = (c.allowed_tokens(state)[0] for c, state in zip(constraints, states, strict=True))
+            assert not (legal & ~exact).any()
+            if budget - place > 30:
+                assert torch.equal(legal, exact)
+            token = chance.choice(legal.nonzero()[:, 0].tolist())
+            if token in SMALL.eos_ids:
+                break
+            states = [c.advance(state, torch.tensor([token])) for c, state in zip(constraints, states, strict=True)]
+        else:
+            pytest.fail("it has not ended")
+
+
+def test_a_large_bound_costs_little_with_a_token_limit() -> None:
+    schema = array({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}, maxItems=10**5)
+    constraint = lk.JsonSchema(schema, tekken(), closing=40)
+    assert constraint.automaton.states < 1000
+    assert constraint.automaton.nesting.blocks
+    for seed in range(5):
+        text, _, ended = walk(constraint, seed, 40, lambda logits, _: logits)
+        assert ended, text
 
 
 def masks_of(constraint: lk.JsonSchema, ids: list[int], by_tensors: bool) -> list[torch.Tensor]:

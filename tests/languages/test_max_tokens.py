@@ -249,7 +249,7 @@ def test_what_follows_may_call_strings_and_blocks_of_items(name: str) -> None:
     thought = [int(tekken.trie.tokens_at(bytes([byte]))[0][1]) for byte in b"hm</think>"]
     for seed in range(5):
         chance = random.Random(seed)
-        states = after.advance(after.init_state(context), torch.tensor([thought])), alone.init_state(context)
+        states = [after.advance(after.init_state(context), torch.tensor([thought])), alone.init_state(context)]
         for _ in range(60):
             masks = [c.allowed_tokens(state)[0] for c, state in zip((after, alone), states, strict=True)]
             assert torch.equal(*masks)
@@ -257,6 +257,4 @@ def test_what_follows_may_call_strings_and_blocks_of_items(name: str) -> None:
             token = chance.choice(masks[0].nonzero()[:, 0][:200].tolist())
             if token in tekken.eos_ids:
                 break
-            states = tuple(
-                c.advance(state, torch.tensor([token])) for c, state in zip((after, alone), states, strict=True)
-            )
+            states = [c.advance(state, torch.tensor([token])) for c, state in zip((after, alone), states, strict=True)]

@@ -170,7 +170,7 @@ class JsonSchema(Constraint):
                     self.strict_formats,
                     longest,
                     calls_early=early,
-                    blocks=early and share,
+                    blocks=early and counted,
                     closing=closing,
                 )
                 try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logitkit.budget import spend
 from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.blocks import LARGE_COUNT, call_block, run_of
+from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
@@ -98,10 +98,14 @@ class _Writer:
         plain = values is None and not arrays.contains
         self.run = run_of((Move(Empty(), arrays.items, 0),), layout, "]") if layout.blocks and plain else None
         bounds = max(arrays.minimum, self.most or 0) - len(arrays.prefix)
+        closing = layout.within_tokens
+        if bounds <= (LARGE_COUNT_CLOSING if closing else LARGE_COUNT) or arrays.items == NOTHING:
+            self.run = None
+        elif closing and arrays.minimum > LARGE_COUNT:
+            # How many tokens many items need is worked out exactly only where they are written out.
+            self.run = None
         if self.run is None and bounds > MOST_MOVES:
             raise too_many()
-        if bounds <= LARGE_COUNT or arrays.items == NOTHING:
-            self.run = None
         self._plan = Plan()
         self._todo: list[tuple[str, int, tuple[int, ...], frozenset[str]]] = []
 

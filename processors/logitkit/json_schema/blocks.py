@@ -20,10 +20,12 @@ from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import Block, ItemRun, Move, Plan
 from logitkit.patterns.syntax import Empty
 
-__all__ = ["LARGE_COUNT", "block_plan", "call_block", "run_of"]
+__all__ = ["LARGE_COUNT", "LARGE_COUNT_CLOSING", "block_plan", "call_block", "run_of"]
 
-# Bounds up to this are written out: that costs little, and needs no stack.
+# Bounds up to this are written out: that costs little, and needs no stack. So are larger ones where texts must be completed
+# within a number of tokens, because a token that ends a block and says more is not counted on.
 LARGE_COUNT = 48
+LARGE_COUNT_CLOSING = 200
 
 # The smallest block, and how many of it the next larger one calls; there is an item beside each.
 ITEMS = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.any_order import any_order_plan
-from logitkit.json_schema.blocks import LARGE_COUNT, call_block, run_of
+from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
 from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
@@ -201,7 +201,8 @@ class _Writer:
         left = [bound.maximum - count for count, bound, counts in bounds if counts and bound.maximum is not None]
         enough = all(count + counts >= bound.minimum for count, bound, counts in bounds)
         alike = all(member.counted == counted for member in self.others)
-        if not (left and alike and enough and max(b.maximum or 0 for b in self.counts) > LARGE_COUNT):
+        large = LARGE_COUNT_CLOSING if self.layout.within_tokens else LARGE_COUNT
+        if not (left and alike and enough and max(b.maximum or 0 for b in self.counts) > large):
             return False
 
         def after(more: int) -> int:

@@ -28,7 +28,7 @@ WRITING_MOVE = 10
 # Shorter strings have states for each length; so have strings of so many states that counting would not pay.
 COUNTED_FROM = 16
 MOST_COUNTED = 2**16
-# If a text must be completed within a number of tokens, so have longer ones: what is needed is but a bound where characters count.
+# So have longer ones if a text must be completed within a number of tokens: where characters are counted, that is but a bound.
 COUNTED_FROM_CLOSING = 64
 
 # Strings that must be longer are not listed: a single one may have millions of characters.

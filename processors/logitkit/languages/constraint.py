@@ -142,7 +142,7 @@ class LanguageConstraint(Constraint):
         closing, share = bool(self.closing), counted and not self.closing
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
-            options = SchemaOptions(longest=longest, blocks=share, closing=closing)
+            options = SchemaOptions(longest=longest, blocks=counted, closing=closing)
             while True:
                 try:
                     writer = self._writer(options)

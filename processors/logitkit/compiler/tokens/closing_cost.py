@@ -11,6 +11,8 @@ Source: Knuth, A generalization of Dijkstra's algorithm (1977), for the least co
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,38 +51,78 @@ def closing_costs(
     source, target = np.divmod(np.unique(source * np.int64(count) + target), count)
     inside = (source >= FIRST_STATE) & (source < dfa.states) & (target >= FIRST_STATE)
     height = np.concatenate([np.zeros(states, np.int64), table.height])
-    pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & ~table.closes])
+    pops = np.concatenate([np.zeros(states, bool), (table.rest > 0) & (table.closes < 0)])
     # There is room for a string or a block of items behind as many brackets as may be, which heights count.
     need = np.concatenate([dfa.need, np.zeros(dfa.frames, np.int64)]) + int(dfa.uncounted.any())
     kept = inside & (height[target] <= need[source]) & ~pops[target]
     if whatever_count and table.counting is not None and dfa.copies is not None:
         kept[kept] = _whatever_the_count(dfa.copies, Counting.of(table.counting), source[kept], target[kept] - states)
-    source, target = source[kept], target[kept]
-    cost = np.full(count, UNREACHABLE)
-    cost[np.flatnonzero(dfa.accepting)] = 0
-    cost[[*dfa.returns]] = 0
-    cost[DEAD] = 0
-    # A state that is not reached costs too much to be counted twice.
-    pushed = np.flatnonzero(table.rest == 0)
-    cost[states + np.flatnonzero(table.closes)] = 0
-    behind, frame = dfa.behind.T, dfa.states + np.arange(dfa.frames)
-    first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
-    steps = 0
-    while True:
-        steps += 1 + len(source) // 64
-        limits.check_work(steps)
-        if dfa.frames:
-            cost[frame] = cost[behind].max(axis=1)
-        pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
-        cost[states + pushed] = np.minimum(pushes, UNREACHABLE)
-        if not len(source):
-            break
-        least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
-        better = np.minimum(least, cost[source[first]])
-        if (better == cost[source[first]]).all():
-            break
-        cost[source[first]] = better
-    return cost[:states].astype(np.int32)
+    ways = _Ways(dfa, table, source[kept], target[kept], limits)
+    found = ways.costs(np.ones(len(dfa.behind), bool))
+    if dfa.blocks:
+        # A block ends with a comma or with a bracket: what is needed behind it is less with the latter, if that is possible.
+        ended = ways.costs(_preferred(dfa, found))
+        if not ((ended == UNREACHABLE) & (found < UNREACHABLE)).any():
+            found = ended
+    return found
+
+
+def _preferred(dfa: NestedDfa, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Return [E] which ends texts may be completed with: of those of a block, that behind which the least is needed."""
+    behind = dfa.behind[:, dfa.is_block]
+    meets = behind != DEAD
+    found: NDArray[np.bool_] = ~meets.any(axis=1)
+    found[np.where(meets, cost[behind], UNREACHABLE + 1).argmin(axis=0)] = True
+    return found
+
+
+class _Ways(NamedTuple):
+    """The ways on which texts are completed.
+
+    Args:
+        dfa: The automaton over bytes.
+        table: What outcomes are.
+        source: [N] states, ascending.
+        target: [N] what some token does there: a state or an outcome.
+        limits: Bound on the work.
+    """
+
+    dfa: NestedDfa
+    table: OutcomeTable
+    source: Ints
+    target: Ints
+    limits: Limits
+
+    def costs(self, ends: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Return the tokens that are needed if texts are completed with some of the automaton's ends only, [E] bool."""
+        dfa, table, source, target, limits = self
+        states = dfa.states + dfa.frames
+        cost = np.full(states + len(table.state), UNREACHABLE)
+        cost[np.flatnonzero(dfa.accepting)] = 0
+        cost[[*dfa.returns]] = 0
+        cost[DEAD] = 0
+        closes = np.flatnonzero(table.closes >= 0)
+        cost[states + closes[ends[table.closes[closes]]]] = 0
+        # A state that is not reached costs too much to be counted twice.
+        pushed = np.flatnonzero(table.rest == 0)
+        behind, frame = dfa.behind[ends].T, dfa.states + np.arange(dfa.frames)
+        first = np.flatnonzero(np.append(True, source[1:] != source[:-1])[: len(source)])
+        steps = 0
+        while True:
+            steps += 1 + len(source) // 64
+            limits.check_work(steps)
+            if dfa.frames:
+                cost[frame] = cost[behind].max(axis=1)
+            pushes = cost[table.state[pushed]] + cost[table.pushed[pushed]].sum(axis=1)
+            cost[states + pushed] = np.minimum(pushes, UNREACHABLE)
+            if not len(source):
+                break
+            least = np.minimum.reduceat(np.minimum(cost[target] + 1, UNREACHABLE), first)
+            better = np.minimum(least, cost[source[first]])
+            if (better == cost[source[first]]).all():
+                break
+            cost[source[first]] = better
+        return cost[:states].astype(np.int32)
 
 
 def _whatever_the_count(copies: Copies, counting: Counting, source: Ints, outcome: Ints) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ class OutcomeTable:
         pushed: [N, P] int32, the frames that it pushes, then 0.
         rest: [N] int32, the class of what goes on behind the frame that it pops, 0 if it pops none.
         height: [N] int32, how many more frames there must be room for.
-        closes: [N] bool, whether it closes the bracket in which it begins, and nothing else.
+        closes: [N] int64, the end of the automaton that it is, if it closes what was open and does nothing else; -1 if not.
         pops: The most frames that a token pops.
         counting: [4, N] int32, what it does to the count of characters (`Counting`); None: nothing.
     """
@@ -44,7 +44,7 @@ class OutcomeTable:
     pushed: NDArray[np.int32]
     rest: NDArray[np.int32]
     height: NDArray[np.int32]
-    closes: NDArray[np.bool_]
+    closes: NDArray[np.int64]
     pops: int
     counting: NDArray[np.int32] | None = None
 
@@ -72,7 +72,7 @@ class OutcomeTable:
     def none(cls, behaviours: Behaviours) -> OutcomeTable:
         """Return the table of a finite automaton."""
         nothing = np.zeros(0, np.int32)
-        return cls(behaviours, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, bool), 0)
+        return cls(behaviours, nothing, np.zeros((0, 0), np.int32), nothing, nothing, np.zeros(0, np.int64), 0)
 
     def without(self, hopeless: NDArray[np.bool_]) -> OutcomeTable:
         """Send to death what leads to one of some states or frames, [S] bool."""
@@ -102,7 +102,7 @@ class _Numbering:
         self.rests: dict[int, int] = {}
         self.found: dict[Outcome, int] = {}
         ends = [dict(pairs) for pairs in _after_ends(dfa, outcomes)]
-        self.plain_ends = {number for number, rest in enumerate(outcomes.rests) if rest and rest in ends}
+        self.plain_ends = {n: ends.index(rest) for n, rest in enumerate(outcomes.rests) if rest and rest in ends}
 
     def of(self, number: int) -> int:
         """Return the number of an outcome from now on."""
@@ -154,7 +154,7 @@ class _Numbering:
         start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
         default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
         widest = max((len(o.pushed) for o in self.found), default=0)
-        plain = {self.rests[number] for number in self.plain_ends if number in self.rests}
+        plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
         behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
         more, height = len(moves.state), self.height_of(moves.state)
         counts = [o[4:] for o in self.found]
@@ -172,7 +172,7 @@ class _Numbering:
             ).reshape(len(self.found) + more, widest),
             np.append(np.array([o.rest for o in self.found], np.int32), nothing),
             np.append(np.array([o.height for o in self.found], np.int32), height),
-            np.array([*(o.rest in plain and not o.height for o in self.found), *[False] * more], bool),
+            np.array([*(-1 if o.height else plain.get(o.rest, -1) for o in self.found), *[-1] * more], np.int64),
             self._pops(),
             np.concatenate([counting, np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
             if more or any(o.counts for o in self.found)

@@ -100,10 +100,11 @@ def grammars_page(page: str) -> str:
 
 def schemas_page(page: str) -> str:
     """Return the page on schemas with the tables of JSONSchemaBench and of tools."""
-    report = (RESULTS / "jsonschemabench.md").read_text("utf-8")
-    # The page leaves out the lists of refusals.
-    short = report[report.index("\n") : report.index("**Refused by logitkit**")].strip()
-    page = fill_in(page, "jsonschemabench", short.split("\n"))
+    for name in ("jsonschemabench", "jsonschemabench_xgrammar"):
+        report = (RESULTS / f"{name}.md").read_text("utf-8")
+        # The page leaves out the lists of refusals.
+        short = report[report.index("\n") : report.index("**Refused by logitkit**")].strip()
+        page = fill_in(page, name, short.split("\n"))
     return fill_in(page, "tools", tools(_read("tool_calls.json")))
 
 

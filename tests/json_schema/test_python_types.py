@@ -182,6 +182,10 @@ class WithPath(BaseModel):
     deep: int = Field(validation_alias=AliasPath("a", 0))
 
 
+class EncodedTwice(BaseModel, val_json_bytes="base64"):
+    some: Base64Bytes
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -191,6 +195,7 @@ class WithPath(BaseModel):
         (WithFunction, "CallableSchema"),
         (WithJson, "Json, a string that holds JSON text"),
         (WithPath, "'deep'"),
+        (EncodedTwice, "Base64Bytes in a model with val_json_bytes='base64'"),
         (type[int], "subclass of <class 'int'>"),
         (Enum("Pair", {"A": (1,)}), "Pair"),
         (Literal[b"a"], "b'a'"),

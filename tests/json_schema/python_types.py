@@ -166,6 +166,9 @@ PATTERNS: list[tuple[str, list[str]]] = [
     (r"\A(?P<year>\d{4})-\w\z", ["2024-b"]),
     (r"^.$", ["é"]),
     (r"^[\[\]\-\]]\]$", ["]]"]),
+    (r"^[]a]+[^]a]$", ["]a["]),
+    (r"\bfoo\b", ["a foo", "foo!"]),
+    (r"^\w\Bb\B", ["abc"]),
 ]
 
 CLASSES = [r"\d", r"\D", r"\s", r"\S", r"\w", r"\W"]

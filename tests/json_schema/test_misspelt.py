@@ -44,6 +44,10 @@ from tests.json_schema.official import groups
         ("dependantRequired", "dependentRequired", {}),
         ("unevaluatedPropertys", "unevaluatedProperties", False),
         ("$reff", "$ref", "#"),
+        ("required ", "required", ["a"]),
+        (" properties", "properties", {"a": True}),
+        ("nulable", "nullable", True),
+        ("Nullable", "nullable", True),
     ],
 )
 def test_it_is_named(key: str, meant: str, value: Any) -> None:
@@ -65,6 +69,8 @@ QUIET: list[dict[str, Any]] = [
     {"extends": {}, "disallow": "string", "divisibleBy": 2, "optional": True, "options": {}, "unique": True},
     {"note": "a", "notes": ["a"], "cost": 1, "constraints": {}, "itemType": "a", "definition": "a", "range": [1, 2]},
     {"formatMinimum": "a", "min": 1, "max": 2, "length": 3, "pattern_": "a", "patterns": ["a"], "": 1, "-": 2},
+    # A keyword and another word.
+    {"requiredBy": ["a"], "required_by": ["a"], "typeName": "a", "enumOf": [1], "items-of": {}, "allOfThem": [True]},
     # The keyword is there, so the other key is something else.
     {"type": "string", "types": ["a"], "format": "date", "formats": "date"},
     # The keyword cannot have such a value.

@@ -112,6 +112,9 @@ def test_emails_validate() -> None:
         (Annotated[HttpUrl, Field(max_length=16)], '"http://abcdefg.h"'),
         (Annotated[HttpUrl, Field(max_length=16)], "\"http://a.b/?c=''\""),
         (Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)], '" "'),
+        (Annotated[str, Field(pattern=r"\bfoo\b")], '"éfoo"'),
+        (Annotated[str, Field(pattern=r"o\B$")], '"foo"'),
+        (Annotated[str, Field(pattern="^[^]a]$")], '"ba]"'),
         (Point, "[1,2,3]"),
     ],
     ids=str,
@@ -182,6 +185,10 @@ class WithPath(BaseModel):
     deep: int = Field(validation_alias=AliasPath("a", 0))
 
 
+class EncodedTwice(BaseModel, val_json_bytes="base64"):
+    some: Base64Bytes
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -191,12 +198,19 @@ class WithPath(BaseModel):
         (WithFunction, "CallableSchema"),
         (WithJson, "Json, a string that holds JSON text"),
         (WithPath, "'deep'"),
+        (EncodedTwice, "Base64Bytes in a model with val_json_bytes='base64'"),
         (type[int], "subclass of <class 'int'>"),
         (Enum("Pair", {"A": (1,)}), "Pair"),
         (Literal[b"a"], "b'a'"),
         (dict[tuple[int, int], int], "keys are tuple"),
         (list["Nowhere"], "Nowhere"),  # type: ignore[name-defined]  # noqa: F821
         (BaseModel, "BaseModel"),
+        (Annotated[str, Field(pattern="^[[:alpha:]]$")], "has '[' in a class of characters"),
+        (Annotated[str, Field(pattern=r"^[\w--\d]$")], "has '--' in a class of characters"),
+        (Annotated[str, Field(pattern="^[a-c&&b-d]$")], "has '&&' in a class of characters"),
+        (Annotated[str, Field(pattern="^[a-c~~b-d]$")], "has '~~' in a class of characters"),
+        (Annotated[str, Field(pattern=r"^\<a$")], r"has '\\<'"),
+        (Annotated[str, Field(pattern=r"a\b{end}")], r"has '\\b{end}'"),
     ],
     ids=str,
 )

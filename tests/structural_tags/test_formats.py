@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 import logitkit as lk
-from logitkit.errors import GrammarError
+from logitkit.errors import ConfigurationError, GrammarError
 from tests.structural_tags.tokens import accepts, made, spelled, vocabulary
 
 NUMBER = {"type": "json_schema", "json_schema": {"type": "integer"}}
@@ -327,6 +328,21 @@ def test_json_text_and_equality() -> None:
     assert hash(one) == hash(other)
     assert one != made({"type": "json_schema", "json_schema": {"const": 1}}) != made(ANY)
     assert one != lk.from_structural_tag(text, vocabulary(), closing=9)
+
+
+def test_a_python_type_is_a_schema() -> None:
+    """The document keeps the schema of the type, so that it can be sent as JSON."""
+    number = {"type": "json_schema", "json_schema": int}
+    older = {"structures": [{"begin": "<a>", "schema": int, "end": "</a>"}], "triggers": ["<a"]}
+    for document in ({"format": {**SIMPLE, "type": "tag", "content": number}}, older, {"format": number}):
+        constraint = lk.from_structural_tag({"type": "structural_tag", **document}, vocabulary())
+        text = "1" if document.get("format") is number else "<a>1</a>"
+        assert accepts(constraint, spelled(text))
+        assert not accepts(constraint, spelled(text.replace("1", '"1"')))
+        written = json.loads(json.dumps(lk.to_config(constraint)))
+        assert lk.from_config(written, vocabulary()) == constraint
+    with pytest.raises(ConfigurationError, match="has no JSON Schema"):
+        made({"type": "json_schema", "json_schema": range})
 
 
 def test_later_changes_of_the_document_do_not_matter() -> None:

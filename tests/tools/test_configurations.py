@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 
 import logitkit as lk
 from logitkit.errors import ConfigurationError, LogitkitError, VocabularyError
-from logitkit.languages import regex
+from logitkit.json_schema.document import load
+from logitkit.languages import json_schema, regex
 from logitkit.tools import ToolsConstraint
 from tests.tools.turns import TOOLS, tools_of, vocabulary
 
@@ -60,10 +61,19 @@ def test_what_tools_compile_has_a_configuration() -> None:
     assert [tool["function"]["name"] for tool in written["tools"]["tools"]] == ["get_weather", "ping", "save"]
 
 
+@pytest.mark.parametrize("answer", [{"type": "integer"}, list[int]])
+def test_what_tools_compile_with_an_answer_has_a_configuration(answer: Any) -> None:
+    constraint = lk.Tools(TOOLS, answer=answer).constraint(BYTES)
+    written = json.loads(json.dumps(lk.to_config(constraint)))
+    assert written["tools"]["answer"] == load(answer)
+    assert lk.from_config(written, BYTES) == constraint
+
+
 def test_an_answer_that_is_a_language_has_no_configuration() -> None:
-    constraint = lk.Tools(TOOLS, answer=regex("[a-z]+")).constraint(BYTES)
-    with pytest.raises(ConfigurationError, match="has no JSON form; give a schema"):
-        lk.to_config(constraint)
+    for answer in (regex("[a-z]+"), json_schema({"type": "integer"}, whitespace="compact")):
+        constraint = lk.Tools(TOOLS, answer=answer).constraint(BYTES)
+        with pytest.raises(ConfigurationError, match="has no JSON form; give a schema"):
+            lk.to_config(constraint)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Required, TypedDict
 
 import pytest
 from pydantic import BaseModel, Field, TypeAdapter
@@ -100,6 +101,36 @@ def test_dicts_are_shown_as_they_were_given() -> None:
     whole = {"type": "function", "function": inner, "strict": True}
     assert Tools([whole]).schemas() == [whole]
     assert Tools([inner]).schemas() == [{"type": "function", "function": inner}]
+
+
+def test_parameters_may_be_a_type() -> None:
+    """Chat templates and configurations get its schema."""
+    inner = {"name": "f", "parameters": Plain}
+    schema = {
+        "type": "object",
+        "properties": {"x": {"title": "X", "type": "integer"}},
+        "required": ["x"],
+        "title": "Plain",
+    }
+    shown = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    assert Tools([inner]).schemas() == shown
+    assert Tools([{"type": "function", "function": inner}]).schemas() == shown
+    assert json.loads(json.dumps(shown)) == shown
+
+
+class Place(TypedDict, total=False):
+    city: Required[str]
+
+
+def travel(place: Place, other: Place | None = None) -> str:
+    return f"{place}{other}"
+
+
+def test_an_argument_may_be_a_typed_dict_of_typing() -> None:
+    """Before Python 3.12, pydantic reads those of `typing_extensions` alone."""
+    found = parameters(travel)
+    assert found["$defs"]["Place"]["required"] == ["city"]
+    assert found["required"] == ["place"]
 
 
 @pytest.mark.parametrize(

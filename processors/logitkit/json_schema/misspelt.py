@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from difflib import SequenceMatcher
 from functools import lru_cache
+from string import ascii_uppercase
 from typing import Any
 
 from logitkit.json_schema.document import Json
@@ -28,12 +29,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("$dynamicRef", "$recursiveRef", "$ref", "format", "pattern"), (str,)),
     **dict.fromkeys(("enum", "required"), (list,)),
     "items": (dict, bool, list),
+    "nullable": (bool,),
     "type": (str, list),
     "uniqueItems": (bool,),
 }
 
 # Only these are looked for: to misspell an annotation changes nothing, and `const` is too much like `cost`.
-_MEANT = ASSERTIONS - {"const"} | {"else", "maxContains", "minContains", "then"}
+_MEANT = ASSERTIONS - {"const"} | {"else", "maxContains", "minContains", "nullable", "then"}
 
 # Words of other drafts and of tools, which may resemble a keyword.
 _OTHERS = frozenset(
@@ -46,7 +48,7 @@ _OTHERS = frozenset(
         *("minimumCanEqual", "optional", "options", "requires", "transient", "unique"),
         # Of OpenAPI, form builders and validators.
         *("discriminator", "enumDescriptions", "enumNames", "example", "externalDocs", "formatExclusiveMaximum"),
-        *("formatExclusiveMinimum", "formatMaximum", "formatMinimum", "nullable", "patternRequired"),
+        *("formatExclusiveMinimum", "formatMaximum", "formatMinimum", "patternRequired"),
         *("propertyOrder", "xml", "typeof"),
     }
 )
@@ -91,6 +93,7 @@ def _found(schema: Json) -> Iterator[tuple[str, str, str]]:
 @lru_cache(maxsize=1024)
 def _meant(key: str) -> str | None:
     """Return the keyword that a key resembles most, if it is alike enough."""
+    key = key.strip()
     if not key[-1:].isalnum() or len(key) > 2 * max(map(len, _MEANT)):
         # Such as `type_`, which is written to switch a keyword off.
         return None
@@ -99,6 +102,9 @@ def _meant(key: str) -> str | None:
     matchers = {word: SequenceMatcher(None, _plain(key), _plain(word), autojunk=False) for word in words}
     word = max(words, key=lambda word: matchers[word].ratio(), default=None)
     if word is None:
+        return None
+    if key.startswith(word) and key[len(word) :][:1] in {"_", "-", *ascii_uppercase}:
+        # A keyword and another word, such as `requiredBy`.
         return None
     # The same letters in another order, such as `tpye`, are alike.
     alike = sorted(_plain(key)) == sorted(_plain(word))

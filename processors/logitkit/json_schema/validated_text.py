@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic.types import ByteSize
 
@@ -116,11 +117,14 @@ def with_patterns(schema: Any) -> Any:
     own: Schema = found.pop(_OWN, {})
     checks: list[Schema] = []
     letters = {"base64": "+/", "base64url": "-_"}.get(name or "")
+    if letters and encoding not in (None, "utf8"):
+        raise PydanticInvalidForJsonSchema(
+            f"Base64Bytes in a model with val_json_bytes={encoding!r}, which encodes the text once more"
+        )
     if letters:
         found = {keyword: value for keyword, value in found.items() if keyword not in own or value != own[keyword]}
         checks += [own] if own else []
-        lengths = _lengths_of(found) if encoding in (None, "utf8") else (0, None)
-        checks.append({"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=lengths)})
+        checks.append({"pattern": patterns.base64(letters, ascii_only=encoding is None, lengths=_lengths_of(found))})
     elif encoding:
         checks.append(_bytes(encoding, *_lengths_of(found)))
     elif is_url and "maxLength" in found:

@@ -92,9 +92,6 @@ class ToolsOutput(OutputType):
         options = {
             name: getattr(given, name) for name in ("tools", "format", "choice", "parallel", "answer", "preamble")
         }
-        # `Tools` reads a schema of an answer as this language, which has no JSON form; the configuration reads it again.
-        if isinstance(given.answer, JsonValue) and given.answer == JsonValue(given.answer.schema, "spaced"):
-            options["answer"] = given.answer.schema
         return _written(ToolsConstraint, closing=closing, reasoning=given.reasoning or False, **options)
 
     def value(self, text: str, token_ids: Sequence[int], vocabulary: Vocabulary | None) -> Turn:

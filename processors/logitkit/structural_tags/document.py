@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.json_schema.document import load
+from logitkit.json_schema.document import DEEPEST, load
+from logitkit.json_schema.python_types import schema_of
 from logitkit.parameters.integers import as_integer
 from logitkit.parameters.place import shown
 
@@ -19,15 +20,19 @@ LONGEST_NAME = 64
 
 ALLOWED = "a dict or JSON text"
 
+# The fields that hold a schema.
+SCHEMA_FIELDS = ("json_schema", "schema")
+
 
 def plain_document(given: object) -> dict[str, Any]:
     """Return a document as a copy that is made of plain JSON values.
 
     Raises:
-        ConfigurationError: It is not an object, not JSON, too large, or nested too deeply.
+        ConfigurationError: It is not an object, not JSON, too large, or nested too deeply; or a type in it has no JSON Schema.
     """
     if not isinstance(given, Mapping | str):
         raise ConfigurationError(f"document is {shown(given)} of type {type(given).__name__}; allowed is {ALLOWED}")
+    given = _with_schemas(given)
     try:
         found = load(given)
     except (ConfigurationError, UnsupportedSchema) as error:
@@ -36,6 +41,20 @@ def plain_document(given: object) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigurationError(f"document is the JSON text {shown(given)}; allowed is the text of an object")
     return found
+
+
+def _with_schemas(value: Any, depth: int = 0) -> Any:
+    """Return a value in which each Python type that stands for a schema is replaced by its JSON Schema."""
+    if depth == DEEPEST:  # `load` refuses it
+        return value
+    if isinstance(value, Mapping):
+        return {
+            name: schema_of(inside)
+            if name in SCHEMA_FIELDS and not isinstance(inside, Mapping | bool | str)
+            else _with_schemas(inside, depth + 1)
+            for name, inside in value.items()
+        }
+    return [_with_schemas(item, depth + 1) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,7 +171,7 @@ def from_structural_tag(
     """Build a constraint from a structural tag, the JSON document that XGrammar, vLLM and SGLang accept.
 
     Args:
-        document: The structural tag: a dict, or JSON text.
+        document: The structural tag: a dict, or JSON text. A schema in a dict may be a Python type, as in `JsonSchema`.
         vocabulary: The tokens.
         whitespace: The white space in JSON texts, `"bounded"`, `"spaced"` or `"compact"`, as in `JsonSchema`.
         closing: Whether the text must be complete before generation is cut off, as in `JsonSchema`.

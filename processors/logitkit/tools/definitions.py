@@ -145,6 +145,16 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     if is_custom:
         schema, more, rules = custom_input(tool, place)
         return ToolDefinition(name, "\n".join(filter(None, (about, more))), schema, given, rules)
+    parameters = _parameters(tool, name)
+    if not isinstance(tool.get("parameters"), Mapping | str | None):
+        # Chat templates and configurations get the schema of a type.
+        tool = {**tool, "parameters": parameters}
+        given = {**given, "function": tool} if "function" in given else tool
+    return ToolDefinition(name, about or "", parameters, given)
+
+
+def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
+    """Return the schema of the arguments of a function."""
     parameters = tool.get("parameters")
     if parameters is None:
         other = next(
@@ -162,7 +172,7 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
             f"the parameters of the tool {name!r} are {str(parameters)[:200]}; allowed is the schema of an object, "
             '{"type": "object", "properties": {...}}'
         )
-    return ToolDefinition(name, about or "", loaded, given)
+    return loaded
 
 
 def _with_descriptions(schema: dict[str, Any], about: Mapping[str, str]) -> dict[str, Any]:

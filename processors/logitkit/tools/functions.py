@@ -9,6 +9,7 @@ from typing import Any
 
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.python_types import schema_of
+from logitkit.json_schema.typed_dicts import supported
 from logitkit.tools.docstrings import described
 
 __all__ = ["parameters_of", "without_titles"]
@@ -54,7 +55,7 @@ def parameters_of(function: Callable[..., Any], name: str) -> tuple[str, dict[st
         default = ... if parameter.default is parameter.empty else parameter.default
         # The names of arguments are aliases, for a model does not take all of them as fields.
         options: dict[str, Any] = {"alias": argument, "description": about.get(argument)}
-        fields[f"field_{number}"] = (hints[argument], Field(default, **options))
+        fields[f"field_{number}"] = (supported(hints[argument]), Field(default, **options))
     try:
         model = create_model(
             "Arguments", __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields

@@ -11,6 +11,7 @@ from logitkit.json_schema.document import load
 from logitkit.languages.constraint import AmbiguousBracket
 from logitkit.languages.described import DescribedByLanguage
 from logitkit.languages.language import LANGUAGE_LIMITS, Language
+from logitkit.languages.schemas import JsonValue
 from logitkit.limits import Limits, check_limits
 from logitkit.parameters import Boolean, Either, Form, Integer, ListOf, Null, SchemaForm, Text
 from logitkit.parameters.place import Place
@@ -90,8 +91,11 @@ class AnswerForm(SchemaForm):
         """Return the schema.
 
         Raises:
-            ConfigurationError: It is a language.
+            ConfigurationError: It is another language than that of a schema.
         """
+        if isinstance(value, JsonValue) and value == JsonValue(value.schema, "spaced"):
+            # As `Tools` reads a schema.
+            value = value.schema
         if isinstance(value, Language):
             raise ConfigurationError(f"the answer {value!r} has no JSON form; give a schema")
         return super().write(value)

@@ -152,7 +152,7 @@ class TextLanguage:
         """Whether no text is in the set."""
         return self.dfa is None
 
-    @property
+    @cached_property
     def is_everything(self) -> bool:
         """Whether every text is in the set."""
         if self.dfa is None or len(self.dfa.moves) > 1 or not self.dfa.accepting[0]:

@@ -109,6 +109,9 @@ class Trimmed:
             kept = _leading_to(rows, plan.end)
             if 0 not in kept:
                 continue
+            if len(plans) == 1 and len(kept) == len(plan.moves) and rows == plan.moves:
+                # As most often: there is nothing to leave out, and no state to put before the start.
+                return plan.moves, [state == plan.end for state in range(len(rows))]
             number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
             moves[0].append(Move(Empty(), None, number[0]))
             for state in number:

@@ -30,11 +30,6 @@ def refine(
     Partition refinement: when a group splits, its largest part keeps the group's number, and only states that move to the other
     parts are looked at again, so each state is looked at a logarithmic number of times for each of its moves.
     """
-    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in component}
-    sources: dict[int, list[int]] = defaultdict(list)
-    for s in component:
-        for target, _ in inner[s]:
-            sources[target].append(s)
     groups: dict[int, set[int]] = {}
     group: dict[int, int] = {}
     number: dict[object, int] = {}
@@ -50,6 +45,15 @@ def refine(
         group[s] = number.setdefault((dfa.accepting[s], inside, frozenset(row.items())), len(number))
         groups.setdefault(group[s], set()).add(s)
 
+    if len(groups) == len(component):
+        # As most often: all of them differ already.
+        spend(REFINING_MOVE * len(component))
+        return group
+    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in component}
+    sources: dict[int, list[int]] = defaultdict(list)
+    for s in component:
+        for target, _ in inner[s]:
+            sources[target].append(s)
     steps = 0
     dirty = set(component)
     while dirty:

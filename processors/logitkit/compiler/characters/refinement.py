@@ -45,17 +45,15 @@ def refine(
         group[s] = number.setdefault((dfa.accepting[s], inside, frozenset(row.items())), len(number))
         groups.setdefault(group[s], set()).add(s)
 
-    if len(groups) == len(component):
-        # As most often: all of them differ already.
-        spend(REFINING_MOVE * len(component))
-        return group
-    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in component}
+    # Most states differ from all others already.
+    unsure = [s for s in component if len(groups[group[s]]) > 1]
+    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in unsure}
     sources: dict[int, list[int]] = defaultdict(list)
-    for s in component:
+    for s in unsure:
         for target, _ in inner[s]:
             sources[target].append(s)
     steps = 0
-    dirty = set(component)
+    dirty = set(unsure)
     while dirty:
         steps += sum(len(inner[s]) for s in dirty)
         limits.check_work(REFINING_MOVE * steps)

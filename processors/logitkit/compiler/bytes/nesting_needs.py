@@ -47,11 +47,6 @@ class Moves(NamedTuple):
             targets.append(rows.ravel()[at].astype(np.int64))
         return cls(np.concatenate(sources), np.concatenate(targets))
 
-    def within(self, states: NDArray[np.bool_]) -> Moves:
-        """Return the moves of some of the states, [S] bool."""
-        kept = states[self.source]
-        return Moves(self.source[kept], self.does[kept])
-
     def reached(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [S] the states that some text leads to."""
         spend(len(self.source))
@@ -60,7 +55,7 @@ class Moves(NamedTuple):
         caller, call = self.source[call], self.does[call] - dfa.states
         behind = dfa.behind[:, dfa.frame[call]]
         leads = np.concatenate([self.does[inside], dfa.entry[call], behind.ravel()])
-        source = np.concatenate([self.source[inside], caller, np.tile(caller, len(behind))])
+        source = np.concatenate([self.source[inside], caller, np.broadcast_to(caller, behind.shape).ravel()])
         alive = leads != DEAD
         lists = _Lists(source[alive], leads[alive], dfa.states)
         return lists.closure(np.zeros(dfa.states, bool), np.array([dfa.start]))
@@ -82,7 +77,7 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
     found = [moves.before_ends]
     if rank.any():
         begins = [moves.caller_of_end[rank[moves.end] == r] for r in range(int(rank.max()) + 1)]
-        begins[0] = np.concatenate([begins[0], np.flatnonzero(dfa.accepting)])
+        begins[0] = np.concatenate([begins[0], moves.accepting])
         found = [moves.before(np.zeros(dfa.states, bool), begin) for begin in begins]
     while True:
         met = (entry != DEAD) & np.array([bool(found[r][at]) for r, at in zip(rank, entry, strict=True)], bool)
@@ -153,19 +148,30 @@ def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) 
 
 
 class Backwards:
-    """The moves of an automaton by where they lead."""
+    """The moves of some states of an automaton by where they lead.
 
-    def __init__(self, dfa: NestedDfa, moves: Moves) -> None:
+    Args:
+        dfa: The automaton.
+        moves: Its moves.
+        some: [S] the states.
+
+    Attributes:
+        accepting: Those of the states in which the whole text may end.
+        before_ends: [S] from which states an end, of the whole or of a part, is reached without a call.
+    """
+
+    def __init__(self, dfa: NestedDfa, moves: Moves, some: NDArray[np.bool_]) -> None:
         states, calls = dfa.states, dfa.calls
-        source, does = moves
+        kept = some[moves.source]
+        source, does = moves.source[kept], moves.does[kept]
         inside = does < states
         calling = (does >= states) & (does < states + calls)
         self.caller, self.call = source[calling], does[calling] - states
         ending = does >= states + calls
         self.caller_of_end, self.end = source[ending], does[ending] - states - calls
         self._sources = _Lists(does[inside], source[inside], states)
-        # The states from which the end of the whole, or of a part, is reached without a call.
-        ends = np.concatenate([np.flatnonzero(dfa.accepting), self.caller_of_end])
+        self.accepting = np.flatnonzero(dfa.accepting & some)
+        ends = np.concatenate([self.accepting, self.caller_of_end])
         self.before_ends = self.before(np.zeros(states, bool), ends)
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:

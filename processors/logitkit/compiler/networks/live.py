@@ -27,8 +27,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     if dfa.copies is not None:
         met = _with_whole_copies(met, dfa.copies, owner)
     # States that no text leads to are cut off, as those of a text that goes on beside a leaf.
-    dfa = replace(dfa, accepting=dfa.accepting & met)
-    backwards = Backwards(dfa, moves.within(met))
+    backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
     if dfa.copies is not None:
         ended |= dfa.copies.string_ends(len(dfa.behind))
@@ -64,9 +63,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
     # Nothing looks at the moves from here on, and the tables are large.
     del moves, backwards
     step = renumbered_table(dfa.step, known, means.astype(np.int32))
-    dfa = replace(dfa, step=step)
     step[:FIRST_STATE] = DEAD
-    accepting = dfa.accepting[known]
+    accepting = (dfa.accepting & met)[known]
     accepting[:FIRST_STATE] = False
     need = need[known]
     need[:FIRST_STATE] = 0

@@ -97,7 +97,7 @@ class Joint(LeafCopies):
         at_once = behind_of[end_at[behind_of] >= 0].tolist()
         returns = {state: int(end_at[state]) for state in sorted({*at_once})}
         letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
-        for called, first in zip(self.bodies, self.first, strict=False):
+        for called, first in zip(self.bodies if letters else (), self.first, strict=False):
             for state, targets in enumerate(self.parts[called].letters):
                 for letter, target in targets.items():
                     letters[self.network.letters[letter]][first + state] = first + target

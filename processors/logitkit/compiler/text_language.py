@@ -152,7 +152,7 @@ class TextLanguage:
         """Whether no text is in the set."""
         return self.dfa is None
 
-    @property
+    @cached_property
     def is_everything(self) -> bool:
         """Whether every text is in the set."""
         if self.dfa is None or len(self.dfa.moves) > 1 or not self.dfa.accepting[0]:
@@ -163,6 +163,8 @@ class TextLanguage:
         """Whether a text is in the set."""
         if self.dfa is None:
             return False
+        if self.is_everything and text.isascii():
+            return True
         state = 0
         points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
         for symbol in self.alphabet.symbol_at(points).tolist():

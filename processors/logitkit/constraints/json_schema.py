@@ -218,6 +218,8 @@ class JsonSchema(Constraint):
         made = pushdown_automaton(
             dfa, self.vocabulary, self.limits, "the schema", max_depth=self.max_depth, closing=bool(self.closing)
         )
+        if not compiled.dropped and not compiled.ignored:
+            return made
         return replace(made, dropped=compiled.dropped, ignored=compiled.ignored)
 
     @contextmanager

@@ -89,8 +89,8 @@ class Dialect:
         if not isinstance(value, dict):
             return value
         without = self._unknown.intersection(value)
-        flags = [k for k in ("exclusiveMaximum", "exclusiveMinimum") if not isinstance(value.get(k, True), bool)]
         if self.name in ("draft-04", "draft-05"):
+            flags = [k for k in ("exclusiveMaximum", "exclusiveMinimum") if not isinstance(value.get(k, True), bool)]
             without = without.union(flags)
         if not without:
             return value

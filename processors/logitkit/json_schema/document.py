@@ -21,6 +21,8 @@ LONGEST_TEXT = 8_000_000
 MOST_DIGITS = 4000
 _TOO_LARGE = 10**MOST_DIGITS
 
+_SCALARS = frozenset({bool, int, float, str, Decimal, type(None)})
+
 _ALLOWED = "a dict, a bool, JSON text, a pydantic model class or a Python type such as list[int]"
 
 
@@ -116,7 +118,8 @@ def _interned(root: object) -> Json:
         count += 1
         if count > MOST_VALUES:
             raise UnsupportedSchema(f"the schema has more than {MOST_VALUES} values", "#")
-        if isinstance(value, Mapping | list | tuple):
+        # Most values are scalars, and whether something is a mapping takes long to tell.
+        if type(value) not in _SCALARS and isinstance(value, Mapping | list | tuple):
             if len(path) >= DEEPEST:
                 raise _too_deep()
             path.append(_Open(value))

@@ -39,7 +39,7 @@ def quoted(text: str) -> str:
 
 def is_unicode(name: str) -> bool:
     """Whether a string can be written in UTF-8: it has no surrogates, which Python's JSON lets by."""
-    return not any("\ud800" <= character <= "\udfff" for character in name)
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 @dataclass(frozen=True, slots=True)

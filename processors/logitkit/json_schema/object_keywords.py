@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def _those(reader: Reader, *objects: Objects) -> Values:
     """Return some objects, and whatever is no object."""
-    return replace(reader.everything, objects=tuple([some for some in objects if not some.is_empty]))
+    every, left = reader.everything, tuple([some for some in objects if not some.is_empty])
+    return Values(every.null, every.booleans, every.numbers, every.strings, left, every.arrays)
 
 
 def members(reader: Reader, here: Here) -> Values:

@@ -189,7 +189,8 @@ class _Writer:
             if self._calls_block(source, state):
                 continue
             if state.place < len(self.members) or self.others:
-                self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
+                comes = _State(False, state.place, state.counts, state.owed)
+                self._plan.move(source, self.layout.comma, None, self._state(comes))
         return self._plan
 
     def _calls_block(self, source: int, state: _State) -> bool:
@@ -208,7 +209,7 @@ class _Writer:
         def after(more: int) -> int:
             grown = [count + more * counts for count, _, counts in bounds]
             kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
-            return self._state(state._replace(behind=False, counts=tuple(kept)))
+            return self._state(_State(False, state.place, tuple(kept), state.owed))
 
         items = tuple([Move(member.text, member.value, 0, member.names) for member in self.others])
         run = run_of(items, self.layout, "}")
@@ -222,30 +223,32 @@ class _Writer:
             needed, banned = owed.needed - {index}, owed.banned - {index}
             if index not in owed.banned:
                 more = _Owed(needed | self.needed_by.get(index, set()), banned)
-                self._member(source, member, state._replace(behind=True, place=index + 1, owed=more))
+                self._member(source, member, state.counts, index + 1, more)
             may_skip = not member.required and index not in owed.needed
             if may_skip and (index + 1 < len(self.members) or self.others):
                 less = _Owed(needed, banned | self.needing.get(index, set()))
-                self._plan.move(source, Empty(), None, self._state(state._replace(place=index + 1, owed=less)))
+                self._plan.move(source, Empty(), None, self._state(_State(False, index + 1, state.counts, less)))
             return
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
                 if counted and bound.minimum - count > 1:
                     raise too_few_listed(bound, bound.minimum - count)
-            self._member(source, member, state._replace(behind=True))
+            self._member(source, member, state.counts, index, owed)
 
-    def _member(self, source: int, member: Member, state: _State) -> None:
-        grown = counts_after(member, state.counts, self.counts)
-        if grown is None:
-            return
-        target = self._state(state._replace(counts=grown))
-        self._plan.move(source, member.text, member.value, target, member.names)
+    def _member(self, source: int, member: Member, counts: Counts, place: int, owed: _Owed) -> None:
+        """Write a member, behind which the members from a place on may come."""
+        grown = counts_after(member, counts, self.counts)
+        if grown is not None:
+            target = self._state(_State(True, place, grown, owed))
+            self._plan.move(source, member.text, member.value, target, member.names)
 
     def _may_end(self, state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))
         return state.place >= self.free and not state.owed.needed and enough
 
     def _state(self, state: _State) -> int:
-        if self._plan.is_new(state):
+        known = len(self._plan.moves)
+        found = self._plan.state(state)
+        if found == known:
             self._todo.append(state)
-        return self._plan.state(state)
+        return found

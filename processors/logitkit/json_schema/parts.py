@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from logitkit.budget import outside_budget, spend
 from logitkit.json_schema.array_plan import array_plan
 from logitkit.json_schema.blocks import block_plan
-from logitkit.json_schema.conjunction import Conjunction
+from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
-from logitkit.json_schema.layout import Layout
+from logitkit.json_schema.layout import Layout, Whitespace
 from logitkit.json_schema.object_plan import object_plan
-from logitkit.json_schema.plan import Block, Plan
+from logitkit.json_schema.plan import MOVE_STEPS, Block, Plan
 from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.references import References
+from logitkit.limits import Limits
 
 
 class Key(NamedTuple):
@@ -68,6 +72,23 @@ def _plans_of(value: Conjunction | Block, reader: Reader, layout: Layout, as_tex
     """Return the graphs of the objects and arrays that satisfy a conjunction, or that of a block."""
     if isinstance(value, Block):
         return {Key(value, ","): [block_plan(value)]}
+    if value == ANYTHING and not reader.left_out.lax:
+        # As in most schemas, for members that are not listed.
+        found = _plans_of_anything(reader.limits, layout.whitespace, layout.any_order, layout.blocks)
+        spend(MOVE_STEPS * sum([len(row) for plans in found.values() for plan in plans for row in plan.moves]))
+        return found
+    return _plans_of_values(value, reader, layout, as_texts)
+
+
+@lru_cache(maxsize=16)
+@outside_budget()
+def _plans_of_anything(limits: Limits, whitespace: Whitespace, any_order: bool, blocks: bool) -> dict[Key, list[Plan]]:
+    reader = Reader(References.of(True), limits)
+    return _plans_of_values(ANYTHING, reader, Layout(whitespace, any_order, blocks), as_texts=False)
+
+
+def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_texts: bool) -> dict[Key, list[Plan]]:
+    """Return the graphs of the objects and arrays that satisfy a conjunction."""
     values = reader.values(value)
     with reader.blaming_one_of(value, "maxProperties", "minProperties", "patternProperties", "properties"):
         whole = [some.whole for some in values.objects if as_texts and some.whole is not None]

@@ -6,8 +6,8 @@ A place is a schema with its pointer. In `{"properties": {"a": {"$ref": "#/$defs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from types import TracebackType
 
 from logitkit.errors import ConfigurationError, PatternSyntaxError, PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction, Literal
@@ -18,6 +18,40 @@ from logitkit.json_schema.pointer import below
 from logitkit.json_schema.references import Place, References
 
 __all__ = ["SchemaPlaces"]
+
+
+class Blaming:
+    """Says of errors in a block which keyword is to blame for them. Most blocks have none, so it is found only then.
+
+    Args:
+        find: Returns the place of the schema, and the keyword.
+    """
+
+    __slots__ = ("_find",)
+
+    def __init__(self, find: Callable[[], tuple[Place, str | None]]) -> None:
+        self._find = find
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        if isinstance(error, UnsupportedSchema):
+            if error.pointer is not None:
+                return
+            reason = error.reason
+        elif isinstance(error, PatternSyntaxError):
+            reason = str(error)
+        elif isinstance(error, PatternTooLarge):
+            reason = str(error).replace("pattern", "schema")
+        else:
+            return
+        place, keyword = self._find()
+        raise UnsupportedSchema(reason, place.pointer, keyword) from None
 
 
 class SchemaPlaces:
@@ -105,28 +139,19 @@ class SchemaPlaces:
         schema = self._constants.setdefault(key, {"const": value})
         return (Literal(self._number(Place(schema, below(place.pointer, keyword), place.base))),)
 
-    @contextmanager
-    def blaming(self, place: Place, keyword: str | None) -> Iterator[None]:
-        """Say of errors in this block that a keyword is to blame for them."""
-        try:
-            yield
-        except UnsupportedSchema as error:
-            if error.pointer is not None:
-                raise
-            raise UnsupportedSchema(error.reason, place.pointer, keyword) from None
-        except PatternSyntaxError as error:
-            raise UnsupportedSchema(str(error), place.pointer, keyword) from None
-        except PatternTooLarge as error:
-            raise UnsupportedSchema(str(error).replace("pattern", "schema"), place.pointer, keyword) from None
+    def blaming(self, place: Place, keyword: str | None) -> Blaming:
+        """Say of errors in a block that a keyword is to blame for them."""
+        return Blaming(lambda: (place, keyword))
 
-    def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> AbstractContextManager[None]:
+    def blaming_one_of(self, conjunction: Conjunction, *keywords: str) -> Blaming:
         """Say of errors in a block that the first of some keywords that is there is to blame for them."""
-        places = [self._places[literal.schema] for literal in conjunction if literal.schema >= 0]
-        for keyword in keywords:
-            for place in places:
-                if keyword in place.value:
-                    return self.blaming(place, keyword)
-        return self.blaming(places[0] if places else self.references.root, None)
+
+        def first() -> tuple[Place, str | None]:
+            places = [self._places[literal.schema] for literal in conjunction if literal.schema >= 0]
+            found = [(place, keyword) for keyword in keywords for place in places if keyword in place.value]
+            return found[0] if found else (places[0] if places else self.references.root, None)
+
+        return Blaming(first)
 
     def _number(self, place: Place) -> int:
         key = self._schemas.number(place.value), place.base

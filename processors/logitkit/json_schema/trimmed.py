@@ -24,19 +24,19 @@ class Trimmed:
     def __init__(self, parts: dict[Key, Part], reader: Reader) -> None:
         self.reader = reader
         self.live: dict[Key, tuple[list[list[Move]], list[bool]]] = {}
-        alive: set[Key] = set()
+        # The parts that have a value, by what they are of and what they begin with.
+        self._alive: dict[Conjunction | Block, dict[str, Key]] = {}
         self._valued: set[Conjunction | Block] = set()
         left = [key for key in reversed(parts) if parts[key].plans]
-        self.alive = alive
         grown = True
         while grown:
             grown = False
             for key in left:
-                if key not in alive and any(self._ends(plan) for plan in parts[key].plans):
-                    alive.add(key)
+                if not self._is_alive(key) and any(self._ends(plan) for plan in parts[key].plans):
+                    self._alive.setdefault(key.value, {})[key.opening] = key
                     grown = True
         for key, part in parts.items():
-            if key in alive:
+            if self._is_alive(key):
                 self.live[key] = self._joined(part.plans)
                 moves = [move for row in self.live[key][0] for move in row]
                 part.inside = list(dict.fromkeys(move.value for move in moves if move.value is not None))
@@ -57,8 +57,8 @@ class Trimmed:
 
     def keys_of(self, values: Iterable[Conjunction | Block]) -> list[Key]:
         """Return the parts of some conjunctions that have a value, and those of blocks."""
-        keys = [key for value in values for key in (Key(value, "{"), Key(value, "["), Key(value, ","))]
-        return [key for key in keys if key in self.alive]
+        rows = [row for value in values if (row := self._alive.get(value))]
+        return [row[opening] for row in rows for opening in "{[," if opening in row]
 
     def uses(self, root: Conjunction) -> Counter[Key]:
         """Return in how many places each part is written."""
@@ -87,6 +87,9 @@ class Trimmed:
         strings = self.reader.values(value).strings
         return None if strings.is_empty else Names(strings)
 
+    def _is_alive(self, key: Key) -> bool:
+        return key.opening in self._alive.get(key.value, ())
+
     def _passes(self, move: Move) -> bool:
         return move.value is None or self.has_value(move.value)
 
@@ -109,6 +112,9 @@ class Trimmed:
             kept = _leading_to(rows, plan.end)
             if 0 not in kept:
                 continue
+            if len(plans) == 1 and len(kept) == len(plan.moves) and rows == plan.moves:
+                # As most often: there is nothing to leave out, and no state to put before the start.
+                return plan.moves, [state == plan.end for state in range(len(rows))]
             number = {state: len(moves) + i for i, state in enumerate(sorted(kept))}
             moves[0].append(Move(Empty(), None, number[0]))
             for state in number:

@@ -191,14 +191,14 @@ class Copies(NamedTuple):
         found[[-1 - leads for exits in self.exits for leads in exits if leads < 0]] = True
         return found
 
-    def renumbered(self, number: NDArray[np.int64], states: int) -> Copies | None:
+    def renumbered(self, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> Copies | None:
         """Return them in an automaton some of whose states are left out; None if part of a copy is.
 
         Args:
             number: [S] the new number of each state, `DEAD` for those left out.
             states: How many states are left.
+            owner: [S] the copy that each state belongs to, as `of_states` returns it.
         """
-        owner = self.of_states()
         alive = number[owner_states := np.flatnonzero(owner >= 0)] != DEAD
         sizes = np.array([self.leaves[leaf].size for leaf in self.leaf.tolist()], np.int64)
         count = np.bincount(owner[owner_states[alive]], minlength=len(self.leaf))

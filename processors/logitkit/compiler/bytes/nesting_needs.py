@@ -33,24 +33,19 @@ class Moves(NamedTuple):
     does: Ints
 
     @classmethod
-    def of(cls, step: NDArray[np.int32], states: Ints) -> Moves:
-        """Return the moves of some states."""
+    def of(cls, step: NDArray[np.int32], states: Ints, means: NDArray[np.int32]) -> Moves:
+        """Return the moves of some states, given what each number in the table stands for."""
         sources, targets = [states[:0]], [np.zeros(0, np.int64)]
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = states[begin : begin + ROWS_AT_ONCE]
-            rows = step[some]
-            row, symbol = np.nonzero(rows)
-            source, does = some[row], rows[row, symbol].astype(np.int64)
+            rows = means.take(step[some])
             # Most bytes that do the same stand side by side.
-            fresh = np.append(True, (row[1:] != row[:-1]) | (does[1:] != does[:-1]))[: len(row)]
-            sources.append(source[fresh])
-            targets.append(does[fresh])
+            fresh = rows != DEAD
+            fresh[:, 1:] &= rows[:, 1:] != rows[:, :-1]
+            at = np.flatnonzero(fresh)
+            sources.append(some[at // step.shape[1]])
+            targets.append(rows.ravel()[at].astype(np.int64))
         return cls(np.concatenate(sources), np.concatenate(targets))
-
-    def within(self, states: NDArray[np.bool_]) -> Moves:
-        """Return the moves of some of the states, [S] bool."""
-        kept = states[self.source]
-        return Moves(self.source[kept], self.does[kept])
 
     def reached(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [S] the states that some text leads to."""
@@ -60,7 +55,7 @@ class Moves(NamedTuple):
         caller, call = self.source[call], self.does[call] - dfa.states
         behind = dfa.behind[:, dfa.frame[call]]
         leads = np.concatenate([self.does[inside], dfa.entry[call], behind.ravel()])
-        source = np.concatenate([self.source[inside], caller, np.tile(caller, len(behind))])
+        source = np.concatenate([self.source[inside], caller, np.broadcast_to(caller, behind.shape).ravel()])
         alive = leads != DEAD
         lists = _Lists(source[alive], leads[alive], dfa.states)
         return lists.closure(np.zeros(dfa.states, bool), np.array([dfa.start]))
@@ -79,10 +74,11 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
     # All calls of a part have one entry. The ends of one part are looked at one after another, of all parts at once.
     entry = np.array([dfa.entry[row[dfa.frame] != DEAD].max(initial=DEAD) for row in dfa.behind], np.int64)
     rank = np.array([np.count_nonzero(entry[:end] == entry[end]) for end in range(len(entry))], np.int64)
-    begins = [moves.caller_of_end[rank[moves.end] == r] for r in range(int(rank.max(initial=0)) + 1)]
-    begins[0] = np.concatenate([begins[0], np.flatnonzero(dfa.accepting)])
-    nowhere = np.zeros(dfa.states, bool)
-    found = [moves.before(nowhere, begin) for begin in begins]
+    found = [moves.before_ends]
+    if rank.any():
+        begins = [moves.caller_of_end[rank[moves.end] == r] for r in range(int(rank.max()) + 1)]
+        begins[0] = np.concatenate([begins[0], moves.accepting])
+        found = [moves.before(np.zeros(dfa.states, bool), begin) for begin in begins]
     while True:
         met = (entry != DEAD) & np.array([bool(found[r][at]) for r, at in zip(rank, entry, strict=True)], bool)
         grown = False
@@ -96,7 +92,7 @@ def alive(dfa: NestedDfa, moves: Backwards) -> tuple[NDArray[np.bool_], NDArray[
             return np.logical_or.reduce(found), met
 
 
-def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
+def needs(dfa: NestedDfa, moves: Backwards, lives: NDArray[np.bool_]) -> Ints:
     """Return how many frames must be pushed at once from each state to the end of its part, `NEVER` if it has none.
 
     What must do with so many frames, must do with them behind each call too, however that ends. So a state is taken to do until
@@ -105,10 +101,9 @@ def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
     Args:
         dfa: The automaton.
         moves: Its moves.
+        lives: From which states some text leads to the end.
     """
     every_end = np.ones(len(dfa.behind), bool)
-    nowhere = np.zeros(dfa.states, bool)
-    ends = np.concatenate([np.flatnonzero(dfa.accepting), moves.caller_of_end])
     need = np.full(dfa.states, NEVER)
     # Only brackets count: a block of items needs what is inside of it.
     blocks = dfa.is_block[dfa.frame]
@@ -119,7 +114,7 @@ def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
         while True:
             goes_on = behind_is(dfa, found)
             # What leads to a state that needs less depth needs less, too.
-            found = shallower if depth else moves.before(nowhere, ends)
+            found = shallower if depth else moves.before_ends
             while True:
                 open_to = goes_on & (shallower[dfa.entry] | (blocks & found[dfa.entry]))
                 leads = open_to & _leads_on(dfa, found, every_end)
@@ -130,10 +125,11 @@ def needs(dfa: NestedDfa, moves: Backwards) -> Ints:
             if not (open_to & ~behind_is(dfa, found)).any():
                 break
         fresh = found & (need == NEVER)
-        if not fresh.any():
-            return need
         need[fresh] = depth
         depth += 1
+        # Most often, no state needs more than none.
+        if not fresh.any() or not (lives & (need == NEVER)).any():
+            return need
 
 
 def behind_is(dfa: NestedDfa, holds: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -152,17 +148,31 @@ def _leads_on(dfa: NestedDfa, holds: NDArray[np.bool_], met: NDArray[np.bool_]) 
 
 
 class Backwards:
-    """The moves of an automaton by where they lead."""
+    """The moves of some states of an automaton by where they lead.
 
-    def __init__(self, dfa: NestedDfa, moves: Moves) -> None:
+    Args:
+        dfa: The automaton.
+        moves: Its moves.
+        some: [S] the states.
+
+    Attributes:
+        accepting: Those of the states in which the whole text may end.
+        before_ends: [S] from which states an end, of the whole or of a part, is reached without a call.
+    """
+
+    def __init__(self, dfa: NestedDfa, moves: Moves, some: NDArray[np.bool_]) -> None:
         states, calls = dfa.states, dfa.calls
-        source, does = moves
+        kept = some[moves.source]
+        source, does = moves.source[kept], moves.does[kept]
         inside = does < states
         calling = (does >= states) & (does < states + calls)
         self.caller, self.call = source[calling], does[calling] - states
         ending = does >= states + calls
         self.caller_of_end, self.end = source[ending], does[ending] - states - calls
         self._sources = _Lists(does[inside], source[inside], states)
+        self.accepting = np.flatnonzero(dfa.accepting & some)
+        ends = np.concatenate([self.accepting, self.caller_of_end])
+        self.before_ends = self.before(np.zeros(states, bool), ends)
 
     def calls(self, dfa: NestedDfa) -> NDArray[np.bool_]:
         """Return [C] which calls are among them, and those of strings, whose moves lead behind them at once."""

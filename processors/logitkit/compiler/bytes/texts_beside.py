@@ -20,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
-from logitkit.compiler.bytes.sorting import which_of
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
 __all__ = ["Beside", "BracketsOverlap", "CallsOverlap", "CountsOverlap", "Excluded", "texts_beside"]
 
 Ints = NDArray[np.int64]
+
+# A state beside a leaf: the state of a text, the node of excluded texts, and the state of the leaf.
+Key = tuple[int, int, int]
 
 
 class CallsOverlap(ConfigurationError):
@@ -46,14 +48,16 @@ class Excluded:
 
     Args:
         byte_class: [256] class of each byte, by which the bytes of all texts are told apart.
-        classes: Number of classes.
+
+    Attributes:
+        rows: Where each node goes with each class of bytes.
+        full: At which nodes a text is complete.
     """
 
-    def __init__(self, byte_class: Ints, classes: int) -> None:
+    def __init__(self, byte_class: Ints) -> None:
         self._class_of: list[int] = byte_class.tolist()
-        self._rows: list[dict[int, int]] = [{}]
-        self._full = [False]
-        self._classes = classes
+        self.rows: list[dict[int, int]] = [{}]
+        self.full = [False]
 
     def add(self, texts: Sequence[bytes]) -> int:
         """Add texts, and return the root of their trie, or 0 for an empty list."""
@@ -63,24 +67,16 @@ class Excluded:
         for text in texts:
             node = root
             for byte in text:
-                row = self._rows[node]
+                row = self.rows[node]
                 node = row[self._class_of[byte]] if self._class_of[byte] in row else self._node()
                 row[self._class_of[byte]] = node
-            self._full[node] = True
+            self.full[node] = True
         return root
 
     def _node(self) -> int:
-        self._rows.append({})
-        self._full.append(False)
-        return len(self._rows) - 1
-
-    def tables(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Return where each node goes with each class of bytes, and at which a text is complete."""
-        step = np.zeros((len(self._rows), self._classes), np.int32)
-        for node, row in enumerate(self._rows):
-            for symbol, target in row.items():
-                step[node, symbol] = target
-        return step, np.array(self._full)
+        self.rows.append({})
+        self.full.append(False)
+        return len(self.rows) - 1
 
 
 class Beside(NamedTuple):
@@ -99,58 +95,117 @@ class Beside(NamedTuple):
 
 def texts_beside(
     step: NDArray[np.int32],
-    inside: NDArray[np.bool_],
+    copies: int,
     excluded: Excluded,
-    places: tuple[Ints, Ints, Ints],
+    places: Sequence[Key],
     limits: Limits,
 ) -> Beside:
     """Find the states beside leaves.
 
     Args:
         step: [S, K] what each class of bytes does: numbers below `S` are states, all others something else.
-        inside: [S] whether a state belongs to a copy of a leaf.
+        copies: The first state of the copies of leaves, to which all states from it on belong.
         excluded: The texts that leaves do not have.
-        places: Three columns, with an entry for each place where texts begin beside a leaf: the state of these texts after their
-            quote, or 0 without such texts; the root of the excluded texts; and the first state of the copy.
+        places: For each place where texts begin beside a leaf: the state of these texts after their quote, or 0 without such
+            texts; the root of the excluded texts; and the first state of the copy.
         limits: Bounds on the number of states.
 
     Raises:
         CallsOverlap: A text belongs to the leaf and to what stands beside it.
         PatternTooLarge: There are too many states.
     """
-    states = np.int64(len(step))
-    next_excluded, full = excluded.tables()
-    nodes = np.int64(len(full))
-    number: dict[int, int] = {}
+    if not places:
+        return Beside(np.zeros((0, step.shape[1]), np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    search = _Search(step, copies, excluded)
+    fresh = {*places}
+    while fresh:
+        level = search.numbered(fresh)
+        limits.check_states(len(step) + len(search.number))
+        limits.spend(1 + len(level) * step.shape[1] // 8)
+        fresh = search.following(level)
+    return search.found(places)
 
-    def numbered(keys: Ints) -> Ints:
-        met, which = which_of(keys)
-        found = [number.setdefault(key, len(number)) for key in met.tolist()]
-        limits.check_states(int(states) + len(number))
-        return (states + np.array(found, np.int64))[which]
 
-    text, node, leaf = places
-    entered = numbered((text * nodes + node) * states + leaf)
-    rows: list[NDArray[np.int32]] = []
-    likes: list[Ints] = []
-    done = 0
-    while done < len(number):
-        keys = np.array([*number][done:], np.int64)
-        done = len(number)
-        keys, leaf = np.divmod(keys, states)
-        text, node = np.divmod(keys, nodes)
-        limits.spend(1 + len(leaf) * step.shape[1] // 8)
-        of_text, of_node, of_leaf = step[text], next_excluded[node], step[leaf]
-        goes_on = of_leaf < states
-        goes_on[goes_on] = inside[of_leaf[goes_on]]
-        ends = (of_leaf != DEAD) & ~goes_on
-        both = goes_on & ((of_text != DEAD) | (of_node != 0))
-        has_text = ends & ~full[node][:, None]
-        if (has_text & (of_text != DEAD)).any() or (of_text[both] >= states).any():
-            raise CallsOverlap("a text belongs to a string and to another text that begins in the same place")
-        row = np.where(has_text | (goes_on & ~both), of_leaf, of_text)
-        row[both] = numbered((of_text[both] * nodes + of_node[both]) * states + of_leaf[both])
-        rows.append(row)
-        likes.append(leaf)
-    found = np.concatenate(rows) if rows else np.zeros((0, step.shape[1]), np.int32)
-    return Beside(found, np.concatenate(likes) if likes else np.zeros(0, np.int64), entered)
+class _Search:
+    """The states beside leaves that have been met.
+
+    Each does what its leaf does but for a few bytes, so that these alone are looked at, one by one.
+    """
+
+    def __init__(self, step: NDArray[np.int32], copies: int, excluded: Excluded) -> None:
+        self.step, self.copies, self.excluded = step, copies, excluded
+        self.number: dict[Key, int] = {}
+        # What the states do that belong to no leaf, one after another.
+        width = step.shape[1]
+        at = np.flatnonzero(step[:copies].ravel() != DEAD)
+        self._begin: list[int] = np.searchsorted(at, np.arange(copies + 1) * width).tolist()
+        self._classes: list[int] = (at % width).tolist()
+        self._targets: list[int] = step.ravel()[at].tolist()
+        # What the states of leaves do, and the bytes that end them.
+        self._leaves: dict[int, tuple[list[int], set[int]]] = {}
+        # Where states beside leaves do something else: their numbers, the classes of bytes, and what happens.
+        self._cells: list[tuple[Key, int, Key | int]] = []
+
+    def numbered(self, fresh: set[Key]) -> list[Key]:
+        """Number those of some states that are new, and return them."""
+        level = sorted([key for key in fresh if key not in self.number])
+        self.number.update(zip(level, range(len(self.number), len(self.number) + len(level)), strict=False))
+        return level
+
+    def following(self, level: list[Key]) -> set[Key]:
+        """Find out what some states do that their leaves do not, and return the states beside leaves that they lead to."""
+        states, cells, rows, full = len(self.step), self._cells, self.excluded.rows, self.excluded.full
+        fresh: set[Key] = set()
+        for key in level:
+            text, node, leaf = key
+            begin, end = self._begin[text], self._begin[text + 1]
+            symbols, targets = self._classes[begin:end], self._targets[begin:end]
+            listed = rows[node]
+            does, ends = self._leaf(leaf)
+            for symbol in listed:
+                if symbol not in symbols:
+                    symbols.append(symbol)
+                    targets.append(DEAD)
+            for symbol, target in zip(symbols, targets, strict=True):
+                after = does[symbol]
+                if after == DEAD:
+                    cells.append((key, symbol, target))
+                elif symbol not in ends:
+                    if target >= states:
+                        raise overlap()
+                    both = target, listed.get(symbol, 0), after
+                    fresh.add(both)
+                    cells.append((key, symbol, both))
+                elif target != DEAD and not full[node]:
+                    raise overlap()
+            if full[node]:
+                reads = dict(zip(symbols, targets, strict=True))
+                cells += [(key, symbol, reads.get(symbol, DEAD)) for symbol in ends]
+        return fresh
+
+    def _leaf(self, state: int) -> tuple[list[int], set[int]]:
+        """Return what a state of a leaf does, and the classes of the bytes that end it."""
+        found = self._leaves.get(state)
+        if found is None:
+            row = self.step[state]
+            ends = np.flatnonzero((row != DEAD) & ~((row >= self.copies) & (row < len(self.step))))
+            found = self._leaves[state] = row.tolist(), {*ends.tolist()}
+        return found
+
+    def found(self, places: Sequence[Key]) -> Beside:
+        """Return the states."""
+        number, states = self.number, len(self.step)
+        like = np.array([leaf for _, _, leaf in number], np.int64)
+        step = self.step[like]
+        cells = [
+            (number[key], symbol, does if isinstance(does, int) else states + number[does])
+            for key, symbol, does in self._cells
+        ]
+        row, symbol, does = np.array(cells, np.int64).reshape(-1, 3).T
+        step[row, symbol] = does
+        return Beside(step, like, states + np.array([number[place] for place in places], np.int64))
+
+
+def overlap() -> CallsOverlap:
+    """Return the error for a text that is told apart from those of a leaf neither by its bytes nor by its end."""
+    return CallsOverlap("a text belongs to a string and to another text that begins in the same place")

@@ -34,28 +34,28 @@ class Alphabet:
     def of(cls, sets: Iterable[CharSet]) -> Alphabet:
         """Find the coarsest partition of which every set is a union."""
         distinct = list(dict.fromkeys(sets))
-        flat = np.array([pair for charset in distinct for pair in charset.ranges], np.int64).reshape(-1, 2)
-        first, behind = flat[:, 0], flat[:, 1] + 1
-        edges = {0, SURROGATES[0], SURROGATES[1] + 1, *first.tolist(), *behind.tolist()}
-        edges.discard(MAX_CODE_POINT + 1)
-        bounds = np.array(sorted(edges), np.int64)
-        # Signature of a run: the sets it belongs to. +1 at a range's first run, -1 behind its last, then a running sum.
-        delta = np.zeros((len(distinct), len(bounds) + 1), np.int8)
-        rows = np.repeat(np.arange(len(distinct)), [len(charset.ranges) for charset in distinct])
-        delta[rows, bounds.searchsorted(first)] += 1
-        delta[rows, bounds.searchsorted(behind)] -= 1
-        inside = np.cumsum(delta[:, :-1], axis=1, dtype=np.int8).astype(bool)
-        inside[:, np.searchsorted(bounds, SURROGATES[0])] = False
-        packed = np.packbits(inside, axis=0).T.tobytes() or bytes(len(bounds))
-        width = len(packed) // len(bounds)
-        number: dict[bytes, int] = {bytes(width): 0}
-        symbols = [number.setdefault(packed[i : i + width], len(number)) for i in range(0, len(packed), width)]
-        # One run of each symbol tells which sets hold it.
-        run_of = dict(zip(symbols, range(len(symbols)), strict=True))
-        holds = inside[:, list(run_of.values())].tolist()
-        masks = [sum(1 << symbol for symbol, inside_ in zip(run_of, row, strict=True) if inside_) for row in holds]
+        # Where the sets that a code point belongs to change, and which of them do, as bits.
+        changes = {0: 0, SURROGATES[0]: 0, SURROGATES[1] + 1: 0}
+        for bit, charset in enumerate(distinct):
+            for first, last in charset.ranges:
+                changes[first] = changes.get(first, 0) ^ 1 << bit
+                changes[last + 1] = changes.get(last + 1, 0) ^ 1 << bit
+        changes.pop(MAX_CODE_POINT + 1, None)
+        bounds = sorted(changes)
+        number = {0: 0}
+        symbols: list[int] = []
+        inside = 0
+        for bound in bounds:
+            inside ^= changes[bound]
+            symbols.append(number.setdefault(0 if bound == SURROGATES[0] else inside, len(number)))
+        masks = [0] * len(distinct)
+        for holding, symbol in number.items():
+            left = holding
+            while left:
+                masks[(left & -left).bit_length() - 1] |= 1 << symbol
+                left &= left - 1
         members = dict(zip(distinct, masks, strict=True))
-        return cls(bounds, np.array(symbols, np.int64), len(number), members)
+        return cls(np.array(bounds, np.int64), np.array(symbols, np.int64), len(number), members)
 
     def merged(self, number: NDArray[np.int64]) -> Alphabet:
         """Return the alphabet in which each symbol has a new number, several perhaps the same; its sets are forgotten."""

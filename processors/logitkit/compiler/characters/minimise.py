@@ -67,6 +67,8 @@ class _Merger:
         self.most_compared = LEAST_COMPARED + COMPARED_A_STATE * len(dfa.moves)
         self.cycle_of: dict[int, int] = {}
         self.cycles: list[list[int]] = []
+        # How many of these are in `on_cycle`.
+        self.noted = 0
 
     def merged_row(self, state: int, inside: dict[int, int] | None = None) -> dict[int, int]:
         """Return a state's moves in terms of the new states, or of `inside` for members of the component at hand."""
@@ -158,18 +160,22 @@ class _Merger:
         self.closed(sorted(set(renamed.values())))
 
     def closed(self, cycle: list[int]) -> None:
-        """Note the states of a new cycle."""
+        """Keep a new cycle."""
         self.cycle_of.update(dict.fromkeys(cycle, len(self.cycles)))
         self.cycles.append(cycle)
-        for new in cycle:
-            row = self.moves[new]
-            leaving = frozenset(
-                [(t, m) for t, m in row.items() if t not in self.cycle_of or self.cycle_of[t] != len(self.cycles) - 1]
-            )
-            self.on_cycle[self.accepting[new], _total(row), leaving].append(new)
+
+    def note_cycles(self) -> None:
+        """Note the states of the cycles so far by what they do: only a larger cycle asks for that."""
+        for number in range(self.noted, len(self.cycles)):
+            for new in self.cycles[number]:
+                row = self.moves[new]
+                leaving = frozenset([(t, m) for t, m in row.items() if self.cycle_of.get(t) != number])
+                self.on_cycle[self.accepting[new], _total(row), leaving].append(new)
+        self.noted = len(self.cycles)
 
     def copy_of_earlier(self, component: list[int], members: set[int]) -> bool:
         """Map the component onto an earlier cycle if one of its states, and then all of them, equal states there."""
+        self.note_cycles()
         begin, candidates = component[0], self.candidates(component[0], members)
         for state in component[1:]:
             # States from which the cycle is left tell most about which one it is.

@@ -114,7 +114,7 @@ def _union(chunks: list[tuple[int, ...]]) -> tuple[int, ...]:
             return chunk
         # Most are in order: a new tuple for each would set off the garbage collection.
         return chunk if all(map(lt, chunk, islice(chunk, 1, None))) else tuple(sorted(chunk))
-    return tuple(sorted({p for chunk in chunks for p in chunk}))
+    return tuple(sorted(set().union(*chunks)))
 
 
 class PositionBuilder:

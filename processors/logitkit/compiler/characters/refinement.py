@@ -30,11 +30,6 @@ def refine(
     Partition refinement: when a group splits, its largest part keeps the group's number, and only states that move to the other
     parts are looked at again, so each state is looked at a logarithmic number of times for each of its moves.
     """
-    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in component}
-    sources: dict[int, list[int]] = defaultdict(list)
-    for s in component:
-        for target, _ in inner[s]:
-            sources[target].append(s)
     groups: dict[int, set[int]] = {}
     group: dict[int, int] = {}
     number: dict[object, int] = {}
@@ -50,8 +45,15 @@ def refine(
         group[s] = number.setdefault((dfa.accepting[s], inside, frozenset(row.items())), len(number))
         groups.setdefault(group[s], set()).add(s)
 
+    # Most states differ from all others already.
+    unsure = [s for s in component if len(groups[group[s]]) > 1]
+    inner = {s: [(t, m) for t, m in dfa.moves[s].items() if t in members] for s in unsure}
+    sources: dict[int, list[int]] = defaultdict(list)
+    for s in unsure:
+        for target, _ in inner[s]:
+            sources[target].append(s)
     steps = 0
-    dirty = set(component)
+    dirty = set(unsure)
     while dirty:
         steps += sum(len(inner[s]) for s in dirty)
         limits.check_work(REFINING_MOVE * steps)

@@ -94,9 +94,10 @@ class Joint(LeafCopies):
                 if (body, marks) in self.ends:
                     behind_of[self.ends[body, marks], frame] = target
         # A block in which the array ends is the end of the block that called it.
-        returns = {int(state): int(end_at[state]) for state in np.unique(behind_of) if end_at[state] >= 0}
+        at_once = behind_of[end_at[behind_of] >= 0].tolist()
+        returns = {state: int(end_at[state]) for state in sorted({*at_once})}
         letters = {token: np.zeros(states, np.int64) for token in self.network.letters}
-        for called, first in zip(self.bodies, self.first, strict=False):
+        for called, first in zip(self.bodies if letters else (), self.first, strict=False):
             for state, targets in enumerate(self.parts[called].letters):
                 for letter, target in targets.items():
                     letters[self.network.letters[letter]][first + state] = first + target

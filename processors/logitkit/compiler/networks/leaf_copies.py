@@ -85,7 +85,7 @@ class LeafCopies:
         openings = "".join(network.definitions[c[0][0]].opening for c in (*strings, *blocks))
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
         self.byte_class, self.columns = joint_byte_classes(classes, told)
-        self.excluded = Excluded(self.byte_class, len(self.columns[0]))
+        self.excluded = Excluded(self.byte_class)
         self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
         self.blocks = frozenset(self.bodies[c] for c in blocks)
         # What is found on the way through the parts.
@@ -158,22 +158,23 @@ class LeafCopies:
             ends = [target if target >= 0 else END - 1 - target for target in leads]
             does = np.concatenate([np.zeros(FIRST_STATE, np.int32), np.arange(begin, begin + len(own[leaf])), ends])
             step[begin : begin + len(own[leaf])] = does.astype(np.int32)[own[leaf]]
-        inside = np.arange(len(step)) >= before
+        states = len(step)
         text = step[source, opening].astype(np.int64)
         entered = first[copy]
         beside = np.flatnonzero((text != DEAD) | (root != 0))
         if any(self.leaves[leaf].counted is not None for leaf in leaf_of[copy[beside]].tolist()):
             raise CountsOverlap("texts begin like strings whose characters are counted")
-        found = texts_beside(step, inside, self.excluded, (text[beside], root[beside], entered[beside]), self.limits)
+        places = [*zip(text[beside].tolist(), root[beside].tolist(), entered[beside].tolist(), strict=True)]
+        found = texts_beside(step, before, self.excluded, places, self.limits)
         entered[beside] = found.entered
         add_rows(step, len(found.step))
-        step[len(inside) :] = found.step
+        step[states:] = found.step
         calls = [
             CALL + self.calls.setdefault((len(self.bodies) + leaf_of[c], f), len(self.calls)) if f >= 0 else -1
             for c, f in zip(copy.tolist(), frame.tolist(), strict=True)
         ]
         step[source, opening] = np.where(frame >= 0, calls, entered)
-        like = np.concatenate([np.zeros(len(inside), np.int64), found.like])
+        like = np.concatenate([np.zeros(states, np.int64), found.like])
         exits = tuple(exits for _, exits in self.copies)
         pushed = np.zeros(len(self.frames), bool)
         pushed[frame[frame >= 0]] = True

@@ -20,20 +20,21 @@ __all__ = ["live"]
 
 def live(dfa: NestedDfa) -> NestedDfa:
     """Leave out the states from which no text can be ended, and find out how deep the others must go for that."""
-    moves = _moves(dfa)
+    # The copy of a leaf that each state belongs to.
+    owner = np.full(dfa.states, -1) if dfa.copies is None else dfa.copies.of_states()
+    moves = _moves(dfa, owner)
     met = moves.reached(dfa)
     if dfa.copies is not None:
-        met = _with_whole_copies(met, dfa.copies)
+        met = _with_whole_copies(met, dfa.copies, owner)
     # States that no text leads to are cut off, as those of a text that goes on beside a leaf.
-    backwards = Backwards(dfa, moves.within(met))
-    dfa = replace(dfa, accepting=dfa.accepting & met)
+    backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
     if dfa.copies is not None:
         ended |= dfa.copies.string_ends(len(dfa.behind))
     dfa = replace(dfa, behind=np.where(ended[:, None], dfa.behind, DEAD))
-    need = needs(dfa, backwards)
+    need = needs(dfa, backwards, lives)
     if dfa.copies is not None:
-        need = _of_whole_copies(need, dfa.copies)
+        need = _of_whole_copies(need, dfa.copies, owner)
     if (lives & (need == NEVER)).any():
         raise BracketsOverlap(
             "the text after a nested value must nest deeper than that value, so no depth is enough; change how one of the "
@@ -62,9 +63,8 @@ def live(dfa: NestedDfa) -> NestedDfa:
     # Nothing looks at the moves from here on, and the tables are large.
     del moves, backwards
     step = renumbered_table(dfa.step, known, means.astype(np.int32))
-    dfa = replace(dfa, step=step)
     step[:FIRST_STATE] = DEAD
-    accepting = dfa.accepting[known]
+    accepting = (dfa.accepting & met)[known]
     accepting[:FIRST_STATE] = False
     need = need[known]
     need[:FIRST_STATE] = 0
@@ -78,7 +78,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
         number[dfa.behind],
         need,
         letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
-        copies=None if dfa.copies is None else dfa.copies.renumbered(number, len(known)),
+        copies=None if dfa.copies is None else dfa.copies.renumbered(number, len(known), owner),
         returns={int(number[state]): end for state, end in dfa.returns.items() if number[state] != DEAD},
         blocks=dfa.blocks,
         open_blocks=dfa.open_blocks,
@@ -92,44 +92,37 @@ def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[
     return found
 
 
-def _moves(dfa: NestedDfa) -> Moves:
+def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
     """Return what the states do: a copy with one exit has one state, the first, which leads there, as strings may be long."""
-    copies = dfa.copies
-    by_letters = [(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
-    source = np.concatenate([np.zeros(0, np.int64), *(source for source, _ in by_letters)])
-    does = np.concatenate([np.zeros(0, np.int64), *(leads for _, leads in by_letters)])
-    found = _moves_of_bytes(dfa, copies)
-    first_end = dfa.states + dfa.calls
-    returns = np.array([(state, first_end + end) for state, end in dfa.returns.items()], np.int64).reshape(-1, 2).T
-    return Moves(np.concatenate([found.source, source, returns[0]]), np.concatenate([found.does, does, returns[1]]))
+    means = np.arange(dfa.states + dfa.calls + len(dfa.behind), dtype=np.int32)
+    if dfa.copies is None:
+        found = [Moves.of(dfa.step, np.arange(dfa.states), means)]
+    else:
+        found = _of_copies(dfa, dfa.copies, owner, means)
+    found += [Moves(np.flatnonzero(leads), leads[leads != DEAD]) for leads in dfa.letters.values()]
+    if dfa.returns:
+        first_end = dfa.states + dfa.calls
+        found.append(Moves(*np.array([(state, first_end + end) for state, end in dfa.returns.items()], np.int64).T))
+    return Moves(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _moves_of_bytes(dfa: NestedDfa, copies: Copies | None) -> Moves:
-    if copies is None:
-        return Moves.of(dfa.step, np.arange(dfa.states))
+def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: NDArray[np.int32]) -> list[Moves]:
+    """Return what bytes make the states do, where there are copies of leaves."""
     single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)
     single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
-    owner = copies.of_states()
     short = np.append(single != DEAD, False)[owner]
-    apart = Moves.of(dfa.step, np.flatnonzero(~short))
-    first = np.arange(dfa.states + dfa.calls + len(dfa.behind))
     within = np.flatnonzero(short)
-    first[within] = copies.first[owner[within]]
-    does = first[apart.does]
+    means[within] = copies.first[owner[within]]
     # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket. So
     # their quote leads behind them at once.
-    call = does - dfa.states
-    at = np.flatnonzero((call >= 0) & (call < dfa.calls))
-    at = at[copies.strings[dfa.frame[call[at]]]]
-    does[at] = dfa.behind[:, dfa.frame[call[at]]].max(axis=0, initial=DEAD)
+    called = np.flatnonzero(copies.strings[dfa.frame])
+    means[dfa.states + called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
-    source = np.concatenate([apart.source, copies.first[alone]])
-    return Moves(source, np.concatenate([does, single[alone]]))
+    return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(copies.first[alone], single[alone])]
 
 
-def _with_whole_copies(met: NDArray[np.bool_], copies: Copies) -> NDArray[np.bool_]:
+def _with_whole_copies(met: NDArray[np.bool_], copies: Copies, owner: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return some states with all those of the copies that they are of, and with all strings that are called."""
-    owner = copies.of_states()
     kept = np.zeros(len(copies.leaf) + 1, bool)
     kept[owner[met]] = True
     kept[copies.opened[(copies.frame >= 0) & met[copies.opening]]] = True
@@ -138,9 +131,8 @@ def _with_whole_copies(met: NDArray[np.bool_], copies: Copies) -> NDArray[np.boo
     return found
 
 
-def _of_whole_copies(found: NDArray[Any], copies: Copies) -> NDArray[Any]:
+def _of_whole_copies(found: NDArray[Any], copies: Copies, owner: NDArray[np.int64]) -> NDArray[Any]:
     """Return what holds for each state, given what holds for the first state of each copy with one exit."""
-    owner = copies.of_states()
     single = np.array([len(exits) == 1 for exits in copies.exits], bool)
     within = np.flatnonzero(owner >= 0)
     within = within[single[owner[within]]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
@@ -59,9 +59,13 @@ class Part:
 
     def renamed(self, names: Mapping[int, int], words: Mapping[int, int]) -> Part:
         """Return the same part with other numbers of what it calls, and of words; a word that is not listed keeps its number."""
-        found = replace(self, brackets=[_renamed(row, names) if row else row for row in self.brackets])
-        if words:
-            found = replace(found, words=[{words.get(w, w): t for w, t in row.items()} for row in self.words])
+        brackets = [_renamed(row, names) if row else row for row in self.brackets]
+        read = (
+            [{words.get(w, w): t for w, t in row.items()} if row else row for row in self.words]
+            if words
+            else self.words
+        )
+        found = Part(self.dfa, self.alphabet, brackets, read, self.letters, self.ends)
         if "_over_bytes" in self.__dict__:
             found.__dict__["_over_bytes"] = self.__dict__["_over_bytes"]
         return found
@@ -69,6 +73,6 @@ class Part:
 
 def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int]) -> dict[str, Bracket]:
     return {
-        opening: replace(bracket, called=tuple((names[d], mark) for d, mark in bracket.called))
+        opening: Bracket(tuple([(names[d], mark) for d, mark in bracket.called]), bracket.behind)
         for opening, bracket in brackets.items()
     }

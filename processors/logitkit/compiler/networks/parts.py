@@ -171,7 +171,16 @@ class _Resolver:
         self.sets = [frozenset([0])]
         self.single = {0: 0}
 
-    def state(self, members: frozenset[int]) -> int:
+    def state(self, members: frozenset[int] | set[int]) -> int:
+        if len(members) == 1:
+            (member,) = members
+            found = self.single.get(member)
+            if found is None:
+                found = self.single[member] = self.several(frozenset(members))
+            return found
+        return self.several(frozenset(members))
+
+    def several(self, members: frozenset[int]) -> int:
         found = self.number.setdefault(members, len(self.sets))
         if found == len(self.sets):
             self.limits.check_states(found)
@@ -195,9 +204,9 @@ class _Resolver:
             for members in self.sets:
                 text, calls, read, tokens, marks = self.row(members)
                 moves.append(self.merged(text, members))
-                brackets.append(self.brackets(calls))
-                words.append({word: self.state(frozenset(targets)) for word, targets in read.items()} if read else {})
-                letters.append({letter: self.state(frozenset(t)) for letter, t in tokens.items()} if tokens else {})
+                brackets.append(self.brackets(calls) if calls else {})
+                words.append({word: self.state(targets) for word, targets in read.items()} if read else {})
+                letters.append({letter: self.state(targets) for letter, targets in tokens.items()} if tokens else {})
                 ends.append(marks)
         finally:
             took(self.work)
@@ -242,9 +251,8 @@ class _Resolver:
             # One state leads to one other with each character.
             self.charge(len(text))
             for target, mask in text:
-                if target not in self.single:
-                    self.single[target] = self.state(frozenset((target,)))
-                row[self.single[target]] = mask
+                found = self.single.get(target)
+                row[self.state({target}) if found is None else found] = mask
             return row
         masks = tuple(mask for _, mask in text)
         self.charge(len(masks) * (1 + shared_symbols(masks).bit_count() // 2))
@@ -255,25 +263,24 @@ class _Resolver:
 
     def brackets(self, calls: dict[int, set[int]]) -> dict[str, Bracket]:
         found: dict[str, Bracket] = {}
-        if not calls:
-            return found
-        for opening in sorted({self.network.definitions[d].opening for d in calls}):
-            possible = sorted(d for d in calls if self.network.definitions[d].opening == opening)
-            places = list(dict.fromkeys(frozenset(calls[d]) for d in possible))
+        by_opening: dict[str, list[int]] = {}
+        for d in sorted(calls):
+            by_opening.setdefault(self.network.definitions[d].opening, []).append(d)
+        for opening, possible in sorted(by_opening.items()):
+            places: dict[frozenset[int], int] = {}
+            called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
             if len(places) > MOST_MARKS and opening in "[{":
                 raise PatternTooLarge(
                     f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
                     f"{MOST_MARKS} can be distinguished only when they end"
                 )
-            called = tuple((d, places.index(frozenset(calls[d]))) for d in possible)
-            counted = any(isinstance(self.network.definitions[d], CountedText) for d in possible)
-            if counted and len(possible) > 1:
+            if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
                 raise CountsOverlap("texts whose characters are counted begin in the same place")
             # What nests is not known yet; but some sets of strings have no text in common.
-            met = range(1, 1 << len(places)) if opening in "[{" else self.marks_of(called)
+            met = range(1, 1 << len(places)) if opening in "[{" else sorted(self.marks_of(called))
             behind = [
-                (marks, self.state(frozenset().union(*(p for i, p in enumerate(places) if marks >> i & 1))))
-                for marks in sorted(met)
+                (marks, self.state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
+                for marks in met
             ]
             found[opening] = Bracket(called, tuple(behind))
         return found

@@ -221,7 +221,7 @@ def _reordered(dfa: NestedDfa, order: Ints, number: Ints) -> NestedDfa:
     """Return the automaton with other numbers of its states."""
     above = np.arange(dfa.states, dfa.states + dfa.calls + len(dfa.behind))
     means = np.concatenate([number, above]).astype(np.int32)
-    copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states)
+    copies = None if dfa.copies is None else dfa.copies.renumbered(number, dfa.states, dfa.copies.of_states())
     return replace(
         dfa,
         step=renumbered_table(dfa.step, order, means),

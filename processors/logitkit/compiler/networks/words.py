@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.limits import Limits
+from logitkit.vocabulary.ranges import expand
 
 __all__ = ["Words"]
 
@@ -87,11 +88,12 @@ class Words:
     def moves(self) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
         """Return all moves: their states, the bytes, and where they lead."""
         source, byte, target = np.array(self._moves, np.int64).reshape(-1, 3).T
-        sources, bytes_, targets = [source], [byte.astype(np.uint8)], [target]
-        for word, leads, first in self._chains:
-            text = np.frombuffer(self.texts[word], np.uint8)[1:]
-            inside = first + np.arange(len(text))
-            sources.append(inside)
-            bytes_.append(text)
-            targets.append(np.append(inside[1:], leads))
-        return np.concatenate(sources), np.concatenate(bytes_), np.concatenate(targets)
+        chains = [(first, len(self.texts[word]) - 1, leads) for word, leads, first in self._chains]
+        first, count, leads = np.array(chains, np.int64).reshape(-1, 3).T
+        inside, _ = expand(first, count)
+        # All chains, one after another; the last state of each leads out of it.
+        after = inside + 1
+        after[np.cumsum(count) - 1] = leads
+        text = np.frombuffer(b"".join([self.texts[word][1:] for word, _, _ in self._chains]), np.uint8)
+        sources, targets = np.concatenate([source, inside]), np.concatenate([target, after])
+        return sources, np.concatenate([byte.astype(np.uint8), text]), targets

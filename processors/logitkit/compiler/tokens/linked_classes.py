@@ -31,7 +31,8 @@ from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
 from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.compiler.tokens.token_classes import TokenClasses
-from logitkit.compiler.tokens.trie_walk import Found, Starts, TrieWalk
+from logitkit.compiler.tokens.trie_walk import TrieWalk
+from logitkit.compiler.tokens.walked_prefixes import Found, Starts
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary

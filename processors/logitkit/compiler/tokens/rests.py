@@ -10,7 +10,8 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
 from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.trie_walk import Popped, Starts, TrieWalk
+from logitkit.compiler.tokens.trie_walk import TrieWalk
+from logitkit.compiler.tokens.walked_prefixes import Popped, Starts
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.trie import Trie

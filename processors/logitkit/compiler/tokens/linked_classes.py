@@ -164,12 +164,14 @@ class _Link:
 
     def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:
         """Return what each class does: what its example does."""
-        columns = self._of_leaves(examples)
         source, token, outcome = self.found
-        mine = examples[class_of[token]] == token
+        symbol = class_of[token]
+        mine = np.flatnonzero(examples[symbol] == token)
+        source, symbol, outcome = source[mine], symbol[mine], outcome[mine]
+        columns = self._of_leaves(examples, _Overridden(len(examples), source, symbol))
         # What is dead is listed where it would not be dead in the state that falls back.
-        alive = mine & ((outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0)))
-        columns.append((class_of[token[alive]], source[alive], outcome[alive]))
+        alive = (outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0))
+        columns.append((symbol[alive], source[alive], outcome[alive]))
         symbol, source, target = (
             np.concatenate([part.astype(np.int32, copy=False) for part in column])
             for column in zip(*columns, strict=True)
@@ -180,12 +182,10 @@ class _Link:
         nothing = np.zeros(len(examples), np.int32)
         return Behaviours(nothing, starts(count), source[order], target[order])
 
-    def _of_leaves(self, examples: Ints) -> list[tuple[Ints, ...]]:
-        """Return what leaves say, as columns of classes, states and outcomes."""
+    def _of_leaves(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
+        """Return what leaves say, but where walks say it, as columns of classes, states and outcomes."""
         copies = self.copies
         columns: list[tuple[Ints, ...]] = []
-        source, token, _ = self.found
-        overridden = _Overridden(self.dfa.states, len(examples), source, token, examples)
         beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
         real = examples >= 0
         for leaf in self.leaves:
@@ -236,14 +236,9 @@ class _Link:
 class _Overridden:
     """The pairs of a state and a class of which a walk says what happens."""
 
-    def __init__(self, states: int, classes: int, source: Ints, token: Ints, examples: Ints) -> None:
-        class_of = np.full(int(token.max(initial=0)) + 1, -1)
-        some = examples[(examples >= 0) & (examples < len(class_of))]
-        class_of[some] = np.flatnonzero((examples >= 0) & (examples < len(class_of)))
-        symbol = class_of[token]
-        mine = symbol >= 0
+    def __init__(self, classes: int, state: Ints, symbol: Ints) -> None:
         self._classes = np.int64(classes)
-        self._keys = distinct(source[mine] * self._classes + symbol[mine])
+        self._keys = distinct(state * self._classes + symbol)
 
     def holds(self, state: Ints, symbol: Ints) -> NDArray[np.bool_]:
         """Return whether some pairs are among them."""

@@ -35,6 +35,9 @@ NOT_LIKE, BEYOND = 0, -1
 # Of so many children, all are looked at.
 FEW_CHILDREN = 8
 
+# So many prefixes are followed one by one.
+FEW_PREFIXES = 24
+
 # What a level costs by itself, in steps; so many prefixes take as long as one other step.
 LEVEL_STEPS, PREFIXES_A_STEP = 100, 4
 
@@ -53,6 +56,7 @@ class TrieWalk:
         self.dfa, self.outcomes, self.limits = dfa, outcomes, limits
         self.inside = copies.of_states() >= 0
         self.counted = CountedStates.of(copies)
+        self._byte_class: list[int] = dfa.byte_class.tolist()
         # The bytes of each class.
         self._bytes = np.argsort(dfa.byte_class, kind="stable")
         self._first_byte = np.searchsorted(dfa.byte_class[self._bytes], np.arange(dfa.step.shape[1] + 1))
@@ -89,6 +93,8 @@ class TrieWalk:
                 child, owner = self._children(trie, front)
                 kept = ~starts.unquoted[owner] | (trie.byte[child] != QUOTE) | (starts.node[owner] > 0)
                 front, first = self._stepped(trie, front, child[kept], owner[kept], popped), False
+            elif len(front.node) <= FEW_PREFIXES and self.counted is None:
+                front = self._one_by_one(trie, front, met, popped)
             else:
                 blocks = [
                     self._stepped(trie, block, *self._children(trie, block), popped) for block in front.blocks(trie)
@@ -161,6 +167,43 @@ class TrieWalk:
             columns[STATE, ~within] = DEAD
         front = Front(columns, child[kept])
         nests = (columns[STATE] >= dfa.states).nonzero()[0]
+        if len(nests):
+            self._nest(front, nests, popped)
+        return front
+
+    def _one_by_one(self, trie: Trie, front: Front, met: list[Front], popped: list[Popped]) -> Front:
+        """Follow few prefixes until none is left or one opens or closes a bracket: arrays would take longer.
+
+        Returns:
+            The front behind that bracket; those before it are among what is met.
+        """
+        children, byte, own = memoryview(trie.children), memoryview(trie.byte), memoryview(trie.own)
+        step, inside, states = memoryview(self.dfa.step), memoryview(self.inside), self.dfa.states
+        rows = [*zip(*front.columns.tolist(), front.node.tolist(), strict=True)]
+        spelled: list[tuple[int, ...]] = []
+        brackets = False
+        while not brackets and 0 < len(rows) <= FEW_PREFIXES:
+            before, rows = rows, []
+            for source, state, stack, height, like, count, node in before:
+                for child in range(children[node], children[node + 1]):
+                    symbol = self._byte_class[byte[child]]
+                    does, leads = step[state, symbol], like
+                    if like > 0:
+                        leads = step[like, symbol]
+                        if leads == does:
+                            continue
+                        if leads != DEAD and (leads >= states or not inside[leads]):
+                            leads = BEYOND
+                    if does != DEAD or leads != NOT_LIKE:
+                        rows.append((source, does, stack, height, leads, count, child))
+                        brackets = brackets or does >= states or leads == BEYOND
+            self.limits.spend(len(rows))
+            if not brackets and len(rows) <= FEW_PREFIXES:
+                spelled += [row for row in rows if own[row[-1]]]
+        if spelled:
+            met.append(Front.of_rows(spelled).narrowed())
+        front = Front.of_rows(rows)
+        nests = (front.columns[STATE] >= states).nonzero()[0]
         if len(nests):
             self._nest(front, nests, popped)
         return front

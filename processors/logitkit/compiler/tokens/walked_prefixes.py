@@ -43,6 +43,12 @@ class Front(NamedTuple):
         return Front(self.columns.astype(np.int32), self.node)
 
     @classmethod
+    def of_rows(cls, rows: list[tuple[int, ...]]) -> Front:
+        """Return prefixes that are given by their columns and node each."""
+        columns = np.array(rows, np.int64).reshape(-1, 7).T
+        return cls(columns[:6], columns[6])
+
+    @classmethod
     def joined(cls, fronts: list[Front]) -> Front:
         """Return the prefixes of several fronts."""
         if len(fronts) == 1:

@@ -39,6 +39,9 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["linked_classes"]
 
+# From so many classes on, a number takes 32 bits.
+MANY_CLASSES = 2**14
+
 # What any automaton costs, however small, in steps.
 LINKING_STEPS = 2000
 
@@ -156,7 +159,9 @@ class _Link:
         # Classes without a token are left out.
         kept = examples >= 0
         kept[0] = True
-        number = (np.cumsum(kept) - 1).astype(np.int32)
+        # In as few bytes as do for these classes and for those of ends and letters.
+        narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
+        number = (np.cumsum(kept) - 1).astype(narrow)
         # All tokens are looked at here only.
         class_of = number[joint].take(partition.class_of)
         class_of[met] = number[count + which]

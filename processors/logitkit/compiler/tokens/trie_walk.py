@@ -85,7 +85,6 @@ class TrieWalk:
         # Below these nodes nothing is alive, although it is in the state that the walk is like.
         lost: list[tuple[NDArray[np.integer], NDArray[np.integer]]] = []
         while len(front.node):
-            self.limits.spend(LEVEL_STEPS)
             spelled = trie.own[front.node].nonzero()[0]
             if len(spelled):
                 met.append(front.take(spelled).narrowed())
@@ -136,13 +135,13 @@ class TrieWalk:
         for begin in range(0, len(states), ROWS_AT_ONCE):
             some = slice(begin, begin + ROWS_AT_ONCE)
             np.not_equal(step[states[some]], step[like[some]], out=goes_on[some])
-        which, symbol = np.nonzero(goes_on)
-        return which, symbol
+        # In one dimension, numpy finds them several times faster.
+        return np.divmod(goes_on.ravel().nonzero()[0], step.shape[1])
 
     def _stepped(self, trie: Trie, front: Front, child: Ints, owner: Ints, popped: list[Popped]) -> Front:
         """Return what one more byte makes of each prefix; leave out what does as the state that it is like."""
         dfa = self.dfa
-        self.limits.spend(len(child) // PREFIXES_A_STEP)
+        self.limits.spend(LEVEL_STEPS + len(child) // PREFIXES_A_STEP)
         symbol = dfa.byte_class[trie.byte[child]]
         before = front.columns[STATE].take(owner)
         does = dfa.step[before, symbol]
@@ -197,7 +196,7 @@ class TrieWalk:
                     if does != DEAD or leads != NOT_LIKE:
                         rows.append((source, does, stack, height, leads, count, child))
                         brackets = brackets or does >= states or leads == BEYOND
-            self.limits.spend(len(rows))
+            self.limits.spend(LEVEL_STEPS + len(rows) // PREFIXES_A_STEP)
             if not brackets and len(rows) <= FEW_PREFIXES:
                 spelled += [row for row in rows if own[row[-1]]]
         if spelled:

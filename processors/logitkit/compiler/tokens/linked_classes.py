@@ -90,7 +90,7 @@ class _Link:
         self.remainders = vocabulary.remainders_of_blocks if dfa.open_blocks else vocabulary.remainders
         self.rests = Rests(dfa, exits, self.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
-        numbers = np.unique(copies.leaf).tolist()
+        numbers = distinct(copies.leaf).tolist()
         self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
         self.leaves = [
             linked_leaf(number, copies, tokens, self._rests(number, tokens), limits)
@@ -161,7 +161,7 @@ class _Link:
         kept[0] = True
         # In as few bytes as do for these classes and for those of ends and letters.
         narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
-        number = (np.cumsum(kept) - 1).astype(narrow)
+        number: Ints = (np.cumsum(kept) - 1).astype(narrow)
         # All tokens are looked at here only.
         class_of = number[joint].take(partition.class_of)
         class_of[met] = number[count + which]

@@ -161,16 +161,16 @@ class _Numbering:
         behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
         more = len(moves.state)
         columns = zip(*self.found, strict=True) if self.found else [()] * len(Outcome._fields)
-        state, pushed, rest, height, *counts = columns
+        state, pushed, goes_on, height, *counts = columns
         counts_any = more or any(values != NOTHING_COUNTED for values in {*zip(*counts, strict=True)})
         nothing = np.zeros(more, np.int32)
         return OutcomeTable(
             behaviours,
             np.append(np.array(state, np.int32), moves.state.astype(np.int32)),
             self._frames(pushed, more),
-            np.append(np.array(rest, np.int32), nothing),
+            np.append(np.array(goes_on, np.int32), nothing),
             np.append(np.array(height, np.int32), self.height_of(moves.state)),
-            np.array([r in plain and not h for r, h in zip(rest, height, strict=True)] + [False] * more, bool),
+            np.array([r in plain and not h for r, h in zip(goes_on, height, strict=True)] + [False] * more, bool),
             self._pops(),
             np.concatenate([np.array(counts, np.int32), np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
             if counts_any

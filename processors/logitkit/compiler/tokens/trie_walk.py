@@ -176,8 +176,8 @@ class TrieWalk:
         Returns:
             The front behind that bracket; those before it are among what is met.
         """
-        children, byte, own = memoryview(trie.children), memoryview(trie.byte), memoryview(trie.own)
-        step, inside, states = memoryview(self.dfa.step), memoryview(self.inside), self.dfa.states
+        children, byte, own = trie.children.data, trie.byte.data, trie.own.data
+        step, inside, states = self.dfa.step.data, self.inside.data, self.dfa.states
         rows = [*zip(*front.columns.tolist(), front.node.tolist(), strict=True)]
         spelled: list[tuple[int, ...]] = []
         brackets = False
@@ -256,4 +256,6 @@ class TrieWalk:
 
     def _outcome(self, state: int, stack: int, height: int, count: int) -> int:
         pushed = self.stacks.frames(stack)
-        return self.outcomes.number(Outcome(state, pushed, 0, height, added=count)) if len(pushed) <= MOST_PUSHED else DEAD
+        return (
+            self.outcomes.number(Outcome(state, pushed, 0, height, added=count)) if len(pushed) <= MOST_PUSHED else DEAD
+        )

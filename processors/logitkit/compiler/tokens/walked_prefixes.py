@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
-__all__ = ["COUNT", "HEIGHT", "LIKE", "PREFIXES_AT_ONCE", "SOURCE", "STACK", "STATE", "Found", "Front", "Popped", "Starts"]
+__all__ = [
+    "COUNT",
+    "HEIGHT",
+    "LIKE",
+    "PREFIXES_AT_ONCE",
+    "SOURCE",
+    "STACK",
+    "STATE",
+    "Found",
+    "Front",
+    "Popped",
+    "Starts",
+]
 
 Ints = NDArray[np.int64]
 

@@ -16,8 +16,8 @@ def expand(first: NDArray[np.integer], count: NDArray[np.integer]) -> tuple[NDAr
         >>> members.tolist(), owner.tolist()
         ([5, 6, 9, 10, 11], [0, 0, 1, 1, 1])
     """
-    owner = np.repeat(np.arange(len(count)), count)
-    shift = first - (np.cumsum(count) - count)
+    owner = np.arange(len(count)).repeat(count)
+    shift = first - (count.cumsum() - count)
     return np.arange(len(owner)) + shift[owner], owner
 
 

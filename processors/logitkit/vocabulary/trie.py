@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ GROUPS = bytes.fromhex(
 GROUP_OF_BYTE = np.uint32(1) << (np.searchsorted(list(GROUPS), np.arange(256), side="right") - 1).astype(np.uint32)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Trie:
     """A byte trie in breadth-first order; node 0 is the empty prefix.
 
@@ -124,6 +125,15 @@ class Trie:
     def children_of(self, nodes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return all children of the given nodes, and for each child the index of its parent in `nodes`."""
         return expand(self.children[nodes], self.children[nodes + 1] - self.children[nodes])
+
+    @cached_property
+    def child(self) -> NDArray[np.int32]:
+        """[M, 256] the children of the shortest prefixes, up to one byte, by their last byte; 0 for none."""
+        end = self.levels[min(2, self.depth)]
+        found = np.zeros((end, 256), np.int32)
+        children = np.arange(1, self.children[end])
+        found[self.parent[children], self.byte[children]] = children
+        return found
 
     def path(self, text: bytes) -> list[int]:
         """Return the nodes of the prefixes of a text, from one byte on, up to the longest that is in the trie."""

@@ -9,7 +9,7 @@ grammar_tokens, lookahead_suffixes         from an automaton that looks at a byt
 layers, whole_tokens                       texts of a limited number of tokens; tokens whatever their text is
 counted_state, counted_links, nesting      counts of characters beside states; tables of what tokens do to the stack
 leaf_tokens, leaf_stores, leaf_partition   what tokens do in a leaf, and in several leaves; text_remainders after free text
-trie_walk, walked_prefixes, rests           where tokens lead, and the rests of tokens behind what they end
+trie_walk, walked_prefixes, walked_stacks  where tokens lead; rests of tokens behind what they end
 linked_leaf, linked_classes, signatures    an automaton put together from copies of leaves
 dead_ends, closing_cost, short_fallbacks   prune states that cannot end, count the tokens to an end, shorten fallback chains
 grammar_closing                            the most tokens that a grammar needs to the end

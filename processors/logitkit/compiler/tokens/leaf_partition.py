@@ -69,7 +69,9 @@ def leaf_partition(leaves: Sequence[tuple[Leaf, LeafTokens]], vocabulary: Vocabu
         # Class 0 may have no token.
         for classes in of_leaf.values():
             classes[0] = 0
-        found = LeafPartition(class_of, np.bincount(class_of, minlength=len(example)), example, of_leaf)
+        size = np.bincount(class_of, minlength=len(example))
+        # In half of the memory, twice as many sets of leaves are kept.
+        found = LeafPartition(class_of.astype(np.int16 if len(size) < 2**15 else np.int32), size, example, of_leaf)
         with _lock:
-            known.keep(keys, found, class_of.nbytes + len(example) * (16 + 4 * len(keys)))
+            known.keep(keys, found, found.class_of.nbytes + len(example) * (16 + 4 * len(keys)))
     return found

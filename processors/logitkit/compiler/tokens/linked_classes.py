@@ -31,12 +31,16 @@ from logitkit.compiler.tokens.rests import Rests
 from logitkit.compiler.tokens.signatures import distinct_triples, joint_numbers, mixed
 from logitkit.compiler.tokens.text_remainders import TextRests
 from logitkit.compiler.tokens.token_classes import TokenClasses
-from logitkit.compiler.tokens.trie_walk import Found, Starts, TrieWalk
+from logitkit.compiler.tokens.trie_walk import TrieWalk
+from logitkit.compiler.tokens.walked_prefixes import Found, Starts
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["linked_classes"]
+
+# From so many classes on, a number takes 32 bits.
+MANY_CLASSES = 2**14
 
 # What any automaton costs, however small, in steps.
 LINKING_STEPS = 2000
@@ -86,7 +90,7 @@ class _Link:
         self.remainders = vocabulary.remainders_of_blocks if dfa.open_blocks else vocabulary.remainders
         self.rests = Rests(dfa, exits, self.remainders, self.walk, outcomes)
         self.found = self._walked(self.owner >= 0)
-        numbers = np.unique(copies.leaf).tolist()
+        numbers = distinct(copies.leaf).tolist()
         self.known = [(copies.leaves[n], leaf_tokens(copies.leaves[n], vocabulary, limits)) for n in numbers]
         self.leaves = [
             linked_leaf(number, copies, tokens, self._rests(number, tokens), limits)
@@ -155,7 +159,9 @@ class _Link:
         # Classes without a token are left out.
         kept = examples >= 0
         kept[0] = True
-        number = (np.cumsum(kept) - 1).astype(np.int32)
+        # In as few bytes as do for these classes and for those of ends and letters.
+        narrow = np.int16 if len(kept) < MANY_CLASSES else np.int32
+        number: Ints = (np.cumsum(kept) - 1).astype(narrow)
         # All tokens are looked at here only.
         class_of = number[joint].take(partition.class_of)
         class_of[met] = number[count + which]
@@ -163,12 +169,14 @@ class _Link:
 
     def _behaviours(self, class_of: Ints, examples: Ints) -> Behaviours:
         """Return what each class does: what its example does."""
-        columns = self._of_leaves(examples)
         source, token, outcome = self.found
-        mine = examples[class_of[token]] == token
+        symbol = class_of[token]
+        mine = np.flatnonzero(examples[symbol] == token)
+        source, symbol, outcome = source[mine], symbol[mine], outcome[mine]
+        columns = self._of_leaves(examples, _Overridden(len(examples), source, symbol))
         # What is dead is listed where it would not be dead in the state that falls back.
-        alive = mine & ((outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0)))
-        columns.append((class_of[token[alive]], source[alive], outcome[alive]))
+        alive = (outcome != DEAD) | (self.falls_back & (self.copies.like[source] > 0))
+        columns.append((symbol[alive], source[alive], outcome[alive]))
         symbol, source, target = (
             np.concatenate([part.astype(np.int32, copy=False) for part in column])
             for column in zip(*columns, strict=True)
@@ -179,12 +187,10 @@ class _Link:
         nothing = np.zeros(len(examples), np.int32)
         return Behaviours(nothing, starts(count), source[order], target[order])
 
-    def _of_leaves(self, examples: Ints) -> list[tuple[Ints, ...]]:
-        """Return what leaves say, as columns of classes, states and outcomes."""
+    def _of_leaves(self, examples: Ints, overridden: _Overridden) -> list[tuple[Ints, ...]]:
+        """Return what leaves say, but where walks say it, as columns of classes, states and outcomes."""
         copies = self.copies
         columns: list[tuple[Ints, ...]] = []
-        source, token, _ = self.found
-        overridden = _Overridden(self.dfa.states, len(examples), source, token, examples)
         beside = np.flatnonzero(copies.like)[: 0 if self.falls_back else None]
         real = examples >= 0
         for leaf in self.leaves:
@@ -235,14 +241,9 @@ class _Link:
 class _Overridden:
     """The pairs of a state and a class of which a walk says what happens."""
 
-    def __init__(self, states: int, classes: int, source: Ints, token: Ints, examples: Ints) -> None:
-        class_of = np.full(int(token.max(initial=0)) + 1, -1)
-        some = examples[(examples >= 0) & (examples < len(class_of))]
-        class_of[some] = np.flatnonzero((examples >= 0) & (examples < len(class_of)))
-        symbol = class_of[token]
-        mine = symbol >= 0
+    def __init__(self, classes: int, state: Ints, symbol: Ints) -> None:
         self._classes = np.int64(classes)
-        self._keys = distinct(source[mine] * self._classes + symbol[mine])
+        self._keys = distinct(state * self._classes + symbol)
 
     def holds(self, state: Ints, symbol: Ints) -> NDArray[np.bool_]:
         """Return whether some pairs are among them."""

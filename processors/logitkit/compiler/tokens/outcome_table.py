@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
-from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.behaviours import Behaviours, Ints, starts
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import which_of
-from logitkit.compiler.tokens.outcomes import COUNTED, CountedMoves, Outcome, Outcomes
+from logitkit.compiler.tokens.outcomes import COUNTED, NOTHING_COUNTED, CountedMoves, Outcome, Outcomes
 
 __all__ = ["OutcomeTable"]
 
@@ -114,9 +113,11 @@ class _Numbering:
         else:
             # What must be opened before something can be closed needs room too, within each bracket that is left open. A string
             # that is called is the last that is pushed, and needs nothing.
-            brackets = [0, *accumulate(f not in uncounted for f in pushed)]
-            needs = [*(self.frame_need[f] for f in pushed), self.need[state]]
-            height = max(height, *map(add, brackets, needs))
+            open_brackets = 0
+            for frame in pushed:
+                height = max(height, open_brackets + self.frame_need[frame])
+                open_brackets += frame not in uncounted
+            height = max(height, open_brackets + self.need[state])
             if not (height or pushed or outcome.counts):
                 return state
         if uncounted and (height or pushed):
@@ -145,39 +146,48 @@ class _Numbering:
         does = [self.all_of(tokens.target)]
         frames: list[int] = []
         each: list[int] = []
-        while len(each) < len(self.rests):
-            rest = self.outcomes.rests[[*self.rests][len(each)]]
-            each.append(len(rest))
-            frames.extend(rest)
-            does.append(self.few_of([*rest.values()]))
+        # What rests do may name further rests.
+        met: list[int] = []
+        while len(met) < len(self.rests):
+            met = [*self.rests]
+            for number in met[len(each) :]:
+                rest = self.outcomes.rests[number]
+                each.append(len(rest))
+                frames.extend(rest)
+                does.append(self.few_of([*rest.values()]))
         source = np.concatenate([tokens.source, self.first_frame + np.array(frames, np.int64)])
         start = np.concatenate([tokens.start[:-1], tokens.start[-1] + starts(np.array(each, np.int64))])
         default = np.concatenate([tokens.default, np.zeros(len(each), np.int64)])
-        widest = max((len(o.pushed) for o in self.found), default=0)
         plain = {self.rests[number]: end for number, end in self.plain_ends.items() if number in self.rests}
         behaviours, moves = self._with_moves(Behaviours(default, start, source, np.concatenate(does)))
-        more, height = len(moves.state), self.height_of(moves.state)
-        counts = [o[4:] for o in self.found]
-        counting = np.array(counts, np.int32).reshape(-1, 4).T
+        more = len(moves.state)
+        columns = zip(*self.found, strict=True) if self.found else [()] * len(Outcome._fields)
+        state, pushed, goes_on, height, *counts = columns
+        counts_any = more or any(values != NOTHING_COUNTED for values in {*zip(*counts, strict=True)})
         nothing = np.zeros(more, np.int32)
         return OutcomeTable(
             behaviours,
-            np.concatenate([np.array([o.state for o in self.found], np.int32), moves.state.astype(np.int32)]),
+            np.append(np.array(state, np.int32), moves.state.astype(np.int32)),
+            self._frames(pushed, more),
+            np.append(np.array(goes_on, np.int32), nothing),
+            np.append(np.array(height, np.int32), self.height_of(moves.state)),
             np.array(
-                [
-                    *([*(self.first_frame + f for f in o.pushed), *[0] * (widest - len(o.pushed))] for o in self.found),
-                    *[[0] * widest] * more,
-                ],
-                np.int32,
-            ).reshape(len(self.found) + more, widest),
-            np.append(np.array([o.rest for o in self.found], np.int32), nothing),
-            np.append(np.array([o.height for o in self.found], np.int32), height),
-            np.array([*(-1 if o.height else plain.get(o.rest, -1) for o in self.found), *[-1] * more], np.int64),
+                [-1 if h else plain.get(r, -1) for r, h in zip(goes_on, height, strict=True)] + [-1] * more, np.int64
+            ),
             self._pops(),
-            np.concatenate([counting, np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
-            if more or any(o.counts for o in self.found)
+            np.concatenate([np.array(counts, np.int32), np.stack([nothing, *moves[1:]]).astype(np.int32)], axis=1)
+            if counts_any
             else None,
         )
+
+    def _frames(self, pushed: Sequence[tuple[int, ...]], more: int) -> NDArray[np.int32]:
+        """Return the frames that outcomes push, as states, and rows for those that push nothing."""
+        found = np.zeros((len(pushed) + more, max(map(len, pushed), default=0)), np.int32)
+        for place in range(found.shape[1]):
+            found[: len(pushed), place] = [
+                self.first_frame + frames[place] if len(frames) > place else 0 for frames in pushed
+            ]
+        return found
 
     def height_of(self, states: Ints) -> NDArray[np.int32]:
         """Return how many frames there must be room for in some states; see `of`."""

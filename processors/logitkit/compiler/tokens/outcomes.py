@@ -16,10 +16,13 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.counted_state import MOST
 from logitkit.limits import Limits
 
-__all__ = ["COUNTED", "CountedMoves", "Outcome", "Outcomes"]
+__all__ = ["COUNTED", "NOTHING_COUNTED", "CountedMoves", "Outcome", "Outcomes"]
 
 # Moves that only count have numbers from here on.
 COUNTED = 2**29
+
+# The fields of an outcome from `low` on, if it is independent of the count and does nothing to it.
+NOTHING_COUNTED = (0, MOST, False, 0)
 
 # Frames that one token may push: more than any token of a real vocabulary has brackets.
 MOST_PUSHED = 64
@@ -51,7 +54,7 @@ class Outcome(NamedTuple):
     @property
     def counts(self) -> bool:
         """Whether it depends on the count, or does something to it."""
-        return self[4:] != (0, MOST, False, 0)
+        return self[4:] != NOTHING_COUNTED
 
 
 class CountedMoves(NamedTuple):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from threading import Lock
+from weakref import WeakKeyDictionary
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,15 +13,22 @@ from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
+from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.trie_walk import Popped, Starts, TrieWalk
-from logitkit.vocabulary.ranges import expand
+from logitkit.compiler.tokens.trie_walk import TrieWalk
+from logitkit.compiler.tokens.walked_prefixes import Popped, Starts
 from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Rests"]
 
 Ints = NDArray[np.int64]
+
+# What is kept for one vocabulary: schemas close brackets at a few dozen nodes.
+REMEMBERED_BYTES = 4 * 2**20
+
+_known: WeakKeyDictionary[Remainders, Remembered[tuple[bool, int], tuple[Ints, Ints]]] = WeakKeyDictionary()
+_lock = Lock()
 
 
 class Rests:
@@ -60,12 +71,14 @@ class Rests:
             self._goes_on[end] |= bool(dfa.returns) and bool(behind[[*dfa.returns]].any())
 
     def _add_popped(self, popped: Popped) -> None:
-        source, text, end, rest, height = self.expanded(self.remainders.trie, popped, None)
+        columns = self.expanded(self.remainders.trie, popped, None)
         # A remainder does what shorter ones do behind it, so these come first.
-        for at in stable_order(self.remainders.length[text + 1]).tolist():
-            outcome = self.pop(int(end[at]), int(rest[at]), int(height[at]))
+        order = stable_order(self.remainders.length[columns[1] + 1])
+        for source, text, end, rest, height in zip(*(column[order].tolist() for column in columns), strict=True):
+            # Most lead nowhere.
+            outcome = self.pop(end, rest, height) if rest in self._by_remainder or self.dfa.returns else DEAD
             if outcome != DEAD:
-                self._by_remainder.setdefault(int(text[at]) + 1, {})[int(source[at])] = outcome
+                self._by_remainder.setdefault(text + 1, {})[source] = outcome
 
     def expanded(self, trie: Trie, popped: Popped, tokens: Remainders | None) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Return what is popped, text by text: the walk, the id of the text, the end, what is left of the text, and the height.
@@ -75,12 +88,12 @@ class Rests:
             popped: Where walks close a bracket that was open before.
             tokens: The remainders, if the texts are tokens; None if they are remainders.
         """
-        place, owner = expand(trie.first[popped.node], trie.below[popped.node])
-        text = trie.tokens[place]
-        depth = (np.searchsorted(trie.levels, popped.node, side="right") - 1)[owner]
-        length = self.remainders.length[text + 1] if tokens is None else tokens.token_length[text]
-        left = length - depth
-        rest = self.remainders.of_remainder.find(text + 1, left) if tokens is None else tokens.of_token.find(text, left)
+        nodes = popped.node.tolist()
+        if not nodes:
+            return popped.source, popped.node, popped.end, popped.node, popped.height
+        parts = [_left_below(self.remainders, trie, tokens is not None, node) for node in nodes]
+        owner = np.arange(len(parts)).repeat([len(text) for text, _ in parts])
+        text, rest = (np.concatenate(column) for column in zip(*parts, strict=True))
         return popped.source[owner], text, popped.end[owner], rest, popped.height[owner]
 
     def pop(self, end: int, rest: int, height: int) -> int:
@@ -122,3 +135,21 @@ class Rests:
         if not len(self._keys):
             return np.zeros(len(keys), np.int64)
         return np.where(self._keys[place] == keys, self._values[place], DEAD)
+
+
+def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:
+    """Return the ids of all texts below a node of their trie, and what is left of each behind that node."""
+    with _lock:
+        known = _known.setdefault(remainders, Remembered(REMEMBERED_BYTES))
+        found = known.get((are_tokens, node))
+    if found is None:
+        text = trie.tokens_below(node)
+        depth = bisect_right(trie.levels, node) - 1
+        if are_tokens:
+            rest = remainders.of_token.find(text, remainders.token_length[text] - depth)
+        else:
+            rest = remainders.of_remainder.find(text + 1, remainders.length[text + 1] - depth)
+        found = text, rest
+        with _lock:
+            known.keep((are_tokens, node), found, 8 * len(text))
+    return found

@@ -41,7 +41,8 @@ def joint_numbers(first: Ints, second: Ints) -> Ints:
         return second.astype(np.int32)
     width = int(second.max()) + 1
     many = (int(first.max()) + 1) * width
-    pairs = first.astype(np.int32 if many < 2**31 else np.int64) * width + second
+    # As numpy's own indices, which it would convert others to, twice.
+    pairs = first.astype(np.int64) * width + second
     if many > MANY_PAIRS:
         distinct, inverse = np.unique(pairs, return_inverse=True)
         joint: NDArray[np.int32] = inverse.ravel().astype(np.int32) + np.int32(distinct[0] != 0)
@@ -50,7 +51,7 @@ def joint_numbers(first: Ints, second: Ints) -> Ints:
     seen[pairs] = True
     seen[0] = True
     number: NDArray[np.int32] = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-    found: Ints = number[pairs]
+    found: Ints = number.take(pairs)
     return found
 
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.tokens.outcomes import Outcomes
-from logitkit.compiler.tokens.trie_walk import Starts, TrieWalk
+from logitkit.compiler.tokens.trie_walk import TrieWalk
+from logitkit.compiler.tokens.walked_prefixes import Starts
 from logitkit.vocabulary.trie import Trie
 from logitkit.vocabulary.vocabulary import Vocabulary
 

@@ -22,7 +22,7 @@ from logitkit.vocabulary.ranges import expand
 
 __all__ = ["TokenAutomaton", "commonest_end", "complete_with"]
 
-# So many entries of the rows tell most automata apart.
+# So many classes, and entries of the rows, tell most automata apart.
 HASHED = 2**12
 
 
@@ -160,8 +160,10 @@ class TokenAutomaton(StackEffects):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers that equal automata share and others seldom do, as hashes of the classes and some rows are among them."""
-        nesting, hashed = self.nesting, (self.class_of, self.row_class[:HASHED], self.row_target[:HASHED])
+        """Numbers that equal automata share and others seldom do, as hashes of some classes and rows are among them."""
+        # Of all classes some that are far apart: all of them would take as long as the first mask.
+        some = self.class_of[:: 1 + len(self.class_of) // HASHED]
+        nesting, hashed = self.nesting, (some, self.row_class[:HASHED], self.row_target[:HASHED])
         of_table = self.start, self.states, self.classes, len(self.row_class), len(self.class_of)
         hashes = (hash(table.tobytes()) for table in hashed)
         return (*of_table, nesting.frames, nesting.max_depth, len(nesting.state), *hashes)

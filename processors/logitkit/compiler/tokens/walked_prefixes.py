@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,19 @@ from numpy.typing import NDArray
 from logitkit.vocabulary.ranges import cut_by_sum
 from logitkit.vocabulary.trie import Trie
 
-__all__ = ["COUNT", "HEIGHT", "LIKE", "PREFIXES_AT_ONCE", "SOURCE", "STACK", "STATE", "Front"]
+__all__ = [
+    "COUNT",
+    "HEIGHT",
+    "LIKE",
+    "PREFIXES_AT_ONCE",
+    "SOURCE",
+    "STACK",
+    "STATE",
+    "Found",
+    "Front",
+    "Popped",
+    "Starts",
+]
 
 Ints = NDArray[np.int64]
 
@@ -38,8 +51,14 @@ class Front(NamedTuple):
         return Front(self.columns.take(which, axis=1), self.node[which])
 
     def narrowed(self) -> Front:
-        """Return them in half of the memory, to keep."""
-        return Front(self.columns.astype(np.int32), self.node.astype(np.int32))
+        """Return them in about half of the memory, to keep."""
+        return Front(self.columns.astype(np.int32), self.node)
+
+    @classmethod
+    def of_rows(cls, rows: list[tuple[int, ...]]) -> Front:
+        """Return prefixes that are given by their columns and node each."""
+        columns = np.array(rows, np.int64).reshape(-1, 7).T
+        return cls(columns[:6], columns[6])
 
     @classmethod
     def joined(cls, fronts: list[Front]) -> Front:
@@ -50,5 +69,72 @@ class Front(NamedTuple):
 
     def blocks(self, trie: Trie) -> list[Front]:
         """Return them in parts that have about `PREFIXES_AT_ONCE` children each."""
+        if 256 * len(self.node) <= PREFIXES_AT_ONCE:
+            return [self]
         count = trie.children[self.node + 1] - trie.children[self.node]
         return [Front(self.columns[:, a:b], self.node[a:b]) for a, b in cut_by_sum(count, PREFIXES_AT_ONCE)]
+
+
+class Starts(NamedTuple):
+    """Where walks begin.
+
+    Args:
+        source: What each walk is called.
+        node: The node of the trie.
+        state: The state that the text up to that node has led to.
+        like: The state of a leaf in which other walks do the same, but for some texts; 0 if there is none.
+        unquoted: Whether no text is followed that begins with a quote.
+    """
+
+    source: Ints
+    node: Ints
+    state: Ints
+    like: Ints
+    unquoted: NDArray[np.bool_]
+
+    @classmethod
+    def at_root(cls, states: Ints, like: Ints | None = None, unquoted: NDArray[np.bool_] | None = None) -> Starts:
+        """Begin in some states with whole texts."""
+        nothing = np.zeros(len(states), np.int64)
+        return cls(
+            states,
+            nothing,
+            states,
+            nothing if like is None else like,
+            np.zeros(len(states), bool) if unquoted is None else unquoted,
+        )
+
+
+class Found(NamedTuple):
+    """What texts do.
+
+    Args:
+        source: The walk.
+        token: The id of the text in the trie.
+        outcome: The number of its outcome; `DEAD` only where the state that a walk is like might do something else.
+    """
+
+    source: Ints
+    token: Ints
+    outcome: Ints
+
+
+class Popped(NamedTuple):
+    """Where walks close a bracket that was open before.
+
+    Args:
+        source: The walk.
+        node: The node of the trie at which it does.
+        end: The end.
+        height: The most frames that were pushed and popped before.
+    """
+
+    source: Ints
+    node: Ints
+    end: Ints
+    height: Ints
+
+    def blocks(self, trie: Trie) -> Iterator[Popped]:
+        """Yield them in parts with about `PREFIXES_AT_ONCE` texts each."""
+        for begin, end in cut_by_sum(trie.below[self.node], PREFIXES_AT_ONCE):
+            yield Popped(*(column[begin:end] for column in self))

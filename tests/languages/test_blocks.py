@@ -74,3 +74,16 @@ def test_tools_may_have_long_arrays(tekken: lk.Vocabulary) -> None:
         listed = ",".join(['{"id":7}'] * count)
         call = f'<tool_call>\n{{"name": "add3", "arguments": {{"rows":[{listed}]}}}}\n</tool_call>'
         assert constraint.matches(call) == (count <= 1000), count
+
+
+def test_arguments_between_tags_may_have_long_arrays(tekken: lk.Vocabulary) -> None:
+    parameters = {"type": "object", "properties": {"rows": array(1000, {"type": "integer"})}, "required": ["rows"]}
+    tools = [{"type": "function", "function": {"name": "add", "parameters": parameters}}]
+    for closing in (False, 5000):
+        constraint = lk.Tools(tools, "qwen_coder", choice="required").constraint(tekken, closing=closing)
+        assert constraint.automaton.nesting.blocks > 0
+        assert constraint.automaton.states < 1000
+        for count in (0, 1, 17, 49, 1000, 1001):
+            listed = ",".join(["7"] * count)
+            call = f"<function=add>\n<parameter=rows>\n[{listed}]\n</parameter>\n</function>"
+            assert constraint.matches(f"<tool_call>\n{call}\n</tool_call>") == (count <= 1000), count

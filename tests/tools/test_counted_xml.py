@@ -195,6 +195,10 @@ CLOSING: dict[str, dict[str, Any]] = {
     "two": {"x": LONGER, "y": LONGER},
     "pattern": {"x": {**LONGER, "pattern": "^[a-f<>/]*$"}},
     "beside JSON": {"x": LONGER, "y": {"type": "array", "items": LONGER, "maxItems": 2}},
+    "with a minLength in JSON": {
+        "x": LONGER,
+        "y": {"type": "array", "items": {**LONGER, "minLength": 3}, "minItems": 1},
+    },
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -71,7 +72,7 @@ class XmlMembers:
         schema: The schema.
         tags: The texts around names and values.
         key: What equal schemas with equal tags have in common.
-        layout: The white space in values that are JSON, and whether members may come in any order.
+        layout: The white space in values that are JSON, and whether members may come in any order; members are in no blocks.
         writer: Knows what symbols stand for.
     """
 
@@ -191,8 +192,10 @@ class XmlMembers:
             self.writer.options._replace(leaves=False, longest=0, called=False) if openings else self.writer.options
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
+        blocks = options.blocks and options.longest > 0
+        layout = replace(self.layout, blocks=blocks, within_tokens=options.closing)
         network = network_of(
-            others, self.reader, self.layout, False, options.leaves, options.longest, called_root=options.called
+            others, self.reader, layout, False, options.leaves, options.longest, called_root=options.called
         )
         if network is None:
             return None

@@ -158,7 +158,7 @@ class LegalClasses:
             if rest.any():
                 after = np.full(self.classes, ILLEGAL, np.int64)
                 if frames:
-                    self._costs(frames[-1], frames[:-1], room + 1, after)
+                    self._costs(frames[-1], frames[:-1], room + nesting.counted(frames[-1:], self.states), after)
                 behind = np.where(rest > 0, after[rest], behind)
             cost[outside] = np.where(nesting.height[which] > room, ILLEGAL, behind)
         costs[self.row_class[row]] = cost

@@ -209,3 +209,22 @@ def test_what_has_no_bound_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="leave out 'closing'"):
         lk.JsonSchema(schema, BYTES, closing=60)
     assert lk.JsonSchema(schema, BYTES).automaton.states > 2
+
+
+def test_a_token_that_is_too_long_at_some_counts_is_not_counted_on() -> None:
+    # At most counts "abc" is the shortest way to the end; behind 62 characters only "yz" is left, which takes two tokens.
+    vocabulary = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"abc", None], eos_ids=[257])
+    schema = {"type": "string", "pattern": "^x*(abc|yz)$", "maxLength": 64}
+    context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+    for budget in (63, 64, 65, 66, 80):
+        constraint = lk.JsonSchema(schema, vocabulary, closing=budget)
+        assert constraint.automaton.counting is not None
+        state, ids = constraint.init_state(context), list[int]()
+        while not ids or ids[-1] != 257:
+            legal = constraint.allowed_tokens(state)[0]
+            # As many characters as possible.
+            ids.append(ord("x") if legal[ord("x")] else int(legal.nonzero()[0]))
+            state = constraint.advance(state, torch.tensor([ids[-1]]))
+        # A row for which nothing is legal would end in the middle of the string.
+        assert constraint.matches(b"".join(vocabulary.tokens[i] or b"" for i in ids).decode())
+        assert len(ids) <= budget + 1

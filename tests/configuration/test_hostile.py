@@ -91,9 +91,9 @@ def test_its_processors_share_one_limit_whatever_was_compiled_before() -> None:
 
 def test_what_stands_in_a_schema_many_times_is_looked_at_once(tekken: lk.Vocabulary) -> None:
     def refused(count: int) -> None:
-        schema = {"type": "array", "items": {"type": "string", "maxLength": count}, "maxItems": count}
+        schema = {"type": "array", "items": {"type": "string", "minLength": count}, "minItems": count}
         with pytest.raises(lk.errors.UnsupportedSchema, match=r"more than [0-9]+ states"):
-            # With `closing`, strings are not shared.
+            # With `closing`, strings are not shared, and have states for each character that is missing.
             lk.JsonSchema(schema, tekken, closing=1_000_000)
 
     refused(1000)

@@ -22,8 +22,10 @@ SCHEMA = jsonschema.Draft202012Validator(lk.config_schema())
 
 
 def has_json_form(processor: lk.Processor[Any]) -> bool:
-    """Whether there is no function in it, no network, and no language that was composed in Python."""
+    """Whether there is no function in it, no network, no language that was composed in Python, and no limits of its own."""
     parts = processor.processors if isinstance(processor, lk.Chain) else (processor,)
+    if any(isinstance(part, lk.Regex) and part.limits != lk.Limits() for part in parts):
+        return False
     return not any(isinstance(part, lk.Stateless | Nested) or type(part) is LanguageConstraint for part in parts)
 
 

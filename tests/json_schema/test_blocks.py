@@ -193,14 +193,14 @@ def test_a_large_bound_costs_little_with_a_token_limit() -> None:
 
 
 def test_a_token_that_ends_a_block_opens_no_more_brackets_than_are_allowed() -> None:
-    # A block is no bracket, so to end one makes no room for one.
+    # A block is not a bracket, so the end of one makes no room for another bracket.
     vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(256)], b",[[[", None], eos_ids=[257])
     trees = {**array({"$ref": "#/$defs/tree"}, maxItems=1000), "$defs": {"tree": TREE}}
     context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
     for closing in (False, 500):
         constraint = lk.JsonSchema(trees, vocabulary, max_depth=2, closing=closing)
         state = constraint.init_state(context)
-        # The first block, of 16 items, ends with the comma behind the 17th.
+        # The first block, of 16 items, ends with the comma after the 17th.
         for byte in b"[" + b",".join([b"[]"] * 20):
             assert not constraint.allowed_tokens(state)[0, 256]
             state = constraint.advance(state, torch.tensor([byte]))

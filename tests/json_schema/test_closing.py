@@ -212,7 +212,7 @@ def test_what_has_no_bound_is_refused(schema: dict[str, Any]) -> None:
 
 
 def test_a_token_that_is_too_long_at_some_counts_is_not_counted_on() -> None:
-    # At most counts "abc" is the shortest way to the end; behind 62 characters only "yz" is left, which takes two tokens.
+    # At most counts "abc" is the shortest way to the end; after 62 characters only "yz" is left, which takes two tokens.
     vocabulary = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), b"abc", None], eos_ids=[257])
     schema = {"type": "string", "pattern": "^x*(abc|yz)$", "maxLength": 64}
     context = lk.Context.of([[]], vocabulary_size=vocabulary.size)

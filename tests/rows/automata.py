@@ -7,9 +7,6 @@ from tests.rows.row import BOS, EOS, PAD, Row, ids
 
 LIST = ids(b"1", b",", b"2", b",5"), ids(b"1,", b"3")
 
-# Characters of whose bytes each is a token, in four ways after the same first byte.
-SPELLED = "é€⩩⩬⬂"
-
 # States of any kind; and a token without text is as good as any other in a hand-written automaton.
 _CYCLE: dict[tuple[int | str, int], int | str] = {
     (0, ids(b"a")[0]): 7,
@@ -32,17 +29,6 @@ ROWS: tuple[Row, ...] = (
     _regex("characters", r"é+|€{2}", ids(b"\xc3", b"\xa9", b"\xc3\xa9"), ids(b"\xe2", b"\x82", b"\xac", b"\xe2")),
     _regex("date", r"[12][0-9]-[0-9]{2}", (*ids(b"1", b"0", b"-0", b"5"), EOS, PAD)),
     _regex("line", r"[^\n]*", ids(b"\xc3\xa9", b"10", b"-"), ids(b" ", b"ab")),
-    Row(
-        # Without calls for the bytes inside of characters, it would have more states than are allowed.
-        "Regex called characters",
-        "pushdown",
-        lambda v: lk.Regex(f"[a{SPELLED}]{{1,90}}(-[0{SPELLED}]{{1,9}})*", v, limits=lk.Limits(states=500)),
-        (
-            (*ids(b"a", b"\xe2", b"\x82", b"\xac", b"-", b"\xc3\xa9"), EOS, PAD),
-            ids(b"a\xc3", b"\xa9\xc3", b"\xa9", b"-0"),
-        ),
-        masks=True,
-    ),
     Row(
         "Choice",
         "automaton",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logitkit as lk
 from logitkit.compiler import Definition, Network
 from logitkit.patterns import Alternate, Call, Node, parse
 from tests.automata.networks import Nested, listed, sequence, text
@@ -25,6 +26,10 @@ RUNS = (
 )
 
 
+# Characters of whose bytes each is a token, in four ways after the same first byte.
+SPELLED = "é€⩩⩬⬂"
+
+
 def _nested(name: str, max_depth: int, closing: bool | int = False, runs: tuple[tuple[int, ...], ...] = RUNS) -> Row:
     return Row(
         f"Nested {name}",
@@ -45,6 +50,17 @@ ROWS: tuple[Row, ...] = (
         "pushdown",
         lambda v: Nested(Network(parse("[0-9]{2}-[0-9]+")), v, closing=6),
         ((*ids(b"1", b"0", b"-0", b"5"), EOS, PAD), ids(b"10", b"-", b"10", b"5")),
+        masks=True,
+    ),
+    Row(
+        # Without calls for the bytes inside of characters, it would have more states than are allowed.
+        "Regex called characters",
+        "pushdown",
+        lambda v: lk.Regex(f"[a{SPELLED}]{{1,90}}(-[0{SPELLED}]{{1,9}})*", v, limits=lk.Limits(states=500)),
+        (
+            (*ids(b"a", b"\xe2", b"\x82", b"\xac", b"-", b"\xc3\xa9"), EOS, PAD),
+            ids(b"a\xc3", b"\xa9\xc3", b"\xa9", b"-0"),
+        ),
         masks=True,
     ),
 )

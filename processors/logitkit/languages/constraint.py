@@ -144,11 +144,13 @@ class LanguageConstraint(Constraint):
             longest = self.vocabulary.trie.depth - 1 if counted else 0
             options = SchemaOptions(longest=longest, blocks=counted, closing=closing)
             while True:
+                writer = self._writer(options)
                 try:
-                    writer = self._writer(options)
                     network = writer.network(self.language.tree(writer))
                     return network_dfa(network, self.limits, share), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
+                    if options.blocks and not writer.has_blocks:
+                        options = options._replace(blocks=False)
                     options = self._otherwise(options, error)
 
     def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:

@@ -112,6 +112,11 @@ class LanguageWriter(LanguageSymbols):
                 self._definitions[place_here] = PlacedDefinition(definition, name, called, words, numbers)
         return renumbered(network.main, numbers, words)
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether items are called in blocks."""
+        return any(isinstance(d, PlacedDefinition) and d.opening == "," for d in self._definitions)
+
     def counted_text(self, text: CountedText) -> Node:
         """Return the tree of texts whose characters are counted, with the byte before them."""
         place = text.leaf.key, text.opening

@@ -189,11 +189,12 @@ class XmlMembers:
         """
         openings = _openings(raw)
         options = (
-            self.writer.options._replace(leaves=False, longest=0, called=False) if openings else self.writer.options
+            self.writer.options._replace(leaves=False, longest=0, called=False, blocks=False)
+            if openings
+            else self.writer.options
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
-        blocks = options.blocks and options.longest > 0
-        layout = replace(self.layout, blocks=blocks, within_tokens=options.closing)
+        layout = replace(self.layout, blocks=options.blocks, within_tokens=options.closing)
         network = network_of(
             others, self.reader, layout, False, options.leaves, options.longest, called_root=options.called
         )

@@ -89,28 +89,23 @@ class Leaf:
         return len(self.step) - FIRST_STATE
 
     @cached_property
-    def counts(self) -> NDArray[np.int64]:
-        """[2, S] the least and the greatest count with which each state is entered, of a leaf that counts.
-
-        States that are entered with two counts are taken to be entered with all greater ones that are possible, as in a loop.
-        """
+    def highest_counts(self) -> NDArray[np.int64]:
+        """[S] a count of characters that no row in a state exceeds, of a leaf that counts; -1 where no row is."""
         assert self.counted is not None
-        highest = np.maximum(self.counted.most - self.counted.needed, 0)
-        least, most = np.full(self.states, NEVER), np.full(self.states, -1)
-        least[FIRST_STATE] = most[FIRST_STATE] = 0
+        possible = np.maximum(self.counted.most - self.counted.needed, 0)
+        found = np.full(self.states, -1)
+        found[FIRST_STATE] = 0
         fresh = np.array([FIRST_STATE])
         while len(fresh):
             target = self.step[fresh]
             owner, symbol = np.nonzero((target != DEAD) & (target < self.states))
             target, source = target[owner, symbol], fresh[owner]
-            begins = source < self.counted.between
-            low, high = least.copy(), most.copy()
-            np.minimum.at(low, target, least[source] + begins)
-            np.maximum.at(high, target, np.minimum(most[source] + begins, highest[target]))
-            high = np.where((low < NEVER) & ((high != low) | ((most >= 0) & (high != most))), highest, high)
-            fresh = np.flatnonzero((low != least) | (high != most))
-            least, most = low, high
-        return np.stack([least, most])
+            before = found.copy()
+            np.maximum.at(found, target, np.minimum(found[source] + (source < self.counted.between), possible[target]))
+            # A loop would add one character after another, so whatever is reached again may have all that are possible.
+            found = np.where((before >= 0) & (found != before), possible, found)
+            fresh = np.flatnonzero(found != before)
+        return found
 
     @cached_property
     def key(self) -> bytes:

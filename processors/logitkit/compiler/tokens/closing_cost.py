@@ -129,18 +129,17 @@ def _whatever_the_count(copies: Copies, counting: Counting, source: Ints, outcom
     """Return whether some outcomes are legal with all counts with which rows may be in their states.
 
     Args:
-        copies: The copies of leaves, of which some count.
+        copies: The copies of leaves, of which some count. States say how many characters are missing, so none is too few.
         counting: What the outcomes do to the count.
         source: [N] the states.
         outcome: [N] the outcomes; negative numbers are states.
     """
-    least, most = (np.zeros(len(copies.like), np.int64) for _ in range(2))
+    highest = np.zeros(len(copies.like), np.int64)
     for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
         leaf = copies.leaves[number]
         if leaf.counted is not None:
-            least[first : first + leaf.size], most[first : first + leaf.size] = leaf.counts[:, FIRST_STATE:]
+            highest[first : first + leaf.size] = leaf.highest_counts[FIRST_STATE:]
     found = outcome < 0
     at = np.flatnonzero(~found)
-    low, high = counting.low[outcome[at]], counting.high[outcome[at]]
-    found[at] = (low <= least[source[at]]) & (most[source[at]] <= high)
+    found[at] = highest[source[at]] <= counting.high[outcome[at]]
     return found

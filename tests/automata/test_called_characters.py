@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from logitkit.compiler import ByteDfa, NestedDfa, pushdown_automaton, token_auto
 from logitkit.compiler.bytes.called_characters import called_characters
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.language import symbol_dfa_of
-from logitkit.errors import PatternTooLarge
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
 from logitkit.patterns import parse
 from logitkit.runtime.walk import Walk
@@ -121,7 +122,7 @@ def test_a_pattern_with_too_many_states_calls_its_characters(tekken: lk.Vocabula
     regex = lk.Regex(ADDRESS, tekken)
     assert regex.automaton.states < 1000
     assert regex.automaton.nbytes < 2**20
-    assert regex.is_finite
+    assert not regex.is_finite
     texts = (
         "я" * 64 + "@пример.рф",
         "я" * 65 + "@b.c",
@@ -143,10 +144,24 @@ def test_it_may_stand_after_a_marker_and_in_a_batch_with_schemas(tekken: lk.Voca
     assert after.matches("address=я@пример.рф")
     assert not after.matches("address=я@пример")
     assert regex.bank is lk.JsonSchema({}, tekken).bank
-    with pytest.raises(PatternTooLarge, match="more than 50000 states"):
+    with pytest.raises(ConfigurationError, match="too large without a stack, so it can only come last"):
         lk.then(regex, lk.Regex("a", tekken), "=")
     with pytest.raises(PatternTooLarge, match="more than 50000 states"):
         _ = regex.flat_automaton
+
+
+def test_in_a_chain_it_masks_by_itself(tekken: lk.Vocabulary) -> None:
+    regex, ban = lk.Regex(ADDRESS, tekken), lk.BannedStrings(["@b"], tekken)
+    chain = lk.chain(regex, ban)
+    assert regex in chain.processors
+    with pytest.raises(ConfigurationError, match="too large without a stack; put the constraints in a chain"):
+        lk.Intersection((regex, ban))
+    context = lk.Context.of([[]], vocabulary_size=tekken.size)
+    ids = [int(tekken.trie.tokens_at(bytes([byte]))[0][1]) for byte in b"a@bc"]
+    state = chain.advance(chain.init_state(context), torch.tensor([ids[:2]]))
+    allowed = chain.process_logits(state, torch.zeros(1, tekken.size), context)[1][0].isfinite()
+    assert not allowed[ids[2]]
+    assert allowed[ids[3]]
 
 
 def test_it_is_refused_as_before_where_bytes_are_missing() -> None:

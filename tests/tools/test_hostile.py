@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[[], list[Any]], type[LogitkitError], str]] = {
         r"'pattern' at tools\['a'\]#/properties/x|compiling the tools takes more than",
     ),
     "nested lists": (
-        lambda: [tool("a", x={"type": "array", "maxItems": 10**5, "items": {"type": "string", "maxLength": 500}})],
+        lambda: [tool("a", x={"type": "array", "maxItems": 10**5, "contains": {"type": "string", "maxLength": 500}})],
         UnsupportedSchema,
         r"'maxItems' at tools\['a'\]#/properties/x",
     ),

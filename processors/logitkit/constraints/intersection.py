@@ -63,7 +63,8 @@ class Intersection(Constraint):
         if endless is not None:
             raise ConfigurationError(
                 f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, "
-                "or closes its text within a number of tokens; put the constraints in a chain instead"
+                "closes its text within a number of tokens, or is too large without a stack; put the constraints in a chain "
+                "instead"
             )
         object.__setattr__(self, "vocabulary", vocabulary)
         self._compile_once(Intersection, tuple(self._automata()))

@@ -78,6 +78,11 @@ class Regex(Constraint):
             return found
 
     @property
+    def is_finite(self) -> bool:
+        """Whether the automaton needs no stack."""
+        return not self.automaton.has_stacks
+
+    @property
     def flat_automaton(self) -> TokenAutomaton:
         """The automaton without a stack.
 

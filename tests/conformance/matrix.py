@@ -33,8 +33,8 @@ ENGINES = {
 }
 
 WHY_NOT = {
-    ("mlx-lm", "beams"): "mlx-lm has no beams",
-    ("llama.cpp", "beams"): "llama-cpp-python has no beams",
+    ("mlx-lm", "beams"): "mlx-lm cannot search with beams",
+    ("llama.cpp", "beams"): "llama-cpp-python cannot search with beams",
     ("llama.cpp", "batched"): "llama-cpp-python runs one sequence",
     ("llama.cpp", "speculative"): "`draft_model` is refused: llama-cpp-python shows hooks tokens that are not verified",
 }

@@ -128,7 +128,5 @@ def test_a_real_vocabulary_agrees_with_re(tekken: lk.Vocabulary) -> None:
 def test_a_part_that_is_not_a_finite_automaton_is_refused(schema: Any, closing: int) -> None:
     vocabulary = lk.Vocabulary([*[bytes([b]) for b in range(128)], None], eos_ids=[128])
     parts = lk.JsonSchema(schema, vocabulary, closing=closing), lk.Regex("[a-z]*", vocabulary)
-    with pytest.raises(
-        ConfigurationError, match=r"this JsonSchema nests without limit, closes .* in a chain instead"
-    ):
+    with pytest.raises(ConfigurationError, match=r"this JsonSchema nests without limit, closes .* in a chain instead"):
         lk.Intersection(parts)

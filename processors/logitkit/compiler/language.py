@@ -30,7 +30,7 @@ MANY_TEXTS = 64
 # What any pattern costs, however small.
 SETUP_STEPS = 500
 
-# An automaton that calls its characters is worth it with so many times fewer states.
+# Characters are called only if this makes at least this many times fewer states.
 FEWER_STATES = 4
 
 
@@ -48,7 +48,7 @@ def byte_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> ByteDfa:
     """Compile a syntax tree; `pattern` is its text, for errors.
 
     Raises:
-        PatternSyntaxError: An atomic group has no regular form that is known here.
+        PatternSyntaxError: The regular form of an atomic group is not known.
         PatternTooLarge: A limit is exceeded.
     """
     texts = texts_of(tree)
@@ -64,7 +64,7 @@ def called_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> NestedDfa | 
         None if there are not far fewer states than in an automaton over bytes that calls nothing.
 
     Raises:
-        PatternSyntaxError: An atomic group has no regular form that is known here.
+        PatternSyntaxError: The regular form of an atomic group is not known.
         PatternTooLarge: The limit of work is exceeded.
     """
     few = replace(limits, states=max(1, limits.states // FEWER_STATES))
@@ -80,7 +80,7 @@ def symbol_dfa_of(tree: Node, limits: Limits, pattern: str = "") -> tuple[Symbol
     """Compile a syntax tree as far as the minimal automaton over characters, None for the empty language, and its alphabet.
 
     Raises:
-        PatternSyntaxError: An atomic group has no regular form that is known here.
+        PatternSyntaxError: The regular form of an atomic group is not known.
         PatternTooLarge: A limit is exceeded.
     """
     limits.spend(SETUP_STEPS)

@@ -53,7 +53,7 @@ class TextLanguage:
         """Compile a syntax tree; `pattern` is its text, for errors.
 
         Raises:
-            PatternSyntaxError: An atomic group has no regular form that is known here.
+            PatternSyntaxError: The regular form of an atomic group is not known.
             PatternTooLarge: A limit is exceeded.
         """
         return cls(*symbol_dfa_of(tree, limits, pattern), limits).compacted()

@@ -43,7 +43,7 @@ def called_characters(dfa: SymbolDfa, alphabet: Alphabet, limits: Limits) -> Nes
         limits: Bounds on the number of states, and on the size of their tables.
 
     Returns:
-        None if there are no characters beyond ASCII, or too many kinds of them.
+        None if the automaton reads no character beyond ASCII, or too many different sets of them.
 
     Raises:
         PatternTooLarge: A limit is exceeded.

@@ -207,5 +207,5 @@ class _Search:
 
 
 def overlap() -> CallsOverlap:
-    """Return the error for a text that is told apart from those of a leaf neither by its bytes nor by its end."""
+    """Return the error for a text that belongs to a leaf and to what stands beside it."""
     return CallsOverlap("a text belongs to a string and to another text that begins in the same place")

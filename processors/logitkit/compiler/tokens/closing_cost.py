@@ -81,7 +81,7 @@ class _Ways(NamedTuple):
 
     Args:
         dfa: The automaton over bytes.
-        table: What outcomes are.
+        table: What each outcome does.
         source: [N] states, ascending.
         target: [N] what some token does there: a state or an outcome.
         limits: Bound on the work.

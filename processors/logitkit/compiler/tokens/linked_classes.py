@@ -39,7 +39,7 @@ from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["linked_classes"]
 
-# From so many classes on, a number takes 32 bits.
+# From this many classes on, the number of a class takes 32 bits.
 MANY_CLASSES = 2**14
 
 # What any automaton costs, however small, in steps.

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-__all__ = ["fake_cuda"]
+__all__ = ["CopiedToDevice", "NoCopies", "fake_cuda"]
 
 aten = torch.ops.aten
 
@@ -24,11 +24,27 @@ aten = torch.ops.aten
 SPELLED = {"__invert__": "bitwise_not", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor"}
 
 
+class CopiedToDevice(AssertionError):
+    """Values of the host were copied to the device, for which the host waits."""
+
+
 @contextmanager
 def fake_cuda() -> Iterator[torch.device]:
     """Let tensors be made on the device that is given; whatever reads their values raises `DataDependentOutputException`."""
     with FakeTensorMode(allow_non_fake_inputs=True), _WithoutGuards():
         yield torch.device("cuda")
+
+
+class NoCopies(TorchFunctionMode):
+    """Inside `fake_cuda`: whatever copies values of the host to the device raises `CopiedToDevice`."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if _copies(func, args, kwargs):
+            raise CopiedToDevice(f"{func.__name__} copies values of the host to the device")
+        return func(*args, **kwargs)
 
 
 class _WithoutGuards(TorchFunctionMode):
@@ -59,6 +75,17 @@ class _WithoutGuards(TorchFunctionMode):
             if defined is None:
                 raise
             return defined(*args, **kwargs)
+
+
+def _copies(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether a call copies values of the host to the device."""
+    if func in (torch.tensor, torch.as_tensor):
+        device = kwargs.get("device")
+        return device is not None and torch.device(device).type == "cuda"
+    if func in (Tensor.to, Tensor.cuda) and args[0].device.type == "cpu":
+        device, _ = _asked(args[1:], kwargs)
+        return device is not None and device.type == "cuda"
+    return False
 
 
 def _asked(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[torch.device | None, torch.dtype | None]:

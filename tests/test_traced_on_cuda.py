@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 
 import logitkit as lk
 from tests.examples import CI
-from tests.fake_cuda import fake_cuda
+from tests.fake_cuda import CopiedToDevice, NoCopies, fake_cuda
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row
 
 COLUMNS = 72
@@ -32,9 +32,12 @@ def test_a_step_reads_nothing_on_the_host(row: Row) -> None:
         # With a maximum length the room for a history is there from the start; without one the host reads how long rows are.
         context = lk.Context.of([[1, 2], [3]], vocabulary_size=COLUMNS, device=device, max_length=64)
         state = processor.init_state(context)
-        for shape in ((2,), (2, 3)):
-            state = processor.advance(state, torch.zeros(shape, dtype=torch.int64, device=device))
-            state, logits = processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
+        # The first step brings tables to the device; no later one may wait for the host.
+        processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
+        with NoCopies():
+            for shape in ((2,), (2, 3)):
+                state = processor.advance(state, torch.zeros(shape, dtype=torch.int64, device=device))
+                state, logits = processor.process_logits(state, torch.zeros(2, COLUMNS, device=device), context)
         assert {leaf.device.type for leaf in (logits, *leaves(state))} == {"cuda"}
 
 
@@ -44,3 +47,15 @@ def test_reading_a_value_is_noticed() -> None:
         context, logits = lk.Context.of([[1]], vocabulary_size=2, device=device), torch.zeros(1, 2, device=device)
         with pytest.raises(DataDependentOutputException):
             reads.process_logits((), logits, context)
+
+
+def test_copying_a_value_is_noticed() -> None:
+    ends = [1]
+    for copies in (
+        lambda logits: logits.index_fill(1, torch.tensor(ends, device=logits.device), 0),
+        lambda logits: logits + torch.zeros(2).to(logits.device),
+    ):
+        with fake_cuda() as device, NoCopies():
+            logits = torch.zeros(1, 2, device=device)
+            with pytest.raises(CopiedToDevice):
+                copies(logits)

@@ -33,10 +33,11 @@ def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
         )
     if by_tensors(logits):
         there = logits > -torch.inf
-        ends = torch.tensor(eos_ids, device=logits.device)
-        logits = torch.where(there, logits, -torch.inf)
-        kept = logits.index_select(1, ends)
-        return logits.index_copy_(1, ends, torch.where(there.any(1, keepdim=True), kept, torch.zeros_like(kept)))
+        logits, empty = torch.where(there, logits, -torch.inf), ~there.any(1)
+        # One by one: a list of ids would be copied to the device, and the host would wait for that.
+        for end in eos_ids:
+            logits.select(1, end).masked_fill_(empty, 0)
+        return logits
     array, never, zero = as_array(logits)
     for row in array:
         drop_nan(row, never)

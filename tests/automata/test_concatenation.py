@@ -22,6 +22,7 @@ from logitkit.compiler import (
 )
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
+from logitkit.vocabulary.text_with_names import TextWithNames
 from tests.examples import examples
 
 PATTERNS = ["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "", "c(ab?)*", "[^c]+"]
@@ -36,7 +37,7 @@ def dfa(pattern: str) -> ByteDfa:
 @settings(max_examples=examples(500))
 @given(st.sampled_from(PATTERNS), MARKERS, st.sampled_from(PATTERNS), TEXTS, TEXTS)
 def test_the_first_marker_divides_the_text(first: str, marker: str, second: str, a: str, b: str) -> None:
-    both = until_marker(dfa(first), marker.encode(), dfa(second), DEFAULT_LIMITS)
+    both = until_marker(dfa(first), TextWithNames(marker.encode()), dfa(second), DEFAULT_LIMITS)
     for text in (a, f"{a}{marker}{b}", f"{a}{marker}{a}"):
         before, found, behind = text.partition(marker)
         expected = found and re.fullmatch(first, before) and re.fullmatch(second, behind)
@@ -46,7 +47,7 @@ def test_the_first_marker_divides_the_text(first: str, marker: str, second: str,
 @settings(max_examples=examples(300))
 @given(MARKERS, st.sampled_from(PATTERNS), TEXTS)
 def test_anything_until_a_marker(marker: str, second: str, text: str) -> None:
-    both = until_marker(anything(), marker.encode(), dfa(second), DEFAULT_LIMITS)
+    both = until_marker(anything(), TextWithNames(marker.encode()), dfa(second), DEFAULT_LIMITS)
     _, found, behind = text.partition(marker)
     assert both.accepts(text.encode()) == bool(found and re.fullmatch(second, behind))
     assert both.accepts(b"\xff" + text.encode()) == both.accepts(text.encode())
@@ -64,7 +65,7 @@ def test_a_text_and_what_follows(text: str, rest: str, other: str) -> None:
 @settings(max_examples=examples(200))
 @given(st.sampled_from(PATTERNS), MARKERS, st.sampled_from(PATTERNS))
 def test_all_states_lead_to_an_end(first: str, marker: str, second: str) -> None:
-    both = until_marker(dfa(first), marker.encode(), dfa(second), DEFAULT_LIMITS)
+    both = until_marker(dfa(first), TextWithNames(marker.encode()), dfa(second), DEFAULT_LIMITS)
     alive = both.accepting.copy()
     for _ in range(len(alive)):
         alive |= alive[both.step].any(1)
@@ -73,7 +74,7 @@ def test_all_states_lead_to_an_end(first: str, marker: str, second: str) -> None
 
 
 def test_what_is_free_stays_free() -> None:
-    both = until_marker(anything(), b"ab", dfa("c"), DEFAULT_LIMITS)
+    both = until_marker(anything(), TextWithNames(b"ab"), dfa("c"), DEFAULT_LIMITS)
     assert both.free is not None
     assert [bool(both.free[both.run(t)]) for t in (b"", b"xa", b"ab", b"abc")] == [True, True, False, False]
     both = after_text(b"ab", anything(), DEFAULT_LIMITS)
@@ -83,16 +84,16 @@ def test_what_is_free_stays_free() -> None:
 
 def test_automata_with_fallbacks_take_part() -> None:
     bans = Occurrences.of([b"abc", b"bb"], DEFAULT_LIMITS).without()
-    both = until_marker(bans, b"c", bans, DEFAULT_LIMITS)
+    both = until_marker(bans, TextWithNames(b"c"), bans, DEFAULT_LIMITS)
     assert both.fallback is None
     for text, expected in (("abc", True), ("bbc", False), ("acabc", False), ("acab", True), ("ab", False)):
         assert both.accepts(text.encode()) == expected
 
 
 def test_a_marker_that_cannot_come_leaves_nothing() -> None:
-    impossible = until_marker(dfa("x"), b"x", dfa("y"), DEFAULT_LIMITS)
+    impossible = until_marker(dfa("x"), TextWithNames(b"x"), dfa("y"), DEFAULT_LIMITS)
     assert not impossible.accepts(b"xxy")
-    empty = until_marker(dfa("a{5}b"), b"aa", dfa("y"), DEFAULT_LIMITS)
+    empty = until_marker(dfa("a{5}b"), TextWithNames(b"aa"), dfa("y"), DEFAULT_LIMITS)
     assert not empty.accepting.any()
     assert empty.start >= FIRST_STATE
     assert empty.step[empty.start].tolist() == [DEAD]
@@ -102,7 +103,7 @@ def test_limits() -> None:
     with pytest.raises(PatternTooLarge, match="more than 20 states"):
         after_text(b"x" * 20, anything(), Limits(states=20))
     with pytest.raises(PatternTooLarge, match="more than 20 states"):
-        until_marker(anything(), b"x" * 30, anything(), Limits(states=20))
+        until_marker(anything(), TextWithNames(b"x" * 30), anything(), Limits(states=20))
     with pytest.raises(PatternTooLarge, match="more than 100 steps"):
-        until_marker(anything(), b"abcdefghijklmnop" * 2, anything(), Limits(work=100))
+        until_marker(anything(), TextWithNames(b"abcdefghijklmnop" * 2), anything(), Limits(work=100))
     assert np.array_equal(trimmed(anything(), DEFAULT_LIMITS).step, anything().step)

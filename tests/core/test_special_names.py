@@ -28,20 +28,29 @@ def test_a_name_is_its_token() -> None:
     assert (NAMES.letters("</THINK>"), NAMES.letters("</THINK>", ignore_case=True)) == ([], [4])
 
 
-@pytest.mark.parametrize("text", ["\n</think>\n\n", "</think></think>", b"\xff</think>", "<<|im_end|>"])
-def test_a_text_that_contains_a_name_is_refused(text: str | bytes) -> None:
-    name = "<|im_end|>" if "im_end" in str(text) else "</think>"
-    with pytest.raises(ConfigurationError) as caught:
-        NAMES.check("marker", text)
-    message = str(caught.value)
-    assert message.startswith(f"marker is {text!r}, which contains the name of a special token and other text")
-    assert message.endswith(f"give {name!r}, which means the token {VOCABULARY.special[name]}")
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("</think>", [(0, 8, (4,))]),
+        ("\n</think>\n\n", [(1, 9, (4,))]),
+        ("é</think></s>", [(2, 10, (4,)), (10, 14, (3,))]),
+        (b"\xff</think>", [(1, 9, (4,))]),
+        ("<<|im_end|>", [(1, 11, (VOCABULARY.special["<|im_end|>"],))]),
+        # The first name counts, where two overlap.
+        ("</think</think>", [(7, 15, (4,))]),
+        # The text of this token says all of it already.
+        ("a<tool>", []),
+        ("</THINK> </thin", []),
+    ],
+)
+def test_where_names_stand(text: str | bytes, names: list[tuple[int, int, tuple[int, ...]]]) -> None:
+    assert list(NAMES.named(text).names) == names
 
 
 def test_case_is_ignored_where_that_is_asked_for() -> None:
-    NAMES.check("strings[0]", "a</THINK>")
-    with pytest.raises(ConfigurationError, match="give '</think>'"):
-        NAMES.check("strings[0]", "a</THINK>", ignore_case=True)
+    assert NAMES.named("éß</THINK>").names == ()
+    # Places count characters.
+    assert NAMES.named("éß</THINK>", ignore_case=True).names == ((2, 10, (4,)),)
 
 
 def test_other_texts_are_allowed() -> None:
@@ -53,7 +62,8 @@ def test_other_texts_are_allowed() -> None:
 
 def test_the_message_is_bounded() -> None:
     with pytest.raises(ConfigurationError) as caught:
-        NAMES.check("marker", "x" * 10_000 + "</think>" + "y" * 10_000)
+        NAMES.check("marker", "x" * 10_000 + "</think>" * 9 + "y" * 10_000)
+    assert "contains 9 names of special tokens" in str(caught.value)
     assert len(str(caught.value)) < 400
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler import DEAD, FINISHED
-from logitkit.errors import ConfigurationError
 from tests.examples import examples
 from tests.processors.four_logits import NEVER, on_either_path
 from tests.processors.special_tokens import EOS, NAME, OTHER, PIECES, THINK, TOKENS, WITH_TEXT
@@ -152,26 +151,7 @@ def test_then_a_schema_that_nests() -> None:
     assert legal(by_id, [5, 6, 7]) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
-def test_a_text_that_contains_a_name_is_refused() -> None:
-    regex = lk.Regex("a", TOKENS)
-    nests = lk.JsonSchema(RECURSIVE, lk.Vocabulary([b"[", b"]", b",", b" ", None], 4, special={"</s>": 4}))
-    for text in ("\n<t>\n", b"<t>a"):
-        for make in (
-            lambda t: lk.then(None, regex, t),
-            lambda t: lk.ThinkingBudget(1, t, TOKENS),
-            lambda t: lk.ThinkingBudget(1, "a", TOKENS, start=t),
-            lambda t: lk.StopStrings(["a", t], TOKENS),
-            lambda t: lk.BannedStrings([t], TOKENS),
-            lambda t: lk.TextStream(TOKENS, [t]),
-        ):
-            with pytest.raises(
-                ConfigurationError, match=r"contains the name of a special token and other text.*'<t>'"
-            ) as e:
-                make(text)
-            assert f" is {text!r}, which contains" in str(e.value)
-    with pytest.raises(ConfigurationError, match="contains the name of a special token"):
-        lk.then(None, nests, "x</s>")
-    # With text of its own, it is spelled like any other.
+def test_a_name_that_is_text_is_spelled_like_any_other() -> None:
     assert lk.then(None, lk.Regex("a", WITH_TEXT), "b<t>").automaton.states > 3
 
 

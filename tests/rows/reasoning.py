@@ -25,6 +25,7 @@ ROWS: tuple[Row, ...] = (
     _budget("of many", 99, "éa", "cat", *TEXT, (*ids(b"cat", b"b", b"\xc3", b"\xa9", b"a"), EOS)),
     _budget("by id", 1, BOS, "1", (*ids(b"1,", b"a"), BOS, *ids(b"a"), EOS), (*ids(b"10"), EOS, PAD)),
     _budget("by name", 1, "<s>", "1", (*ids(b"1,", b"a"), BOS, *ids(b"a"), EOS), (*ids(b"10"), EOS, PAD)),
+    _budget("around a name", 2, "\n<s>a", "1", (*ids(b"1,", b"\n"), BOS, *ids(b"a"), EOS), (*ids(b"10", b"b"), EOS)),
     _budget("from id to text", 1, "og", BOS, (BOS, *ids(b"a", b"og"), BOS), (*ids(b"a"), BOS, *ids(b"b", b"o", b"g"))),
     _budget("between equals", 1, "--", "--", ids(b"-", b"-", b"a", b"-", b"-"), ids(b"-", b"-", b"-", b"-", b"a")),
 )

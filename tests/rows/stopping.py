@@ -26,6 +26,12 @@ ROWS: tuple[Row, ...] = (
     _stops("bytes", [b"\xa9\xc3", "€"], (*ids(b"\xe2", b"\x82\xac"), EOS), ids(b"\xe2", b"\x82", b"\xac")),
     _stops("ids", [BOS, ids(b"20")[0]], (*ids(b"a"), BOS, EOS, PAD), (*ids(b"20"), EOS)),
     _stops("special", ["<s>", "a,"], (*ids(b"a"), BOS, EOS, PAD), (*ids(b"a", b","), EOS)),
+    _stops(
+        "around a name",
+        ["a<s>b", "<pad>,"],
+        (*ids(b"1", b"a"), BOS, *ids(b"b"), EOS),
+        (*ids(b"a"), PAD, *ids(b","), EOS),
+    ),
     _stops("EOS", [EOS, "-0"], (*ids(b"a"), EOS, PAD, PAD), (*ids(b"1", b"-0"), EOS)),
     _stops("prompt", ["aa", "1,", "og,", BOS], (*ids(b"b", b"1,"), EOS), include_prompt=True),
 )

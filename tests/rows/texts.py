@@ -28,6 +28,13 @@ ROWS: tuple[Row, ...] = (
         masks=True,
     ),
     Row(
+        "BannedStrings around a name",
+        "automaton",
+        lambda v: lk.BannedStrings(["a<pad>b", "dog", "1</s>"], v),
+        ((*ids(b"a"), PAD, BOS, *ids(b"a", b"b"), EOS, PAD), ids(b"cat", b"d", b"1")),
+        masks=True,
+    ),
+    Row(
         "ForcedPrefix",
         "automaton",
         lambda v: lk.ForcedPrefix("ab", v),
@@ -54,6 +61,13 @@ ROWS: tuple[Row, ...] = (
         "automaton",
         lambda v: lk.then(lk.BannedStrings(["ab"], v), lk.Choice(["cat", "c"], v), "<s>"),
         ((*ids(b"a", b"\xc3"), BOS, *ids(b"cat"), EOS, PAD), (BOS, *ids(b"c"), EOS)),
+        masks=True,
+    ),
+    Row(
+        "then around a name",
+        "automaton",
+        lambda v: lk.then(lk.BannedStrings(["ab"], v), lk.Choice(["cat", "c"], v), "\n<s>,"),
+        ((*ids(b"a", b"\n"), BOS, *ids(b",", b"cat"), EOS, PAD), (*ids(b"\n", b"\n"), BOS, *ids(b",", b"c"), EOS)),
         masks=True,
     ),
     Row(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from logitkit.compiler.bytes.byte_dfa import ByteDfa
-from logitkit.compiler.bytes.folded_occurrences import folded_occurrences
 from logitkit.compiler.bytes.letters import without
-from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.bytes.named_occurrences import named_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.texts import as_bytes, check_texts
@@ -18,6 +17,7 @@ from logitkit.parameters import Boolean, ListOf, Text
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.constraint import Constraint
+from logitkit.vocabulary.text_with_names import TextWithNames
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BannedStrings"]
@@ -30,8 +30,9 @@ LIMITS = Limits(states=200_000)
 class BannedStrings(Constraint):
     """Never let the output contain any of some texts, in any tokenization.
 
-    Only the output counts, so a text that begins in the prompt may be completed. The name of a special token bans that token too;
-    EOS can be banned only if another EOS remains. EOS and other ids without text are always legal.
+    Only the output counts, so a text that begins in the prompt may be completed. The name of a special token in a text means that
+    token too; by itself, EOS can be banned only if another EOS remains. Ids without text that a text does not name do not
+    interrupt it, and those that no text names are always legal.
 
     Args:
         strings: At least one text, not empty, as str (encoded as UTF-8) or bytes.
@@ -41,8 +42,8 @@ class BannedStrings(Constraint):
         limits: Bounds on the cost of compiling.
 
     Raises:
-        ConfigurationError: There are no strings; one is empty, is not a text, or contains the name of a special token and other
-            text; they name every EOS; or one is bytes although case is ignored.
+        ConfigurationError: There are no strings; one is empty, is not a text, or contains more than eight names of special
+            tokens; they name every EOS; or one is bytes although case is ignored.
         PatternTooLarge: The automaton would exceed a limit.
         VocabularyError: The vocabulary has no EOS id.
 
@@ -83,11 +84,15 @@ class BannedStrings(Constraint):
 
     def byte_dfa(self) -> ByteDfa:
         """Return the automaton over bytes."""
-        if self.ignore_case:
-            dfa = folded_occurrences([t for t in self.strings if isinstance(t, str)], self.limits).without()
-        else:
-            dfa = Occurrences.of(list(dict.fromkeys(as_bytes(t) for t in self.strings)), self.limits).without()
+        dfa = named_occurrences(self._named(), self.limits, self.ignore_case).without()
         return replace(dfa, letters=without(dfa, self._letters()))
+
+    def _named(self) -> list[TextWithNames]:
+        names = self.vocabulary.special_names
+        return [names.named(text, self.ignore_case) for text in dict.fromkeys(map(self._in_one_form, self.strings))]
+
+    def _in_one_form(self, text: str | bytes) -> str | bytes:
+        return text if self.ignore_case else as_bytes(text)
 
     def _letters(self) -> set[int]:
         names = self.vocabulary.special_names

@@ -23,7 +23,8 @@ from logitkit.parameters import Either, Nested, Null, Text, TokenId
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.shared import shared_by
-from logitkit.vocabulary.marker import as_marker, token_of
+from logitkit.vocabulary.marker import as_marker, check_goes_on
+from logitkit.vocabulary.text_with_names import TextWithNames
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["Then", "then"]
@@ -48,7 +49,7 @@ def then(
         first: The constraint on the whole text before the marker. None: anything, including ids without text.
         second: The constraint on the text after the marker. None: anything, including EOS and ids without text.
         marker: Text (str, encoded as UTF-8, or bytes), or a token id. The name of a special token, such as `</think>`, means that
-            token, and also the name spelled in ordinary tokens. A token id means that token only.
+            token, and also the name spelled in ordinary tokens; other text may stand around it. A token id means that token only.
         limits: Bounds on the cost of compiling.
 
     Returns:
@@ -56,8 +57,8 @@ def then(
 
     Raises:
         ConfigurationError: Both constraints are None; one is not a constraint, or not one over text although the marker is text;
-            their vocabularies differ; the marker is empty, is EOS, is neither text nor a token id, or contains the name of a
-            special token and other text; or no text satisfies them.
+            their vocabularies differ; the marker is empty, is or contains EOS, is neither text nor a token id, or contains more
+            than eight names of special tokens; or no text satisfies them.
         PatternTooLarge: The automaton would exceed a limit.
 
     Example:
@@ -123,13 +124,13 @@ class Then(Constraint):
             raise ConfigurationError(
                 f"the marker is the token id {self.marker}, so this is not a constraint over text alone; give a text as marker"
             )
-        return until_marker(_bytes_of(self.first), as_bytes(self.marker), second, self.limits, self._letter)
+        return until_marker(_bytes_of(self.first), self._named, second, self.limits)
 
     @property
-    def _letter(self) -> int | None:
-        """The special token that stands for the marker too, if there is one."""
+    def _named(self) -> TextWithNames:
+        """The marker, with the names in it."""
         assert not isinstance(self.marker, int)
-        return next(iter(self.vocabulary.special_names.letters(self.marker)), None)
+        return self.vocabulary.special_names.named(as_bytes(self.marker))
 
     @property
     def _name(self) -> str:
@@ -156,7 +157,7 @@ class Then(Constraint):
             depth, closing = max(second.nesting.brackets, 1), bool(self.closing)
             whole = self.nested_dfa()
             return pushdown_automaton(whole, self.vocabulary, limits, self._name, max_depth=depth, closing=closing)
-        before = before_text(_bytes_of(self.first), as_bytes(self.marker), self._letter, self.vocabulary, limits)
+        before = before_text(_bytes_of(self.first), self._named, self.vocabulary, limits)
         return then_pushdown(before, second, limits, bytes_of)
 
     @property
@@ -198,12 +199,9 @@ def checked_marker(marker: object, vocabulary: Vocabulary) -> str | bytes | int:
     """Return a marker as a text or a token id.
 
     Raises:
-        ConfigurationError: The marker is empty, contains the name of a special token and other text, is EOS, or is neither a text
-            nor a token id.
+        ConfigurationError: The marker is empty, contains too many names of special tokens, is or contains EOS, or is neither a
+            text nor a token id.
     """
     found = as_marker("marker", marker, vocabulary)
-    token = token_of(found, vocabulary)
-    if token in vocabulary.eos_ids:
-        named = f"the EOS id {token}" if isinstance(found, int) else f"{marker!r}, the name of an EOS token"
-        raise ConfigurationError(f"marker is {named}, which ends the text; give another marker")
+    check_goes_on("marker", found, vocabulary, "the text")
     return marker if isinstance(marker, str) else found

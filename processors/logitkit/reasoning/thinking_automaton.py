@@ -1,8 +1,8 @@
 """The automaton that tracks whether a text is in a thinking section, and forces the section's end.
 
-It has three groups of states, in this order: inside a section, one per byte of the end marker that the text may end with; the
-same number in which the rest of the end marker is forced, used only to look up legal tokens; and outside, one per byte of the
-start.
+It has three groups of states, in this order: inside a section, one for each beginning of the end marker that the text may end
+with; the same number in which the rest of the end marker is forced, used only to look up legal tokens; and outside, one for each
+beginning of the start.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.named_occurrences import NamedSearch
 from logitkit.compiler.bytes.occurrences import Occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
@@ -21,6 +22,7 @@ from logitkit.compiler.tokens.token_table import STAY
 from logitkit.errors import VocabularyError
 from logitkit.limits import UNBOUNDED
 from logitkit.vocabulary.marker import token_of
+from logitkit.vocabulary.text_with_names import TOKENS
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["INSIDE", "inside_states", "thinking_automaton"]
@@ -32,9 +34,36 @@ INSIDE = FIRST_STATE
 IDS_COUNTED_A_STEP = 128
 
 
-def inside_states(end: bytes | int) -> int:
+class _Marker:
+    """The states in which a marker is not complete, and how it goes on.
+
+    Args:
+        marker: A text, a token id, or None for no marker.
+        vocabulary: The vocabulary.
+    """
+
+    def __init__(self, marker: bytes | int | None, vocabulary: Vocabulary) -> None:
+        self.text = marker if isinstance(marker, bytes) else b""
+        self.token = None if marker is None else token_of(marker, vocabulary)
+        named = vocabulary.special_names.named(self.text) if self.text else None
+        search = NamedSearch([named], UNBOUNDED) if named is not None and named.is_mixed else None
+        self.found = search.occurrences if search else Occurrences.of([self.text] if self.text else [], UNBOUNDED)
+        self.open = int((self.found.longest < 0).sum())
+        # The symbol with which each state goes on. A marker that is or names a token goes on with that token.
+        self.following: list[int] = [search.next_symbol(state) for state in range(self.open)] if search else []
+        if not search and self.token is None:
+            self.following = [*self.text]
+
+    def after(self, state: int, symbol: int) -> int:
+        """Return the state after a symbol."""
+        if symbol >= TOKENS:
+            return int(self.found.letters[symbol - TOKENS][state])
+        return int(self.found.step[state, self.found.byte_class[symbol]])
+
+
+def inside_states(end: bytes | int, vocabulary: Vocabulary) -> int:
     """Return the number of states inside a section; adding it to such a state gives the state in which the end is forced."""
-    return len(end) if isinstance(end, bytes) else 1
+    return _Marker(end, vocabulary).open
 
 
 def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: Vocabulary) -> TokenAutomaton:
@@ -48,49 +77,56 @@ def thinking_automaton(start: bytes | int | None, end: bytes | int, vocabulary: 
     Raises:
         VocabularyError: After some tokens, the vocabulary cannot spell the rest of the end marker.
     """
-    inside = inside_states(end)
+    opening, closing = _Marker(start, vocabulary), _Marker(end, vocabulary)
+    inside = closing.open
     outside = FIRST_STATE + 2 * inside + 1
-    opens, closes = (None if marker is None else token_of(marker, vocabulary) for marker in (start, end))
-    dfa = _bytes(start, end, outside, spelled=closes is None)
+    dfa = _bytes(opening, closing, INSIDE if start is None else outside)
     # The length of markers is limited, and so is the size of all this.
     automaton = token_automaton(dfa, vocabulary, UNBOUNDED, "the thinking budget")
-    for token in {marker for marker in (opens, closes) if marker is not None}:
+    for token in {marker.token for marker in (opening, closing) if marker.token is not None}:
         targets = np.array([automaton.next(state, token) for state in range(automaton.states)])
-        if token == opens:
+        if token == opening.token:
             targets[outside:] = INSIDE
-        if token == closes:
+        if token == closing.token:
             targets[INSIDE : INSIDE + 2 * inside] = outside
         automaton = _with_token(automaton, token, targets)
-    _check_spelled(automaton, inside, end)
+    _check_spelled(automaton, closing, end)
     return automaton
 
 
-def _bytes(start: bytes | int | None, end: bytes | int, outside: int, spelled: bool) -> ByteDfa:
-    opening, closing = (Occurrences.of([m] if isinstance(m, bytes) else [], UNBOUNDED) for m in (start, end))
-    inside = inside_states(end)
+def _bytes(opening: _Marker, closing: _Marker, begin: int) -> ByteDfa:
+    inside, width = closing.open, opening.found.step.shape[1]
+    forced, outside = INSIDE + inside, INSIDE + 2 * inside + 1
     # Bytes that neither marker distinguishes share a class; class 0 occurs in neither.
-    width = opening.step.shape[1]
-    pairs, byte_class = np.unique(closing.byte_class * width + opening.byte_class, return_inverse=True)
+    pairs, byte_class = np.unique(closing.found.byte_class * width + opening.found.byte_class, return_inverse=True)
     byte_class = byte_class.reshape(-1) + 1
-    states = outside + max(1, len(opening.step) - 1)
+    states = outside + opening.open
     step = np.zeros((states, len(pairs) + 1), np.int32)
+    free = np.ones(states, bool)
+    free[forced:outside] = False
+    free[:FIRST_STATE] = False
+    tokens = sorted({*opening.found.letters, *closing.found.letters})
+    letters = {token: np.where(free, np.arange(states), DEAD) for token in tokens}
     for first, other, part, columns in (
         (INSIDE, outside, closing, pairs // width),
         (outside, INSIDE, opening, pairs % width),
     ):
-        target = part.step[:, columns]
-        live = part.longest < 0
-        step[first : first + int(live.sum()), 1:] = np.where(live[target], first + target, other)[live]
-    forced = INSIDE + inside
-    if isinstance(end, bytes) and spelled:
-        # After the last byte comes a separate state without exits, since no token may extend past the end marker.
-        step[forced + np.arange(inside), byte_class[list(end)]] = forced + 1 + np.arange(inside)
-    free = np.ones(states, bool)
-    free[forced:outside] = False
-    free[:FIRST_STATE] = False
+        rows = slice(first, first + part.open)
+        target = part.found.step[: part.open, columns]
+        step[rows, 1:] = np.where(target < part.open, first + target, other)
+        for token, leads in part.found.letters.items():
+            to = leads[: part.open]
+            letters[token][rows] = np.where(to < part.open, first + to, other)
+    for state, symbol in enumerate(closing.following):
+        # After the last symbol comes a separate state without exits, since no token may extend past the end marker.
+        after = forced + min(closing.after(state, symbol), inside)
+        if symbol < TOKENS:
+            step[forced + state, byte_class[symbol]] = after
+        else:
+            letters[symbol - TOKENS][forced + state] = after
     accepting = free.copy()
     accepting[outside - 1] = True
-    return ByteDfa(step, byte_class, accepting, INSIDE if start is None else outside, free=free)
+    return ByteDfa(step, byte_class, accepting, begin, free=free, letters=letters)
 
 
 def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64]) -> TokenAutomaton:
@@ -113,13 +149,14 @@ def _with_token(automaton: TokenAutomaton, token: int, targets: NDArray[np.int64
     )
 
 
-def _check_spelled(automaton: TokenAutomaton, inside: int, end: bytes | int) -> None:
-    reached = _reached(automaton)
-    for depth in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
+def _check_spelled(automaton: TokenAutomaton, closing: _Marker, end: bytes | int) -> None:
+    reached, inside = _reached(automaton), closing.open
+    for state in np.flatnonzero(reached[INSIDE : INSIDE + inside]).tolist():
         spend(len(automaton.class_of) // IDS_COUNTED_A_STEP)
-        legal = automaton.legal_classes(INSIDE + inside + depth)
+        legal = automaton.legal_classes(INSIDE + inside + state)
         if not automaton.per_token(legal).any():
             assert isinstance(end, bytes)
+            depth = int(closing.found.depth[state])
             raise VocabularyError(
                 f"the tokens of the vocabulary cannot spell {end[depth:]!r}, which completes the end marker {end!r} after "
                 f"{end[:depth]!r}; give a marker that they can spell, or the id of a token"

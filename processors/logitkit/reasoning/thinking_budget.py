@@ -10,6 +10,7 @@ from torch import Tensor
 from logitkit.compiler.bytes.byte_dfa import FIRST_STATE
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
+from logitkit.lazy import lazy
 from logitkit.parameters import Either, Integer, Null, Text, TokenId
 from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
@@ -24,7 +25,7 @@ from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.constraint import mask
 from logitkit.runtime.shared import shared_by
 from logitkit.runtime.width import check_width
-from logitkit.vocabulary.marker import Marker, as_marker, token_of
+from logitkit.vocabulary.marker import Marker, as_marker, check_goes_on
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["ThinkingBudget"]
@@ -45,8 +46,8 @@ class ThinkingBudget(BankUser):
     the model generates itself is recognised in any tokenization, also within tokens. The token that opens a section and the
     tokens of the prompt do not count.
 
-    If a marker is the name of a special token, such as `</think>`, both that token and the name spelled in ordinary tokens are
-    recognised. When the budget is spent, only the special token is forced, even if part of the name has been spelled.
+    In a marker, the name of a special token, such as `</think>`, means both that token and the name spelled in ordinary tokens.
+    When the budget is spent, only the special token is forced, even if part of the name has been spelled.
 
     With `start`, each section has the full budget, and the prompt is read, since a section may be open at its end. Without
     `start`, there is one section, which begins with the output.
@@ -59,8 +60,8 @@ class ThinkingBudget(BankUser):
         start: The start marker of a section, in the same form. None: the prompt has opened the section.
 
     Raises:
-        ConfigurationError: The budget is not an integer in range, or a marker is empty, too long, of another type, EOS, not an
-            id of the vocabulary, or a text that contains the name of a special token and other text.
+        ConfigurationError: The budget is not an integer in range, or a marker is empty, too long, of another type, not an id of
+            the vocabulary, or a text that contains more than eight names of special tokens; or it is or contains EOS.
         VocabularyError: The vocabulary has no EOS id, or its tokens cannot complete the end marker at some point.
 
     Example:
@@ -104,13 +105,14 @@ class ThinkingBudget(BankUser):
         marker = as_marker(name, given, self.vocabulary)
         if isinstance(marker, bytes) and len(marker) > LONGEST_MARKER:
             raise ConfigurationError(f"{name} has {len(marker)} bytes; allowed are up to {LONGEST_MARKER}")
-        token = token_of(marker, self.vocabulary)
-        if token in self.vocabulary.eos_ids:
-            what = f"the EOS id {token}" if isinstance(marker, int) else f"{given!r}, the name of the EOS id {token}"
-            raise ConfigurationError(
-                f"{name} is {what}, which ends the whole text, not only a section; give another marker"
-            )
+        check_goes_on(name, marker, self.vocabulary, "the whole text, not only a section")
         return marker
+
+    @lazy
+    def _inside(self) -> int:
+        """The number of states inside a section."""
+        assert isinstance(self.end, bytes | int)
+        return inside_states(self.end, self.vocabulary)
 
     @property
     def reads_prompt(self) -> bool:
@@ -120,8 +122,7 @@ class ThinkingBudget(BankUser):
     def init_state(self, context: Context) -> ThinkingState:
         """Return the initial state of rows, after their prompts."""
         lease = self.lease()
-        assert isinstance(self.end, bytes | int)
-        values = (lease.slot, lease.generation, self.automaton.start, 0, self.max_tokens, inside_states(self.end))
+        values = (lease.slot, lease.generation, self.automaton.start, 0, self.max_tokens, self._inside)
         full = [torch.full((context.batch_size,), v, dtype=torch.int64, device=context.device) for v in values]
         state = ThinkingState(AutomatonState(*full[:3]), *full[3:])
         if self.start is None or context.prompt.shape[1] == 0:

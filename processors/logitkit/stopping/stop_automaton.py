@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
-from logitkit.compiler.bytes.occurrences import Occurrences
+from logitkit.compiler.bytes.named_occurrences import named_occurrences
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.limits import UNBOUNDED, Limits
@@ -67,11 +68,12 @@ class StopAutomaton:
         self.content_key = stop_key(stops, vocabulary)
         self._vocabulary = vocabulary
         self._tokens, self._eos_ids = vocabulary.tokens, frozenset(vocabulary.eos_ids)
-        self._texts = [(i, stop) for i, stop in enumerate(stops) if isinstance(stop, bytes)]
+        texts = [(i, vocabulary.special_names.named(s)) for i, s in enumerate(stops) if isinstance(s, bytes)]
+        self._which = [i for i, _ in texts]
         # In reverse, so that the first of several equal ids wins.
         named = [(i, token_of(stop, vocabulary)) for i, stop in enumerate(stops)]
         self._ids = {token: i for i, token in reversed(named) if token is not None}
-        self._found = found = Occurrences.of([text for _, text in self._texts], limits)
+        self._found = found = named_occurrences([text for _, text in texts], limits)
         kept = found.kept()
         self._node = np.flatnonzero(kept)
         self.states = FIRST_STATE + len(self._node)
@@ -82,6 +84,8 @@ class StopAutomaton:
         # A memoryview returns a Python int several times faster than numpy returns a scalar.
         self._jump = memoryview(jump.reshape(-1))  # type: ignore[arg-type]
         self._byte_class: list[int] = found.byte_class.tolist()
+        # After each special token that stands within a stop.
+        self._letters: dict[int, list[int]] = {t: number[to[self._node]].tolist() for t, to in found.letters.items()}
         self._depth: list[int] = found.depth[self._node].tolist()
 
     def next(self, state: int, token: int) -> int:
@@ -92,7 +96,7 @@ class StopAutomaton:
             return FIRED
         text = self._tokens[token]
         if text is None:
-            return FINISHED if token in self._eos_ids else state
+            return self._without_text(state, token)
         jump, byte_class = self._jump, self._byte_class
         at = (state - FIRST_STATE) * self._width
         for byte in text:
@@ -100,6 +104,14 @@ class StopAutomaton:
             if at < 0:
                 return FIRED
         return at // self._width + FIRST_STATE
+
+    def _without_text(self, state: int, token: int) -> int:
+        after = self._letters.get(token)
+        if after is not None and after[state - FIRST_STATE] < 0:
+            return FIRED
+        if token in self._eos_ids:
+            return FINISHED
+        return state if after is None else after[state - FIRST_STATE] // self._width + FIRST_STATE
 
     def is_eos(self, token: int) -> bool:
         """Whether a token ends the sequence."""
@@ -117,16 +129,22 @@ class StopAutomaton:
         """
         text = self._tokens[token] or b""
         found: list[Occurrence] = []
-        node = int(self._node[state - FIRST_STATE])
-        for end, byte in enumerate(text, 1):
-            node = int(self._found.step[node, self._byte_class[byte]])
+        for end, node in self._visited(int(self._node[state - FIRST_STATE]), token):
             if self._found.longest[node] >= 0:
-                which, stop = self._texts[self._found.longest[node]]
-                found.append(Occurrence(which, end - len(stop), end))
+                which = self._which[self._found.longest[node]]
+                found.append(Occurrence(which, end - int(self._found.depth[node]), end))
                 break
         if token in self._ids:
             found.append(Occurrence(self._ids[token], 0, len(text)))
         return min(found, key=lambda one: (one.end, one.begin, one.which), default=None)
+
+    def _visited(self, node: int, token: int) -> Iterator[tuple[int, int]]:
+        """Return the nodes that a token leads through, each with the bytes of the token before it."""
+        if token in self._found.letters:
+            yield 0, int(self._found.letters[token][node])
+        for end, byte in enumerate(self._tokens[token] or b"", 1):
+            node = int(self._found.step[node, self._byte_class[byte]])
+            yield end, node
 
     @cached_property
     def table(self) -> TokenAutomaton:

@@ -14,7 +14,7 @@ def checked_stops(stops: object, vocabulary: Vocabulary) -> tuple[bytes | int, .
 
     Raises:
         ConfigurationError: The stops are not a list, or a stop is empty, of another type, not an id of the vocabulary, or a
-            text that contains the name of a special token and other text.
+            text that contains too many names of special tokens.
         VocabularyError: The vocabulary has another type.
     """
     check_vocabulary(vocabulary)

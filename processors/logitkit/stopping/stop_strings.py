@@ -54,12 +54,12 @@ class StopPlace(NamedTuple):
 class StopStrings(BankUser):
     """Allow only EOS once the text contains a stop, in any tokenization.
 
-    The first stop to be complete wins; of several that end at the same byte, the longest. Tokens without text do not interrupt
-    a stop. After EOS, only EOS and padding may follow. A stop ends the row even if another constraint does not allow EOS there:
-    EOS then has logit 0.
+    The first stop to be complete wins; of several that end at the same byte, the longest. Tokens without text that a stop does
+    not name do not interrupt it. After EOS, only EOS and padding may follow. A stop ends the row even if another constraint does
+    not allow EOS there: EOS then has logit 0.
 
     Args:
-        stops: At least one stop: a str (encoded as UTF-8), bytes, or a token id. The name of a special token, such as
+        stops: At least one stop: a str (encoded as UTF-8), bytes, or a token id. In a text, the name of a special token, such as
             `<|im_end|>`, means both that token and the name spelled in ordinary tokens.
         vocabulary: The vocabulary.
         include_prompt: Whether a stop may begin in the prompt, or lie entirely in it.
@@ -67,8 +67,7 @@ class StopStrings(BankUser):
 
     Raises:
         ConfigurationError: There are no stops; a stop is empty, of another type, not an id of the vocabulary, or a text that
-            contains the name of a special token and other text; the stops name every EOS; or another argument has the wrong
-            type.
+            contains more than eight names of special tokens; the stops name every EOS; or another argument has the wrong type.
         PatternTooLarge: The stops are too long in total.
         VocabularyError: The vocabulary has no EOS id.
 

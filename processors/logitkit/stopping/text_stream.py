@@ -28,14 +28,14 @@ class TextStream:
 
     Args:
         vocabulary: The vocabulary.
-        stops: Any number of stops: str (encoded as UTF-8), bytes, or token ids. The name of a special token means both that
-            token and the name spelled in ordinary tokens.
+        stops: Any number of stops: str (encoded as UTF-8), bytes, or token ids. In a text, the name of a special token means both
+            that token and the name spelled in ordinary tokens.
         include_stop: Whether the text includes the stop itself.
         limits: The limit on the states of the automaton, which has about one per byte of the stops.
 
     Raises:
-        ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, or a text that contains the name of a
-            special token and other text; or another argument has the wrong type.
+        ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, or a text that contains more than eight
+            names of special tokens; or another argument has the wrong type.
         PatternTooLarge: The stops are too long in total.
         VocabularyError: The vocabulary has another type.
 

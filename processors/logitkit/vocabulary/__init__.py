@@ -4,6 +4,7 @@ Adapters build a `Vocabulary`; every processor that works with text takes one.
 
 vocabulary       Vocabulary, with its EOS and padding ids
 special_tokens   the special tokens that a text names, and the warning about unknown names
+text_with_names  a text with names of special tokens in it, and all ways to write it
 marker           a marker in the text: a string, or one token id
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
 shapes           what is left of tokens for patterns that do not tell letters apart

@@ -1,6 +1,6 @@
 """A marker: a point in the text given as a string, in any tokenization, or as one token id.
 
-A string that is the name of a special token means both that token and the name spelled in ordinary tokens.
+In a string, the name of a special token means both that token and the name spelled in ordinary tokens.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from logitkit.errors import ConfigurationError, VocabularyError
 from logitkit.parameters.integers import as_integer
 from logitkit.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["Marker", "as_marker", "check_vocabulary", "encoded", "token_of"]
+__all__ = ["Marker", "as_marker", "check_goes_on", "check_vocabulary", "encoded", "token_of"]
 
 # The types that callers may pass.
 Marker: TypeAlias = str | bytes | SupportsIndex
@@ -26,8 +26,8 @@ def as_marker(name: str, given: object, vocabulary: Vocabulary) -> bytes | int:
         vocabulary: The vocabulary that defines ids and special tokens.
 
     Raises:
-        ConfigurationError: The marker is empty, has another type, is not valid UTF-8, contains the name of a special token and
-             other text, or is not an id of the vocabulary.
+        ConfigurationError: The marker is empty, has another type, is not valid UTF-8, contains too many names of special tokens,
+            or is not an id of the vocabulary.
     """
     if isinstance(given, str | bytes):
         text = encoded(name, given)
@@ -62,6 +62,39 @@ def encoded(name: str, text: str | bytes) -> bytes:
 def token_of(marker: str | bytes | int, vocabulary: Vocabulary) -> int | None:
     """Return the token that a marker is or names, or None for other text."""
     return marker if isinstance(marker, int) else vocabulary.special_names.token(marker)
+
+
+def check_goes_on(name: str, marker: bytes | int, vocabulary: Vocabulary, what: str) -> None:
+    """Check that text may follow a marker: it neither is an EOS token nor contains the name of one.
+
+    Args:
+        name: The argument's name, for the error.
+        marker: The marker.
+        vocabulary: The vocabulary.
+        what: What EOS ends.
+
+    Raises:
+        ConfigurationError: It is or contains one.
+    """
+    token = token_of(marker, vocabulary)
+    if token in vocabulary.eos_ids:
+        named = f"the EOS id {token}" if isinstance(marker, int) else f"{shown(marker)}, the name of the EOS id {token}"
+        raise ConfigurationError(f"{name} is {named}, which ends {what}; give another marker")
+    if isinstance(marker, bytes):
+        ends = vocabulary.special_names.named(marker).tokens.intersection(vocabulary.eos_ids)
+        if ends:
+            raise ConfigurationError(
+                f"{name} is {shown(marker)}, which contains the name of the EOS id {min(ends)}, and EOS ends {what}; "
+                "give another marker"
+            )
+
+
+def shown(marker: bytes) -> str:
+    """Return a marker as an error shows it: as text, if it is UTF-8."""
+    try:
+        return repr(marker.decode())
+    except UnicodeDecodeError:
+        return repr(marker)
 
 
 def check_vocabulary(vocabulary: object) -> None:

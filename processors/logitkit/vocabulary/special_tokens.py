@@ -1,14 +1,16 @@
-"""Special tokens in texts: find the token that a text names, and refuse texts that merely contain such a name."""
+"""Special tokens in texts: find the token that a text names, and the names that a text contains."""
 
 from __future__ import annotations
 
 import re
 import reprlib
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from logitkit.errors import ConfigurationError
+from logitkit.vocabulary.text_with_names import Name, TextWithNames
 
 __all__ = ["SpecialNames", "UnknownSpecialTokenWarning"]
 
@@ -17,6 +19,9 @@ UNKNOWN = re.compile(rb"<(\||\xef\xbd\x9c).*(\||\xef\xbd\x9c)>", re.DOTALL)
 
 # A vocabulary warns about each unknown name once, and about this many at most: requests to a server must not fill a log.
 MOST_WARNINGS = 64
+
+# A text with more names in it, each of which may be written in two ways, is refused.
+MOST_NAMES = 8
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
@@ -72,8 +77,35 @@ class SpecialNames:
         """Return those of `tokens` that have no text: the others are spelled with their bytes, like ordinary tokens."""
         return [token for token in self.tokens(text, ignore_case) if token in self._hidden]
 
+    def named(self, text: str | bytes, ignore_case: bool = False) -> TextWithNames:
+        """Return a text with the names in it whose tokens have no text.
+
+        Args:
+            text: The text; a str must be valid UTF-8.
+            ignore_case: Whether case is ignored; then places in a str count its characters, and otherwise bytes.
+        """
+        folded = ignore_case and isinstance(text, str)
+        content = text if folded or isinstance(text, bytes) else text.encode()
+        if self.tokens(text, ignore_case):
+            tokens = tuple(self.letters(text, ignore_case))
+            return TextWithNames(content, (Name(0, len(content), tokens),) if tokens else ())
+        if not isinstance(content, str):
+            found = ((begin, end, name) for begin, end, name in self._parts.all_in(content))
+            return TextWithNames(content, tuple(Name(begin, end, (self._special[name],)) for begin, end, name in found))
+        # Where each character begins in the folded text, and the whole text ends.
+        pieces = [character.casefold().encode() for character in content]
+        place = {begin: number for number, begin in enumerate(accumulate(map(len, pieces), initial=0))}
+        return TextWithNames(
+            content,
+            tuple(
+                Name(place[begin], place[end], tuple(self.letters(name, ignore_case=True)))
+                for begin, end, name in self._folded_parts.all_in(b"".join(pieces))
+                if begin in place and end in place
+            ),
+        )
+
     def check(self, name: str, text: str | bytes, ignore_case: bool = False) -> None:
-        """Check that a marker, stop or ban is the name of a special token or contains none, and warn about unknown names.
+        """Check how many names a marker, stop or ban contains, and warn about an unknown one.
 
         Args:
             name: The argument's name, for the error.
@@ -81,20 +113,16 @@ class SpecialNames:
             ignore_case: Whether case is ignored.
 
         Raises:
-            ConfigurationError: The text contains the name of a special token and other text.
+            ConfigurationError: The text contains too many names of special tokens.
         """
-        if self.tokens(text, ignore_case):
-            return
-        folded = ignore_case and isinstance(text, str)
-        content = text if isinstance(text, bytes) else (text.casefold() if folded else text).encode()
-        inside = (self._folded_parts if folded else self._parts).first_in(content)
-        if inside is not None:
+        count = len(self.named(text, ignore_case).names)
+        if count > MOST_NAMES:
             raise ConfigurationError(
-                f"{name} is {_short.repr(text)}, which contains the name of a special token and other text; allowed are texts "
-                f"without such a name, and the name by itself: give {_short.repr(inside)}, which means the token "
-                f"{self._special[inside]}"
+                f"{name} is {_short.repr(text)}, which contains {count} names of special tokens; allowed are up to {MOST_NAMES}, "
+                "since each may be the token or be spelled: give a shorter text"
             )
-        self._warn(name, text)
+        if not count and not self.tokens(text, ignore_case):
+            self._warn(name, text)
 
     def check_ends_remain(self, name: str, named: Collection[int]) -> None:
         """Raise `ConfigurationError` if the texts name every EOS.
@@ -138,12 +166,16 @@ class _Parts(NamedTuple):
         first_byte = re.compile(b"|".join(sorted({re.escape(n[:1]) for n in names})) or b"(?!)")
         return cls(names, first_byte, sorted({len(n) for n in names}, reverse=True))
 
-    def first_in(self, text: bytes) -> str | None:
-        """Return the name that occurs first in a text, the longest if several begin there, or None."""
+    def all_in(self, text: bytes) -> Iterator[tuple[int, int, str]]:
+        """Return where names begin and end in a text, and the names; the longest of those that begin in one place."""
+        after = 0
         for place in self.first_byte.finditer(text):
             begin = place.start()
+            if begin < after:
+                continue
             for length in self.lengths:
-                found = self.names.get(text[begin : begin + length])
-                if found is not None:
-                    return found
-        return None
+                spelled = text[begin : begin + length]
+                if spelled in self.names:
+                    after = begin + len(spelled)
+                    yield begin, after, self.names[spelled]
+                    break

@@ -1,10 +1,9 @@
 """Byte automata after one another: a fixed text and what follows it, or some text until a marker and what follows that.
 
 A state inside the marker is a state of the first part, that before the marker's possible beginning, and how much of the marker
-has been read since. Where it does not go on, the bytes that turn out not to begin it are read by the first part after all.
-A special token that stands for the marker leads on at once, and so the bytes before it belong to the first part.
-
-Source: Knuth, Morris and Pratt, Fast pattern matching in strings (1977), for how much of the marker is left then.
+has been read since (a node of `ways_read`). Where it does not go on, the bytes that turn out not to begin it are read by the
+first part after all. A special token that stands for the marker leads on at once, and so the bytes before it belong to the first
+part.
 """
 
 from __future__ import annotations
@@ -16,8 +15,10 @@ from logitkit.compiler.bytes.behaviours import starts
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 from logitkit.compiler.bytes.letters import free_states, letter_of, tokens_of
 from logitkit.compiler.bytes.sorting import distinct_rows
+from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.text_with_names import TOKENS, TextWithNames
 
 Bytes = NDArray[np.int64]
 
@@ -54,81 +55,68 @@ def after_text(text: bytes, rest: ByteDfa, limits: Limits) -> ByteDfa:
     )
 
 
-def until_marker(first: ByteDfa, marker: bytes, second: ByteDfa, limits: Limits, token: int | None = None) -> ByteDfa:
+def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits: Limits) -> ByteDfa:
     """Return the automaton of a text of `first`, the marker, and a text of `second`; the marker is where it occurs first.
 
     Args:
         first: What comes before the marker.
-        marker: Not empty.
+        marker: Not empty, and given as bytes.
         second: What comes behind it.
         limits: Bounds on the result, before states that lead nowhere are left out.
-        token: The special token that stands for the marker too, if there is one; it has no text.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    count, length = len(first.step), len(marker)
-    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], marker)
-    states = count * length + len(second.step)
-    letters = sorted({*tokens_of(first, second), *([] if token is None else [token])})
+    tree = WaysRead.of(marker, limits)
+    count, base = len(first.step), len(second.step)
+    byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], marker.encoded)
+    states = base + count * len(tree.open)
+    letters = sorted({*tokens_of(first, second), *marker.tokens})
     limits.check_work(states * (len(own) + len(letters)) // 4)
-    symbols = byte_class[np.frombuffer(marker, np.uint8)]
     read = first.step[:, own]
-    # Where each state of the first part is after the marker's first bytes.
+    does = {letter: letter_of(first, letter) for letter in letters}
+    # Where each state of the first part is after the symbols of each node.
     after = [np.arange(count)]
-    for symbol in symbols[:-1].tolist():
-        after.append(read[after[-1], symbol].astype(np.int64))
-    left = _left_of(symbols.tolist(), len(own))
-    base = len(second.step)
+    for node in range(1, tree.last + 1):
+        before, symbol = after[tree.parent[node]], tree.symbol[node]
+        target = read[before, byte_class[symbol]] if symbol < TOKENS else does[symbol - TOKENS][before]
+        after.append(target.astype(np.int64))
+    place = {node: base + i * count for i, node in enumerate(tree.open)}
+
+    def leading(node: int, reached: int) -> Bytes:
+        """Return where a symbol leads from a node to another: what is dropped belongs to the first part."""
+        at = after[tree.dropped(node, reached)]
+        if reached in place:
+            return np.where(at == DEAD, DEAD, place[reached] + at)
+        return np.where(first.accepting[at], second.start, DEAD)
+
     step = np.zeros((states, len(own)), np.int32)
     step[:base] = second.step[:, others]
-    for seen in range(length):
-        rows = step[base + seen * count : base + (seen + 1) * count]
-        for symbol in range(len(own)):
-            kept = left[seen][symbol]
-            if kept == length:
-                rows[:, symbol] = np.where(first.accepting, second.start, DEAD)
-                continue
-            # Of what has been seen and this byte, all but the bytes that begin the marker again belong to the first part.
-            target = read[after[seen], symbol] if kept == 0 else after[seen + 1 - kept]
-            rows[:, symbol] = np.where(target == DEAD, DEAD, base + kept * count + target)
+    targets = {letter: [letter_of(second, letter)] for letter in letters}
+    for node in tree.open:
+        rows = step[place[node] : place[node] + count]
+        target = read[after[node]]
+        rows[:] = np.where(target == DEAD, DEAD, base + target)
+        moves = tree.moves[node]
+        for symbol, reached in moves.items():
+            if symbol < TOKENS:
+                rows[:, byte_class[symbol]] = leading(node, reached)
         rows[:FIRST_STATE] = DEAD
-    accepting = np.concatenate([second.accepting, np.zeros(count * length, bool)])
-    free = np.concatenate([free_states(second), *[free_states(first)] * length])
-    leads_on = np.where(first.accepting, second.start, DEAD)
-    targets = {
-        letter: np.concatenate(
-            [
-                letter_of(second, letter),
-                *_letter_before(first, letter, after, base, leads_on if letter == token else None),
-            ]
-        )
-        for letter in letters
-    }
-    return trimmed(ByteDfa(step, byte_class, accepting, base + first.start, free=free, letters=targets), limits)
-
-
-def _letter_before(first: ByteDfa, letter: int, after: list[Bytes], base: int, leads_on: Bytes | None) -> list[Bytes]:
-    """Return where a letter leads from the states before the marker, for each number of its bytes that have been read.
-
-    Args:
-        first: What comes before the marker.
-        letter: The token.
-        after: Where each state of it is after so many bytes of the marker.
-        base: The number of its first state in the result.
-        leads_on: [S] where each of its states leads if the letter stands for the marker, else None.
-    """
-    does = letter_of(first, letter) if leads_on is None else leads_on
-    found = []
-    for seen, reached in enumerate(after):
-        target = does[reached]
-        if leads_on is None:
-            # A token that changes nothing leaves what has been read of the marker as it is.
-            here = base + seen * len(does) + np.arange(len(does))
-            target = np.where(target == DEAD, DEAD, np.where(target == reached, here, base + target))
-        target[:FIRST_STATE] = DEAD
-        found.append(target)
-    return found
+        for letter in letters:
+            if TOKENS + letter in moves:
+                leads = leading(node, moves[TOKENS + letter])
+            else:
+                target = does[letter][after[node]]
+                leads = np.where(target == DEAD, DEAD, base + target)
+                if letter not in marker.tokens:
+                    # A token that changes nothing leaves what has been read of the marker as it is.
+                    leads = np.where((target == after[node]) & (target != DEAD), place[node] + np.arange(count), leads)
+            leads[:FIRST_STATE] = DEAD
+            targets[letter].append(leads)
+    accepting = np.concatenate([second.accepting, np.zeros(states - base, bool)])
+    free = np.concatenate([free_states(second), *[free_states(first)] * len(tree.open)])
+    joined = {letter: np.concatenate(parts) for letter, parts in targets.items()}
+    return trimmed(ByteDfa(step, byte_class, accepting, base + first.start, free=free, letters=joined), limits)
 
 
 def trimmed(dfa: ByteDfa, limits: Limits) -> ByteDfa:
@@ -188,16 +176,3 @@ def joint_byte_classes(parts: list[Bytes], text: bytes) -> tuple[Bytes, list[Byt
     told[letters] = np.arange(1, len(letters) + 1)
     example, byte_class = distinct_rows([*parts, told])
     return byte_class, [part[example] for part in parts]
-
-
-def _left_of(marker: list[int], symbols: int) -> list[list[int]]:
-    """Return how many symbols at the end begin the marker, after so many of it and each symbol."""
-    left = [[0] * symbols]
-    left[0][marker[0]] = 1
-    # What is left after all of it but the first symbol.
-    shorter = 0
-    for seen in range(1, len(marker)):
-        left.append([*left[shorter]])
-        left[seen][marker[seen]] = seen + 1
-        shorter = left[shorter][marker[seen]]
-    return left

@@ -27,13 +27,13 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
         PatternTooLarge: There are more states than allowed, or a text is too long.
     """
     limits.check_length(max(map(len, texts), default=0), STEPS_OF_LEVEL)
-    variants = _variants(texts)
+    spelled = variants(texts)
     tree = _Tree(limits)
     ends: dict[int, int] = {}
     for index, text in enumerate(texts):
         node = 0
         for character in text:
-            node = tree.child(node, variants[character])
+            node = tree.child(node, spelled[character])
         ends.setdefault(node, index)
     # A state inside a character comes behind all that have fewer characters, and behind those with fewer of its bytes.
     level = np.array(tree.level)
@@ -56,7 +56,7 @@ def folded_occurrences(texts: Sequence[str], limits: Limits) -> Occurrences:
     )
 
 
-def _variants(texts: Sequence[str]) -> dict[str, tuple[bytes, ...]]:
+def variants(texts: Sequence[str]) -> dict[str, tuple[bytes, ...]]:
     """Return how each character may be written, in all cases; equivalent characters share one tuple."""
     equivalents = case_table(ascii_only=False).equivalents
     spelled: dict[tuple[int, ...], tuple[bytes, ...]] = {}

@@ -64,21 +64,25 @@ def with_letters(
 
 
 def without_ends(
-    letters: Letters, accepting: NDArray[np.bool_], eos_ids: Sequence[int]
+    letters: Letters, accepting: NDArray[np.bool_], free: NDArray[np.bool_] | None, eos_ids: Sequence[int]
 ) -> tuple[Letters, dict[int, NDArray[np.bool_]]]:
     """Return letters of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
 
     Such an id ends a text that is complete with it. No text goes on after it, as generation has ended. Where a text is complete
-    without any of them, and the vocabulary has no other EOS id, all of them end it.
+    without any of them, and the vocabulary has no other EOS id, all of them end it, unless ids without text are free there: then
+    an id that leads nowhere is banned.
 
     Args:
         letters: Where each letter leads.
         accepting: [S] where a text is complete.
+        free: [S] where ids without text are free; None: nowhere.
         eos_ids: Ids that end a sequence.
     """
     ends = {end: accepting[letters[end]] for end in eos_ids if end in letters}
     if ends and len(ends) == len(eos_ids):
         without_end = accepting & ~np.any(list(ends.values()), axis=0)
+        if free is not None:
+            without_end &= ~free
         ends = {end: found | without_end for end, found in ends.items()}
     return {**letters, **{end: np.zeros(len(accepting), np.int64) for end in ends}}, ends
 

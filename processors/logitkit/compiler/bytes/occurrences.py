@@ -1,12 +1,12 @@
-"""Where texts occur in a longer text: one automaton over all of them, stepped by bytes.
+"""Where texts occur in a longer text: one automaton over all of them, stepped by bytes, and by special tokens if texts have any.
 
 Source: Aho and Corasick, Efficient string matching (1975), with the fallbacks filled in, so that each byte is one look-up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,15 +29,18 @@ class Occurrences:
         step: [S, K] int32, state after each class of bytes; every state goes on for ever.
         byte_class: [256] int64, class of each byte; class 0 holds the bytes of no text.
         longest: [S] index of the longest text that ends at each state, or -1.
-        depth: [S] bytes of a text that each state has seen; where texts may be spelled in several ways, of one spelling.
-        fallback: [S] the longest other state that each one's bytes end with; the start for itself.
+        depth: [S] bytes of a text that each state has seen, and where a text is complete, the bytes of the longest; where texts
+            may be spelled in any case, of one spelling.
+        fallback: [S] the longest other state that each one's bytes end with; the start for itself. None: states do not fall back.
+        letters: [S] state after each special token that stands in a text. All other ids without text change nothing.
     """
 
     step: NDArray[np.int32]
     byte_class: NDArray[np.int64]
     longest: NDArray[np.int64]
     depth: NDArray[np.int64]
-    fallback: NDArray[np.int64]
+    fallback: NDArray[np.int64] | None
+    letters: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Sequence[bytes], limits: Limits) -> Occurrences:
@@ -51,12 +54,14 @@ class Occurrences:
         longest = np.full(len(trie), -1, np.int64)
         # In reverse, so that of equal texts the first is written last.
         longest[trie.node_of_token[::-1]] = trie.tokens[::-1]
-        return linked(
+        found = linked(
             trie.levels, trie.parent[1:].astype(np.int64), trie.byte[1:], np.arange(1, len(trie)), longest, limits
         )
+        sizes = np.array([*map(len, texts), 0])
+        return replace(found, depth=np.where(found.longest >= 0, sizes[found.longest], found.depth))
 
     def without(self) -> ByteDfa:
-        """Return the automaton of the texts in which none of these occurs; ids without text are free."""
+        """Return the automaton of the texts in which none of these occurs; ids without text are free, but for letters."""
         kept = self.kept()
         number = np.full(len(kept), DEAD, np.int32)
         number[kept] = FIRST_STATE + np.arange(int(kept.sum()))
@@ -64,6 +69,11 @@ class Occurrences:
         step = np.zeros((FIRST_STATE + len(target), target.shape[1]), np.int32)
         step[FIRST_STATE:] = number[target]
         accepting = np.arange(len(step)) >= FIRST_STATE
+        free = np.ones(len(step), bool)
+        if self.fallback is None:
+            nothing = np.zeros(FIRST_STATE, np.int64)
+            letters = {t: np.concatenate([nothing, number[leads[kept]]]) for t, leads in self.letters.items()}
+            return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, free=free, letters=letters)
         # A text goes on, rather than another one from further back, where the fallback leads elsewhere.
         below = self.step[self.fallback[kept]]
         below[0] = 0
@@ -71,9 +81,7 @@ class Occurrences:
         goes_on[FIRST_STATE:][target != below] = step[FIRST_STATE:][target != below]
         goes_on[DEAD] = DEAD
         state = np.concatenate([np.zeros(FIRST_STATE, np.int64), number[self.fallback[kept]]])
-        return ByteDfa(
-            step, self.byte_class, accepting, FIRST_STATE, Fallback(state, goes_on), np.ones(len(step), bool)
-        )
+        return ByteDfa(step, self.byte_class, accepting, FIRST_STATE, Fallback(state, goes_on), free)
 
     def kept(self) -> NDArray[np.bool_]:
         """Return which states are reached without an occurrence; those, in order, are the live states of `without`.
@@ -84,7 +92,9 @@ class Occurrences:
         kept[0] = True
         frontier: Ints = np.zeros(1, np.int64)
         while len(frontier):
-            reached = np.unique(self.step[frontier])
+            moves: list[Ints] = [self.step[frontier].reshape(-1)]
+            moves += [leads[frontier] for leads in self.letters.values()]
+            reached = np.unique(np.concatenate(moves))
             frontier = reached[~kept[reached] & (self.longest[reached] < 0)]
             kept[frontier] = True
         return kept

@@ -36,6 +36,7 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.compiler.tokens.token_classes import IDS_A_STEP, classes_by_level
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
+from logitkit.vocabulary.text_with_names import TextWithNames
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 __all__ = ["BeforeMarker", "before_text", "before_token"]
@@ -137,17 +138,14 @@ _known: WeakKeyDictionary[Vocabulary, Remembered[bytes, BeforeMarker]] = WeakKey
 _lock = Lock()
 
 
-def before_text(
-    first: ByteDfa, marker: bytes, token: int | None, vocabulary: Vocabulary, limits: Limits
-) -> BeforeMarker:
+def before_text(first: ByteDfa, marker: TextWithNames, vocabulary: Vocabulary, limits: Limits) -> BeforeMarker:
     """Return the texts of an automaton with a text as marker after them; the marker is where it occurs first.
 
     What is known already counts against limits as if it were worked out now.
 
     Args:
         first: The automaton.
-        marker: The text; not empty.
-        token: The special token that also stands for the marker, or None. It has no text.
+        marker: The text; not empty, and given as bytes.
         vocabulary: The tokens. Every byte is a token, so that each state has a way to the end.
         limits: Bounds on the work.
 
@@ -155,15 +153,15 @@ def before_text(
         ConfigurationError: No text is left.
         PatternTooLarge: A limit is exceeded.
     """
-    key = _key(first, marker, token)
+    key = _key(first, marker)
     with _lock:
         known = _known.setdefault(vocabulary, Remembered(REMEMBERED_BYTES))
         found = known.get(key)
     if found is None:
         with outside_budget(), one_budget(limits.work):
-            whole = until_marker(first, marker, only_the_empty_text(), limits, token)
+            whole = until_marker(first, marker, only_the_empty_text(), limits)
             if not whole.accepting.any():
-                raise ConfigurationError(f"no text satisfies the constraint before the marker {marker!r}")
+                raise ConfigurationError(f"no text satisfies the constraint before the marker {marker.text!r}")
             found = _before_text(whole, vocabulary, limits)
         with _lock:
             known.keep(key, found, found.nbytes)
@@ -172,9 +170,9 @@ def before_text(
     return found
 
 
-def _key(first: ByteDfa, marker: bytes, token: int | None) -> bytes:
+def _key(first: ByteDfa, marker: TextWithNames) -> bytes:
     tokens = sorted(first.letters)
-    digest = hashlib.sha256(repr((first.step.shape, first.start, marker, token, tokens)).encode())
+    digest = hashlib.sha256(repr((first.step.shape, first.start, marker, tokens)).encode())
     letters = (first.letters[letter] for letter in tokens)
     for array in (first.step, first.byte_class, first.accepting, free_states(first), *letters):
         digest.update(np.ascontiguousarray(array).tobytes())

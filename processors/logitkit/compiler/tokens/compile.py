@@ -39,7 +39,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         # One more class: all ids without text (EOS ids get theirs later).
         class_of = np.where(vocabulary.trie.node_of_id == 0, np.int32(len(behaviours)), class_of)
         behaviours = Behaviours.joined([behaviours, staying(dfa.free)])
-    letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state

@@ -90,7 +90,7 @@ def pushdown_automaton(
         behaviours = Behaviours.joined(
             [behaviours, Behaviours(np.zeros(1, np.int64), np.array([0, len(free)]), free, free)]
         )
-    letters, ends = without_ends(dfa.letters, dfa.accepting, vocabulary.eos_ids)
+    letters, ends = without_ends(dfa.letters, dfa.accepting, dfa.free, vocabulary.eos_ids)
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     behaviours = in_layers(behaviours, dfa.token_limits, dfa.states, limits)

@@ -59,15 +59,15 @@ class StackTables(NamedTuple):
         count = count.reshape(-1, *[1] * (which.dim() - 1))
         return (low <= count) & (count <= high)
 
-    def open_blocks(self, slot: Tensor, frames: Tensor) -> Tensor | int:
-        """Return how many of the frames of each row, [B, D], are those of blocks: [B]."""
+    def of_blocks(self, slot: Tensor, frames: Tensor) -> Tensor:
+        """Return which of the frames of each row, [B, D], are those of blocks: 1, else 0."""
         if not self.first_block.shape[0]:
-            return 0
-        return (frames >= self.first_block.index_select(0, slot)[:, None]).sum(1)
+            return torch.zeros_like(frames)
+        return (frames >= self.first_block.index_select(0, slot)[:, None]).to(frames.dtype)
 
     def nested(self, slot: Tensor, stack: Tensor, depth: Tensor) -> Tensor:
         """Return how many of the frames of each row count as nesting, [B], given how many there are."""
-        return depth - self.open_blocks(slot, stack) if self.first_block.shape[0] else depth
+        return depth - self.of_blocks(slot, stack).sum(1) if self.first_block.shape[0] else depth
 
 
 class StackRows(NamedTuple):
@@ -87,48 +87,55 @@ def advance_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: 
     state = base.live(slot, generation, rows.state)
     target, stack = base.targets(slot, state & STATE, token), rows.stack
     states, most = tables.states.index_select(0, slot), tables.max_depth.index_select(0, slot)
-    counts = tables.counting.shape[1] > 0
-    count = state >> COUNT
+    # Added to a target that is an outcome, the number of the outcome.
+    offset = tables.first_outcome.index_select(0, slot) - states
+    counts, count = tables.counting.shape[1] > 0, state >> COUNT
     if counts:
         outside = target >= states
-        which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
+        which = torch.where(outside, target + offset, 0)
         target = torch.where(outside & ~tables.counted(which, count), DEAD, target)
     if stack.shape[1]:
-        lane = torch.arange(stack.shape[1], device=stack.device)
         depth = (stack > 0).sum(1)
-        for rounds in range(tables.round.shape[0], -1, -1):
+        nested = tables.nested(slot, stack, depth)
+        for _ in range(tables.round.shape[0]):
             outside = target >= states
-            which = torch.where(outside, target - states + tables.first_outcome.index_select(0, slot), 0)
-            fits = tables.nested(slot, stack, depth) + tables.height.index_select(0, which) <= most
+            which = torch.where(outside, target + offset, 0)
             rest = tables.rest.index_select(0, which).to(torch.int64)
-            pops, pushes = outside & fits & (rest > 0) & (depth > 0), outside & fits & (rest == 0)
-            if rounds:
-                top = stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0].to(torch.int64)
-                symbol = torch.where(pops, rest, 0)
-                default = base.default[slot, symbol].to(torch.int64)
-                rest_target = base.listed(slot, torch.where(pops, top, DEAD), symbol, default)
-                stack = torch.where(pops[:, None] & (lane == (depth - 1)[:, None]), 0, stack)
-                depth = depth - pops.to(torch.int64)
-                if counts:
-                    count = torch.where(pops, 0, count)
-                going_on = torch.where(pushes, target, torch.where(outside, DEAD, target))
-                target = torch.where(pops, rest_target, going_on)
-            else:
-                pushed = tables.pushed.index_select(0, which)
-                for i, frame in enumerate(pushed.unbind(1)):
-                    here = pushes[:, None] & (lane == (depth + i)[:, None]) & (frame > 0)[:, None]
-                    stack = torch.where(here, frame[:, None], stack)
-                after = tables.state.index_select(0, which).to(torch.int64)
-                target = torch.where(outside, torch.where(pushes, after, DEAD), target)
-                if counts:
-                    kept, added = tables.counting[2:, which].to(torch.int64)
-                    target = torch.where(pushes, target | (kept * count + added) << COUNT, target)
+            pops = outside & (nested + tables.height.index_select(0, which) <= most) & (rest > 0) & (depth > 0)
+            top = torch.where(pops, stack.gather(1, (depth - 1).clamp(min=0)[:, None])[:, 0], DEAD).to(torch.int64)
+            symbol = torch.where(pops, rest, 0)
+            default = base.default[slot, symbol].to(torch.int64)
+            target = torch.where(pops, base.listed(slot, top, symbol, default), target)
+            # The frames that are popped are left out of the stack at the end.
+            depth = depth - pops.to(torch.int64)
+            nested = nested - (pops.to(torch.int64) - tables.of_blocks(slot, top[:, None])[:, 0])
+            if counts:
+                count = torch.where(pops, 0, count)
+        outside = target >= states
+        which = torch.where(outside, target + offset, 0)
+        fits = nested + tables.height.index_select(0, which) <= most
+        pushes = outside & fits & (tables.rest.index_select(0, which) == 0)
+        lane = torch.arange(stack.shape[1], device=stack.device)
+        stack = torch.where(lane < depth[:, None], stack, 0)
+        for i, frame in enumerate(tables.pushed.index_select(0, which).unbind(1)):
+            here = pushes[:, None] & (lane == (depth + i)[:, None]) & (frame > 0)[:, None]
+            stack = torch.where(here, frame[:, None], stack)
+        after = tables.state.index_select(0, which).to(torch.int64)
+        target = torch.where(outside, torch.where(pushes, after, DEAD), target)
+        if counts:
+            kept, added = tables.counting[2:, which].to(torch.int64)
+            target = torch.where(pushes, target | (kept * count + added) << COUNT, target)
     moves = (state >= FIRST_STATE) & (token != -1)
     target = torch.where(moves, target, state)
     stack = torch.where(moves[:, None], stack, rows.stack)
     stack = torch.where((target == DEAD)[:, None], 0, stack)
     left = torch.where(moves & (rows.left > 0), rows.left - 1, rows.left)
     return StackRows(target, stack, left)
+
+
+def _left_over(whole: Tensor, parts: Tensor) -> Tensor:
+    """Return what is left of a number of each row, [B], before and after each of the parts, [B, L], is taken: [B, L + 1]."""
+    return torch.cat([whole[:, None], whole[:, None] - parts.cumsum(1)], 1)
 
 
 def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
@@ -147,46 +154,46 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     # A row whose automaton no longer exists has frames of that one, not of the one in its slot.
     stack = torch.where((state == DEAD)[:, None], 0, rows.stack)
     depth = (stack > 0).sum(1)
-    # How many frames count as nesting, before the first is popped, then after each.
-    counted = [tables.nested(slot, stack, depth)]
+    # The state, then the frames that a token may pop, innermost first: [B, L], as all that follows with these two dimensions.
+    lane = torch.arange(tables.round.shape[0] if stack.shape[1] else 0, device=stack.device)
+    at = depth[:, None] - 1 - lane
+    there, at = at >= 0, at.clamp(min=0)
+    frames = torch.where(there, stack.gather(1, at).to(torch.int64), DEAD)
+    places = torch.cat([state[:, None], frames], 1)
+    # The tokens needed for the frames below each, and how many frames count as nesting before it is popped.
     framed = torch.where(stack > 0, tables.cost[first[:, None] + stack], 0)
-    # The state, then the frames that a token may pop, innermost first; and the tokens needed for the frames below each.
-    places, below = [state], [framed.sum(1)]
-    for popped in range(tables.round.shape[0] if stack.shape[1] else 0):
-        at = depth - 1 - popped
-        top = stack.gather(1, at.clamp(min=0)[:, None])[:, 0].to(torch.int64)
-        cost = framed.gather(1, at.clamp(min=0)[:, None])[:, 0]
-        places.append(torch.where(at >= 0, top, DEAD))
-        counted.append(counted[-1] - (1 - tables.open_blocks(slot, top[:, None])))
-        below.append(below[-1] - torch.where(at >= 0, cost, 0))
-    needed = below[0] + tables.cost.index_select(0, first + state)
+    below = _left_over(framed.sum(1), torch.where(there, framed.gather(1, at), 0))
+    counted = _left_over(tables.nested(slot, stack, depth), 1 - tables.of_blocks(slot, frames))
+    needed = below[:, 0] + tables.cost.index_select(0, first + state)
     default = base.default.index_select(0, slot)
     leads = torch.where(default == STAY, needed[:, None], tables.cost[first[:, None] + default.clamp(min=0)])
     # An extra column absorbs the padding.
     unlisted = torch.nn.functional.pad(torch.where(default == DEAD, ILLEGAL, leads), (0, 1), value=ILLEGAL).to(
         default.dtype
     )
-    costs = nothing = torch.full_like(unlisted, ILLEGAL)
-    for level in range(len(places) - 1, -1, -1):
-        behind, costs = costs, nothing if level else unlisted
-        classes, targets, real = base.rows(slot, places[level])
-        # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
-        targets = torch.where(real, targets, DEAD)
-        outside = targets >= states[:, None]
-        which = torch.where(outside, targets - states[:, None] + outcome[:, None], 0)
-        rest = tables.rest[which].to(torch.int64)
-        pushes = tables.outcome_cost[which] + below[level][:, None]
-        outside_cost = torch.where(rest > 0, behind.gather(1, rest), pushes)
-        fits = counted[level][:, None] + tables.height[which] <= most[:, None]
-        if level == 0 and tables.counting.shape[1]:
-            fits = fits & tables.counted(which, count)
-        outside_cost = torch.where(fits, outside_cost, ILLEGAL)
-        stays = torch.where(outside, DEAD, targets).clamp(min=0)
-        cost = torch.where(outside, outside_cost, tables.cost[first[:, None] + stays] + below[level][:, None])
-        cost = torch.where(targets == FINISHED, -1, torch.where(targets == DEAD, ILLEGAL, cost))
-        dummy = torch.full_like(classes, nothing.shape[1] - 1)
-        listed = torch.where(real, classes, dummy).to(torch.int64)
-        costs = costs.scatter(1, listed, cost.to(costs.dtype))
+    nothing = torch.full_like(unlisted, ILLEGAL)
+    shape = (*places.shape, -1)
+    classes, targets, real = (
+        column.reshape(shape) for column in base.rows(slot.repeat_interleave(shape[1]), places.reshape(-1))
+    )
+    # Padding contains rows of other automata, whose targets may be out of range in this one's tables.
+    targets = torch.where(real, targets, DEAD)
+    outside = targets >= states[:, None, None]
+    which = torch.where(outside, targets - (states - outcome)[:, None, None], 0)
+    rest = tables.rest[which].to(torch.int64)
+    fits = outside & (counted[:, :, None] + tables.height[which] <= most[:, None, None])
+    if tables.counting.shape[1]:
+        # Only the state has a count.
+        fits = torch.cat([fits[:, :1] & tables.counted(which[:, :1], count), fits[:, 1:]], 1)
+    stays = tables.cost[first[:, None, None] + torch.where(outside, DEAD, targets).clamp(min=0)]
+    cost = torch.where(outside, tables.outcome_cost[which], stays) + below[:, :, None]
+    cost = cost.masked_fill((targets == DEAD) | (outside & ~fits), ILLEGAL).masked_fill(targets == FINISHED, -1)
+    # What is left of a token behind the frame that it pops costs what it does in the next place.
+    reads, listed = fits & (rest > 0), torch.where(real, classes, nothing.shape[1] - 1).to(torch.int64)
+    costs, cost = nothing, cost.to(nothing.dtype)
+    for level in range(shape[1] - 1, -1, -1):
+        own = torch.where(reads[:, level], costs.gather(1, rest[:, level]), cost[:, level])
+        costs = (nothing if level else unlisted).scatter(1, listed[:, level], own)
     # With more tokens left than anything costs, everything legal fits.
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL, torch.maximum(rows.left, needed).clamp(max=ILLEGAL)) - 1
     return costs <= limit[:, None]

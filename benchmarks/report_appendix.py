@@ -1,6 +1,7 @@
-"""Write the tables of grammars, tools and JSONSchemaBench into the documentation: `python -m benchmarks.report_appendix`.
+"""Write the tables of grammars, tools, JSONSchemaBench and GPUs into the documentation: `python -m benchmarks.report_appendix`.
 
-Reads `benchmarks/results`, and writes the marked parts of `docs/benchmarks-grammars.md` and `docs/benchmarks.md`.
+Reads `benchmarks/results`, and writes the marked parts of `docs/benchmarks-grammars.md`, `docs/benchmarks.md` and
+`docs/performance.md`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 from benchmarks.report import RESULTS, ROOT, fill_in
 from benchmarks.report_json_schema import table
 
-GRAMMARS, SCHEMAS = ROOT / "docs" / "benchmarks-grammars.md", ROOT / "docs" / "benchmarks.md"
+GRAMMARS, SCHEMAS, GPU = (
+    ROOT / "docs" / name for name in ("benchmarks-grammars.md", "benchmarks.md", "performance.md")
+)
 LIBRARIES = ("logitkit", "XGrammar", "LLGuidance")
 FIRST, STEP = "first mask, ms", "step, us"
 REGEX = ("Regex", "Regex, ASCII")
@@ -108,7 +111,22 @@ def schemas_page(page: str) -> str:
     return fill_in(page, "tools", tools(_read("tool_calls.json")))
 
 
+def gpu_page(page: str) -> str:
+    """Return the page on performance with the table of `bench_cuda`."""
+    result, ways = _read("cuda.json"), ("eager", "compiled", "graph", "pass", "pass again")
+    rows = [
+        [name, count, *(number(found[way]["whole"] if way in found else None) for way in ways)]
+        for count, of_count in result["steps"].items()
+        for name, found in of_count.items()
+    ]
+    head = ["rows", "operation by operation", "compiled", "CUDA graph", "one pass", "again"]
+    said = f"{result['device']}, torch {result['torch']}, commit {result['commit']}; {result['rows of the registry']} processors"
+    said += f" of the tests in three dtypes, {len(result['differences'])} differences from the CPU."
+    return fill_in(page, "gpu", [*table(["step, us", *head], rows), "", said])
+
+
 def main() -> None:
+    GPU.write_text(gpu_page(GPU.read_text("utf-8")), "utf-8")
     GRAMMARS.write_text(grammars_page(GRAMMARS.read_text("utf-8")), "utf-8")
     SCHEMAS.write_text(schemas_page(SCHEMAS.read_text("utf-8")), "utf-8")
 

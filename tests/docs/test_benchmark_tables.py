@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.report_appendix import GRAMMARS, SCHEMAS, grammars_page, number, schemas_page
+from benchmarks.report_appendix import GPU, GRAMMARS, SCHEMAS, gpu_page, grammars_page, number, schemas_page
 
 
 def test_the_pages_have_the_tables_of_the_results() -> None:
-    for path, written in ((GRAMMARS, grammars_page), (SCHEMAS, schemas_page)):
+    for path, written in ((GRAMMARS, grammars_page), (SCHEMAS, schemas_page), (GPU, gpu_page)):
         page = path.read_text("utf-8")
         assert written(page) == page, "run `python -m benchmarks.report_appendix`"
 

@@ -102,9 +102,9 @@ def spelled(text: str) -> list[int]:
     return [PIECES.index(character.encode()) for character in text]
 
 
-def test_a_stream_shows_what_comes_before() -> None:
+def test_a_stream_shows_the_text_before_a_stop() -> None:
     stream = lk.TextStream(TOKENS, ["a<t>b", "ba"])
-    # What may begin a stop is held back; the token has no text.
+    # A possible beginning of a stop is held back; the token has no text.
     shown = [stream.feed(token) for token in (1, 0, THINK, OTHER, 2, 0, OTHER, THINK, 1)]
     assert (shown, stream.finish(), stream.stop) == (["", "", "", "", "", "", "", "", ""], "", "ba")
     stream = lk.TextStream(TOKENS, ["a<t>b"])
@@ -249,7 +249,7 @@ def test_a_budget_forces_the_token() -> None:
     assert (forced(0, 5), forced(7), forced(0, THINK, THINK)) == ([0], [0], [0])
 
 
-def test_a_section_begins_behind_a_marker_with_a_name() -> None:
+def test_a_section_begins_after_a_marker_with_a_name() -> None:
     budget = lk.ThinkingBudget(1, "<o>", TOKENS, start="<t>a")
     for prompt, thinks in (([THINK, 0], True), ([2, 3, 4, 0], True), ([THINK, OTHER, 0], True), ([0, THINK], False)):
         state = budget.init_state(lk.Context.of([prompt], vocabulary_size=11))

@@ -71,7 +71,7 @@ def check_goes_on(name: str, marker: bytes | int, vocabulary: Vocabulary, what: 
         name: The argument's name, for the error.
         marker: The marker.
         vocabulary: The vocabulary.
-        what: What EOS ends.
+        what: The text that EOS ends, for the error.
 
     Raises:
         ConfigurationError: It is or contains one.

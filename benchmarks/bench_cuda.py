@@ -101,7 +101,7 @@ def compared(row: Row, dtype: torch.dtype) -> list[Difference]:
             worst = (expected.float() - given.float()).abs().nan_to_num(0).max()
             found.append(Difference(name, f"the logits of step {number}, by {worst:.3g}"))
     for expected, given in zip(leaves(wanted.state), leaves(state), strict=True):
-        # The generation of a slot and sizes behind the last value differ between runs, not between devices.
+        # The generation of a slot and sizes after the last value differ between runs, not between devices.
         if expected.shape != given.shape or not torch.allclose(expected, given.cpu()):
             found.append(Difference(name, f"the state, {tuple(expected.shape)}"))
     return found
@@ -203,7 +203,7 @@ def microseconds(functions: dict[str, Callable[[], object]]) -> dict[str, dict[s
 
 
 def timed(rows: int, ways: dict[str, Callable[[Running], Callable[[], object]]]) -> dict[str, dict[str, float]]:
-    """Time the steps of all subjects with so many rows."""
+    """Time the steps of all subjects in batches of one size."""
     found: dict[str, dict[str, float]] = {}
     for name, processor in subjects().items():
         at = running(processor, rows)

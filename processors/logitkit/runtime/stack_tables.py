@@ -188,7 +188,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
     stays = tables.cost[first[:, None, None] + torch.where(outside, DEAD, targets).clamp(min=0)]
     cost = torch.where(outside, tables.outcome_cost[which], stays) + below[:, :, None]
     cost = cost.masked_fill((targets == DEAD) | (outside & ~fits), ILLEGAL).masked_fill(targets == FINISHED, -1)
-    # What is left of a token behind the frame that it pops costs what it does in the next place.
+    # The rest of a token, after the frame that it pops, costs the same as in the next place.
     reads, listed = fits & (rest > 0), torch.where(real, classes, nothing.shape[1] - 1).to(torch.int64)
     costs, cost = nothing, cost.to(nothing.dtype)
     for level in range(shape[1] - 1, -1, -1):

@@ -14,6 +14,7 @@ BYTES = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[
 AGE = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18, "maximum": 99}}, "required": ["age"]}
 PAIR = {"type": "object", "properties": {"a": {}, "b": {}}}
 CLOSED = {**PAIR, "additionalProperties": False}
+BOTH = {**CLOSED, "required": ["a", "b"]}
 NOTHING = {"allOf": [{"enum": [None]}, {"type": "boolean"}]}
 SHAPE = {"anyOf": [{"type": "integer", "maximum": 5}, {"type": "string"}]}
 
@@ -61,6 +62,9 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({**CLOSED, "properties": {"a": {}, "b": NOTHING}}, '{"a":1,"b":null}', "/properties/b/allOf/1/type", "/b"),
     ({**CLOSED, "properties": {"a": {}, "b": False}}, '{"a":1,"b":null}', "/properties/b", "/b"),
     ({**CLOSED, "properties": {"a": {}, "b": NOTHING}}, '{"a":1,', "/additionalProperties", ""),
+    ({"properties": {"a": NOTHING}, "required": ["a"]}, '{"a":null}', "/properties/a/allOf/1/type", "/a"),
+    (BOTH, '{"b":1}', "/required", ""),
+    (BOTH, '{"b":1,', "/required", ""),
     ({"type": "array", "prefixItems": [{}, NOTHING]}, "[1,null]", "/prefixItems/1/allOf/1/type", "/1"),
     (
         {"if": {"not": {"const": 1}}, "then": {"type": "object", "properties": {"a": {"const": [1]}}}},
@@ -129,6 +133,8 @@ def test_the_branches_of_a_union_follow_the_union() -> None:
         (AGE, '{"age": 20}', "whitespace: compact", "/age"),
         (PAIR, '{"b":1,"a":2}', "the members stand in the order of the schema", "/a"),
         (CLOSED, '{"b":1,"a":2}', "the members stand in the order of the schema", "/a"),
+        (BOTH, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
+        ({**BOTH, "minProperties": 2}, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
         (PAIR, '{"a":1,"a":2}', "each member stands once", "/a"),
         (CLOSED, '{"b":1,"b":2}', "each member stands once", "/b"),
         ({"type": "string"}, '"\\u0061"', "no needless escapes", ""),

@@ -48,7 +48,9 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
     node, read = read_json(start)
     if node is None:
         return (_spelling(f"whitespace: {whitespace}" if rest[:1] in _SPACE else "", faults, ""),)
-    whole = read_json(written + rest)[0] or node
+    whole, known = read_json(written + rest)
+    whole = whole or node
+    complete = whole.closed and known == len(written + rest)
     found = faults.of(node) if rest else []
     end = _end(node, whole)
     path, in_string, following = end.path, end.in_string, end.following
@@ -58,11 +60,15 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
         return (_spelling("the syntax of JSON", faults, path),)
     begun = {*_paths(node), *_outer(path)}
     for paths in (begun, {following}):
-        for known in (whole, closed_at_the_end(whole)):
-            found = found or [fault for fault in faults.of(known) if fault.path in paths]
-    found = found or faults.of(closed_at_the_end(node, following=end.name))
-    every = closed_at_the_end(node, every=True, following=end.name)
-    found = found or [fault for fault in faults.of(every) if fault.path == path]
+        for value in (whole, closed_at_the_end(whole, after_comma=len(rest) == 1)):
+            found = found or [fault for fault in faults.of(value) if fault.path in paths]
+    if complete:
+        # A later value may be refused this early, such as one of a required member; else it is a matter of spelling.
+        found = found or faults.of(whole)
+    else:
+        found = found or faults.of(closed_at_the_end(node, following=end.name))
+        every = closed_at_the_end(node, every=True, following=end.name)
+        found = found or [fault for fault in faults.of(every) if fault.path == path]
     if not found:
         found = [fault for fault in faults.suspects if _is_legal_without(fault, schema, start, whitespace)]
     if not found:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from itertools import count
 from typing import Any, NamedTuple
 
 from logitkit.explaining.byte_language import is_legal
@@ -119,7 +118,8 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> _End:
 def _paths(node: JsonNode, path: str = "") -> Iterator[str]:
     """Yield the paths of a value and of all values inside."""
     yield path
-    for step, child in zip(node.names or count(), node.children, strict=False):
+    steps: Iterable[str | int] = node.names or range(len(node.children))
+    for step, child in zip(steps, node.children, strict=True):
         if child is not None:
             yield from _paths(child, below(path, step))
 

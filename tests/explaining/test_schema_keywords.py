@@ -13,6 +13,9 @@ from logitkit.explaining.sources import Refused, sources_of
 BYTES = lk.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 AGE = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18, "maximum": 99}}, "required": ["age"]}
 PAIR = {"type": "object", "properties": {"a": {}, "b": {}}}
+CLOSED = {**PAIR, "additionalProperties": False}
+BOTH = {**CLOSED, "required": ["a", "b"]}
+NOTHING = {"allOf": [{"enum": [None]}, {"type": "boolean"}]}
 SHAPE = {"anyOf": [{"type": "integer", "maximum": 5}, {"type": "string"}]}
 
 # The schema, the text, the pointer of the reason, and the path of the value.
@@ -55,7 +58,20 @@ REFUSED: list[tuple[Any, str, str, str]] = [
     ({"type": "array", "contains": {"type": "null"}}, "[1]", "/contains", ""),
     ({"type": "array", "contains": {"type": "null"}, "maxContains": 1}, "[null,null]", "/contains", ""),
     ({"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, "[1,1]", "/uniqueItems", ""),
-    ({**PAIR, "additionalProperties": False}, '{"a":1,"c":2}', "/additionalProperties", ""),
+    (CLOSED, '{"a":1,"c":2}', "/additionalProperties", ""),
+    ({**CLOSED, "properties": {"a": {}, "b": NOTHING}}, '{"a":1,"b":null}', "/properties/b/allOf/1/type", "/b"),
+    ({**CLOSED, "properties": {"a": {}, "b": False}}, '{"a":1,"b":null}', "/properties/b", "/b"),
+    ({**CLOSED, "properties": {"a": {}, "b": NOTHING}}, '{"a":1,', "/additionalProperties", ""),
+    ({"properties": {"a": NOTHING}, "required": ["a"]}, '{"a":null}', "/properties/a/allOf/1/type", "/a"),
+    (BOTH, '{"b":1}', "/required", ""),
+    (BOTH, '{"b":1,', "/required", ""),
+    ({"type": "array", "prefixItems": [{}, NOTHING]}, "[1,null]", "/prefixItems/1/allOf/1/type", "/1"),
+    (
+        {"if": {"not": {"const": 1}}, "then": {"type": "object", "properties": {"a": {"const": [1]}}}},
+        '{"a":[null]}',
+        "/then/properties/a/const",
+        "/a",
+    ),
     ({**PAIR, "additionalProperties": {"type": "null"}}, '{"c":2}', "/additionalProperties/type", "/c"),
     ({**PAIR, "patternProperties": {"^x/": {"type": "null"}}}, '{"x/y":2}', "/patternProperties/^x~1/type", "/x~1y"),
     ({**PAIR, "propertyNames": {"maxLength": 1}}, '{"ab":2}', "/propertyNames/maxLength", ""),
@@ -116,7 +132,11 @@ def test_the_branches_of_a_union_follow_the_union() -> None:
     [
         (AGE, '{"age": 20}', "whitespace: compact", "/age"),
         (PAIR, '{"b":1,"a":2}', "the members stand in the order of the schema", "/a"),
+        (CLOSED, '{"b":1,"a":2}', "the members stand in the order of the schema", "/a"),
+        (BOTH, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
+        ({**BOTH, "minProperties": 2}, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
         (PAIR, '{"a":1,"a":2}', "each member stands once", "/a"),
+        (CLOSED, '{"b":1,"b":2}', "each member stands once", "/b"),
         ({"type": "string"}, '"\\u0061"', "no needless escapes", ""),
         ({"type": "array"}, "[1;2]", "the syntax of JSON", "/0"),
         ({"type": "integer"}, "1.0", 'type: "integer"', ""),

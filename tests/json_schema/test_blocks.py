@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,121 +13,23 @@ import torch
 
 import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.json_schema import array_plan, blocks, object_plan, writer
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.walk import Walk
 from tests.automata.linked import written
-from tests.json_schema.judge import judge, parse
+from tests.json_schema.block_schemas import (
+    RECORD,
+    SCHEMAS,
+    SMALL,
+    TOKENS,
+    TREE,
+    WRITTEN_OUT,
+    array,
+    in_blocks_and_out,
+    small_blocks,
+)
+from tests.json_schema.judge import judge
 from tests.json_schema.walks import walk
 from tests.vocabularies import tekken
-
-# Tokens that end items and blocks, and go on.
-_TOKENS = [
-    *[bytes([b]) for b in range(256)],
-    *(b"1,", b",1", b",1,1,", b"1,1,1,1,1,1,1", b"1]", b",1]", b"],[", b"]]", b"]}", b"]},{", b",[", b",[[", b"[[1,"),
-    *(
-        b'":',
-        b'","',
-        b'"}',
-        b'{"',
-        b'["',
-        b'",',
-        b'"]',
-        b'"a":1',
-        b'1,"a',
-        b"1}",
-        b"},{",
-        b"}}",
-        b",{}",
-        b"{},",
-        b"}]",
-        b'},"',
-    ),
-    *(b",\n", b"\n ", b" ]", b", 1", b"\n]", b"null,", b"null", b',null,"'),
-]
-SMALL = lk.Vocabulary([*_TOKENS, None], eos_ids=[len(_TOKENS)])
-
-INTEGER = {"enum": [1, 11]}
-RECORD = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"], "additionalProperties": False}
-TREE = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
-LIST = {"type": "array", "items": {"type": "null"}, "maxItems": 5}
-
-
-def array(items: Any, **keywords: Any) -> dict[str, Any]:
-    return {"type": "array", "items": items, **keywords}
-
-
-SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{f"at most {n}": (array(INTEGER, maxItems=n), {}) for n in (4, 5, 6, 9, 12, 23, 24, 31)},
-    **{f"at least {n}": (array(INTEGER, minItems=n), {}) for n in (4, 5, 9, 12, 23, 24)},
-    **{
-        f"{n} to {m}": (array(INTEGER, minItems=n, maxItems=m), {})
-        for n, m in ((1, 9), (3, 11), (9, 9), (8, 20), (7, 8))
-    },
-    "items of a prefix": (array(INTEGER, prefixItems=[{"type": "null"}, {}], minItems=1, maxItems=15), {}),
-    "records": (array(RECORD, maxItems=20), {}),
-    "strings": (array({"type": "string", "pattern": "^a?$"}, minItems=2, maxItems=13), {}),
-    "counted strings": (array({"type": "string", "maxLength": 40}, maxItems=6), {}),
-    "arrays of arrays": (array(array({"type": "null"}, maxItems=7), minItems=4, maxItems=7), {}),
-    "mixed items": (array({"anyOf": [INTEGER, RECORD, LIST, {"type": "null"}]}, maxItems=8), {}),
-    "spaced": (array(RECORD, maxItems=9), {"whitespace": "spaced"}),
-    "indented": (array({"type": "null"}, minItems=3, maxItems=9), {"whitespace": "bounded"}),
-    "members": ({"type": "object", "additionalProperties": INTEGER, "maxProperties": 9}, {}),
-    "members beside others": (
-        {
-            "type": "object",
-            "properties": {"a": INTEGER, "b": {"type": "null"}},
-            "required": ["b"],
-            "patternProperties": {"^x": {"type": "null"}},
-            "additionalProperties": LIST,
-            "minProperties": 2,
-            "maxProperties": 9,
-        },
-        {},
-    ),
-    "in an object": ({"type": "object", "properties": {"a": array(INTEGER, maxItems=9), "b": LIST}}, {}),
-    "items that recur": ({**array({"$ref": "#/$defs/tree"}, maxItems=7), "$defs": {"tree": TREE}}, {"max_depth": 2}),
-    "in what recurs": (
-        {
-            "type": "object",
-            "properties": {"a": LIST, "b": array(TREE, maxItems=5), "c": {"$ref": "#"}},
-            "additionalProperties": False,
-            "$defs": {"tree": TREE},
-        },
-        {"max_depth": 2},
-    ),
-    "what recurs itself": (array({"$ref": "#"}, maxItems=6), {"max_depth": 3}),
-    "two bounds": ({"anyOf": [array(INTEGER, maxItems=6), array({"type": ["null", "integer"]}, maxItems=9)]}, {}),
-    "a bound or none": ({"anyOf": [array(INTEGER, maxItems=6), array({"type": "null"})]}, {}),
-}
-
-# Where a comma begins a block and something else, or where a block would be in itself, all is written out.
-WRITTEN_OUT = ("what recurs itself", "two bounds", "a bound or none")
-
-
-@contextmanager
-def small_blocks(least: int, items: int) -> Iterator[None]:
-    """Write runs longer than some number in blocks, the smallest of which have some number of items."""
-    with (
-        mock.patch.object(array_plan, "LARGE_COUNT", least),
-        mock.patch.object(object_plan, "LARGE_COUNT", least),
-        mock.patch.object(array_plan, "LARGE_COUNT_CLOSING", least),
-        mock.patch.object(object_plan, "LARGE_COUNT_CLOSING", least),
-        mock.patch.object(blocks, "ITEMS", items),
-        # With blocks of one item, items are called too.
-        mock.patch.object(writer, "LARGE_IN_BLOCKS", items - 1),
-        mock.patch.object(writer, "LARGE_PART_IN_BLOCKS", items - 1),
-    ):
-        yield
-
-
-def in_blocks_and_out(schema: Any, options: dict[str, Any], items: int = 2) -> tuple[lk.JsonSchema, lk.JsonSchema]:
-    """Return a schema with small blocks, and with none."""
-    # Other limits, so that neither is taken for the other.
-    with small_blocks(2, items):
-        called = lk.JsonSchema(schema, SMALL, limits=replace(SCHEMA_LIMITS, work=SCHEMA_LIMITS.work + items), **options)
-    with small_blocks(10**9, items):
-        return called, lk.JsonSchema(schema, SMALL, **options)
 
 
 @pytest.mark.parametrize("items", [1, 2, 3])
@@ -155,42 +54,6 @@ def test_blocks_allow_what_items_that_are_written_out_allow(name: str, items: in
             if pair[0].is_live and key not in seen:
                 seen.add(key)
                 todo.append(pair)
-
-
-@pytest.mark.parametrize("items", [1, 2])
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_texts_in_blocks_are_complete_in_time(name: str, items: int) -> None:
-    schema, options = SCHEMAS[name]
-    context = lk.Context.of([[]], vocabulary_size=SMALL.size)
-    for seed, more in enumerate((0, 1, 5, 20, 60)):
-        _, out = in_blocks_and_out(schema, {**options, "closing": True}, items)
-        # Where items are called, a token that ends one and begins another is not counted on.
-        budget = int(out.automaton.cost[out.automaton.start]) + 5 + more
-        constraints = in_blocks_and_out(schema, {**options, "closing": budget}, items)
-        chance, text = random.Random(seed), b""
-        states = [constraint.init_state(context) for constraint in constraints]
-        for place in range(budget + 1):
-            legal, exact = (c.allowed_tokens(state)[0] for c, state in zip(constraints, states, strict=True))
-            assert not (legal & ~exact).any()
-            if budget - place > 30:
-                assert torch.equal(legal, exact)
-            token = chance.choice(legal.nonzero()[:, 0].tolist())
-            if token in SMALL.eos_ids:
-                break
-            text += SMALL.tokens[token] or b""
-            states = [c.advance(state, torch.tensor([token])) for c, state in zip(constraints, states, strict=True)]
-        # A row that has died ends too.
-        assert judge(schema).is_valid(parse(text))
-
-
-def test_a_large_bound_costs_little_with_a_token_limit() -> None:
-    schema = array({"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}, maxItems=10**5)
-    constraint = lk.JsonSchema(schema, tekken(), closing=40)
-    assert constraint.automaton.states < 1000
-    assert constraint.automaton.nesting.blocks
-    for seed in range(5):
-        text, _, ended = walk(constraint, seed, 40, lambda logits, _: logits)
-        assert ended, text
 
 
 def test_a_token_that_ends_a_block_opens_no_more_brackets_than_are_allowed() -> None:
@@ -234,8 +97,8 @@ def test_a_token_that_ends_blocks_and_opens_brackets_keeps_to_the_depth() -> Non
     members = {"a": array({"type": "null"}, maxItems=30), "b": {"$ref": "#/$defs/tree"}}
     schema = {"type": "object", "properties": members, "required": ["a", "b"], "$defs": {"tree": TREE}}
     opening = [b'],"b":' + b"[" * n for n in (1, 2, 3)]
-    vocabulary = lk.Vocabulary([*_TOKENS, *opening, None], eos_ids=[len(_TOKENS) + 3])
-    tokens = [len(_TOKENS) + n for n in range(3)]
+    vocabulary = lk.Vocabulary([*TOKENS, *opening, None], eos_ids=[len(TOKENS) + 3])
+    tokens = [len(TOKENS) + n for n in range(3)]
     for items in (1, 2, 16):
         with small_blocks(2, items):
             limits = replace(SCHEMA_LIMITS, work=SCHEMA_LIMITS.work + items)
@@ -324,15 +187,6 @@ def test_the_place_in_a_block_is_saved(tmp_path: Path) -> None:
     for more, legal in ((1, True), (20, True), (21, False)):
         after = constraint.advance(loaded, torch.tensor([list(b",".join([b"null"] * more) + b"]")]))
         assert bool(constraint.is_dead(after)[0]) != legal
-
-
-def test_with_closing_the_last_items_are_written_in_time() -> None:
-    schema = array({"type": "null"}, minItems=55, maxItems=60)
-    constraint = lk.JsonSchema(schema, SMALL, closing=140)
-    assert constraint.automaton.nesting.blocks == 0
-    text, _, ended = walk(constraint, 0, 141)
-    assert ended
-    assert 55 <= text.count(b"null") <= 60
 
 
 def test_steps_in_blocks_are_traced_in_one_graph() -> None:

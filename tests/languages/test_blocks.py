@@ -12,7 +12,7 @@ import logitkit as lk
 from logitkit.languages import Language, any_text, dispatch, either, json_schema, repeat, sequence, tag
 from logitkit.limits import Limits
 from tests.examples import examples
-from tests.json_schema.test_blocks import small_blocks
+from tests.json_schema.block_schemas import small_blocks
 from tests.languages.comparison import compare
 from tests.languages.random_languages import SCHEMAS as OTHERS
 from tests.languages.random_languages import languages

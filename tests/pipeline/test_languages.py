@@ -11,7 +11,6 @@ import torch
 
 import logitkit as lk
 from logitkit.batching import BatchedRequests, NewRequest, steps_of
-from logitkit.errors import BatchMismatch
 from logitkit.runtime import Constraint
 from tests.batches import tensor_path
 
@@ -103,29 +102,6 @@ def test_languages_of_a_request_are_numbered() -> None:
     assert [step[0] for step in steps if isinstance(step, tuple)] == [0, 1]
     # A chain joins those that nest nothing, so that they are one language.
     assert len(steps_of(lk.from_config(CONFIGURATIONS[7], VOCABULARY))) == 2
-
-
-@pytest.mark.parametrize("tensors", [False, True], ids=["rows", "tensors"])
-def test_rows_with_and_without_stacks_are_not_mixed_by_mistake(tensors: bool) -> None:
-    flat, nested = lk.Regex("0+", VOCABULARY), lk.JsonSchema(LISTS, VOCABULARY)
-    context = lk.Context.of([[0]], VOCABULARY.size)
-    both = lk.concatenate([nested.init_state(context), flat.init_state(context)])
-    logits, token = torch.zeros(2, VOCABULARY.size), torch.tensor([0, 0])
-    with tensor_path() if tensors else nullcontext():
-        for call in (lambda: flat.process_logits(both, logits, context), lambda: flat.advance(both, token)):
-            with pytest.raises(
-                BatchMismatch, match="a Regex got a state with rows of a constraint that nests or counts"
-            ):
-                call()
-        if not tensors:
-            finite = lk.JsonSchema({"enum": [0, 1]}, VOCABULARY)
-            of_states = lk.concatenate([finite.init_state(context), flat.init_state(context)])
-            for state in (both, of_states):
-                with pytest.raises(BatchMismatch, match="such as JsonSchema, next to rows of others, such as Regex"):
-                    nested.process_logits(state, logits, context)
-            return
-        # On a device a row that is in no automaton of the bank is dead.
-        assert nested.process_logits(both, logits, context)[1][1].isfinite().nonzero().tolist() == [[15]]
 
 
 def test_a_registered_constraint_may_stand_between_languages() -> None:

@@ -62,3 +62,9 @@ def tools_of(name: str, choice: str = "auto", parallel: bool = True) -> Tools:
 def same(calls: tuple[ToolCall, ...], expected: list[ToolCall]) -> bool:
     """Whether calls are equal, but for where they stand."""
     return [(c.name, c.arguments) for c in calls] == [(c.name, c.arguments) for c in expected]
+
+
+def accepts(tools: Tools, form: ToolFormat, text: str) -> bool:
+    """Whether a text is a complete turn."""
+    turn = tools.parse([*ids_of(text, form), EOS], vocabulary(form))
+    return turn.outside_at is None

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from logitkit_adapters.cli.imported import imported, names_type
 from logitkit_adapters.cli.interrupts import ctrl_c_exits
 from logitkit_adapters.cli.usage import UsageError, text_argument
 
@@ -20,7 +21,10 @@ __all__ = ["KINDS", "add_shared", "compiled"]
 # The kinds of definition: the form of the argument, and what it is.
 KINDS = {
     "regex": ("PATTERN", "a regular expression (write --regex=PATTERN if it begins with -)"),
-    "schema": ("FILE", "a file with a JSON Schema; - reads it from standard input"),
+    "schema": (
+        "SCHEMA",
+        "a JSON Schema; a file, - for standard input, or a Python type such as a pydantic model, as package.module:Name",
+    ),
     "tools": ("FILE", "a file with a JSON list of tools in OpenAI's format; - reads it from standard input"),
     "grammar": ("FILE", "a file with a grammar in GBNF or Lark's syntax; - reads it from standard input"),
 }
@@ -112,7 +116,7 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
 
     Args:
         kind: The kind: `regex`, `schema`, `tools` or `grammar`.
-        given: The pattern, or the file.
+        given: The pattern, the file, or the name of a Python type.
         arguments: The parsed arguments, with those of `add_shared`.
 
     Raises:
@@ -131,9 +135,10 @@ def compiler_of(kind: str, given: str, arguments: argparse.Namespace) -> tuple[C
         raise UsageError("--syntax and --start are only for grammars; leave them out")
     if kind == "regex":
         return lambda vocabulary: lk.Regex(given, vocabulary), pattern_advice(given)
-    text = _read(given)
     if kind == "schema":
-        return lambda vocabulary: lk.JsonSchema(text, vocabulary), searched_patterns(load(text))
+        schema = imported(given) if names_type(given) else _read(given)
+        return lambda vocabulary: lk.JsonSchema(schema, vocabulary), searched_patterns(load(schema))
+    text = _read(given)
     if kind == "grammar":
         if syntax is None:
             syntax = "lark" if given.lower().endswith(".lark") else "gbnf"

@@ -83,7 +83,9 @@ def read_json(text: bytes) -> tuple[JsonNode | None, int]:
     return node, reader.at
 
 
-def closed_at_the_end(node: JsonNode, every: bool = False) -> JsonNode:
+def closed_at_the_end(
+    node: JsonNode, every: bool = False, following: JsonNode | None = None, after_comma: bool = True
+) -> JsonNode:
     """Return a value that is closed where it stands.
 
     After a comma, it gets one unknown child more instead. A name without a value is left out.
@@ -91,16 +93,21 @@ def closed_at_the_end(node: JsonNode, every: bool = False) -> JsonNode:
     Args:
         node: The value.
         every: Whether to close all open values, and not only the innermost one.
+        following: The name of the member after a comma at the end; None: it is not known.
+        after_comma: Whether a child follows a comma at the end; if not, the comma is left out.
     """
     last = node.children[-1] if node.children else None
-    if node.more:
-        keys = (*node.keys, JsonNode("string", b'"\\u0000"', closed=True)) if node.keys else ()
+    if node.more and after_comma:
+        name = following or JsonNode("string", b'"\\u0000"', closed=True)
+        keys = (*node.keys, name) if node.keys else ()
         return replace(node, keys=keys, children=(*node.children, JsonNode("unknown", b"", closed=False)))
     if last is not None and not last.closed:
-        return replace(node, children=(*node.children[:-1], closed_at_the_end(last, every)), raw=b"", closed=every)
+        inside = closed_at_the_end(last, every, following, after_comma)
+        return replace(node, children=(*node.children[:-1], inside), raw=b"", closed=every)
     if node.kind in ("array", "object"):
         named = len(node.children) - (node.kind == "object" and last is None)
-        return replace(node, raw=b"", closed=True, keys=node.keys[:named], children=node.children[:named])
+        keys, children = node.keys[:named], node.children[:named]
+        return replace(node, raw=b"", closed=True, keys=keys, children=children, more=False)
     word = next((word for word in _LITERALS if word.startswith(node.raw)), node.raw)
     ended = {"string": node.raw + b'"', "number": node.raw + b"1" * (not node.raw[-1:].isdigit())}
     return node if node.closed else replace(node, raw=ended.get(node.kind, word), closed=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 from logitkit.explaining.byte_language import is_legal
 from logitkit.explaining.findings import Source
@@ -46,29 +47,54 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
     node, read = read_json(start)
     if node is None:
         return (_spelling(f"whitespace: {whitespace}" if rest[:1] in _SPACE else "", faults, ""),)
-    whole = read_json(written + rest)[0] or node
+    whole, known = read_json(written + rest)
+    whole = whole or node
+    complete = whole.closed and known == len(written + rest)
     found = faults.of(node) if rest else []
-    path, last, in_string = _end(node, whole)
+    end = _end(node, whole)
+    path, in_string, following = end.path, end.in_string, end.following
     if rest[:1] in _SPACE and not in_string and not (found and written[-1:].isdigit()):
         return (_spelling(f"whitespace: {whitespace}", faults, path),)
     if not found and (read < len(start) or (in_string and b"" < rest[:1] < b" ")):
         return (_spelling("the syntax of JSON", faults, path),)
-    begun = {*faults.applied, path}
-    for known in (whole, closed_at_the_end(whole)):
-        found = found or [fault for fault in faults.of(known) if fault.path in begun]
-    found = found or faults.of(closed_at_the_end(node))
-    found = found or [fault for fault in faults.of(closed_at_the_end(node, every=True)) if fault.path == path]
+    begun = {*_paths(node), *_outer(path)}
+    for paths in (begun, {following}):
+        for value in (whole, closed_at_the_end(whole, after_comma=len(rest) == 1)):
+            found = found or [fault for fault in faults.of(value) if fault.path in paths]
+    if complete:
+        # A later value may be refused this early, such as one of a required member; else it is a matter of spelling.
+        found = found or faults.of(whole)
+    else:
+        found = found or faults.of(closed_at_the_end(node, following=end.name))
+        every = closed_at_the_end(node, every=True, following=end.name)
+        found = found or [fault for fault in faults.of(every) if fault.path == path]
     if not found:
         found = [fault for fault in faults.suspects if _is_legal_without(fault, schema, start, whitespace)]
     if not found:
-        return (_spelling(_convention(last, len(rest) > 1 and not faults.suspects), faults, path),)
+        return (_spelling(_convention(end, len(rest) > 1 and not faults.suspects), faults, following or path),)
     return tuple(dict.fromkeys(_source(fault) for fault in _with_branches(found[0], path)))
 
 
-def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode, bool]:
-    """Return the path of the value that the text ends in, this value, and whether the text ends in a string.
+class _End(NamedTuple):
+    """Where a text ends.
 
-    For a name, these are the path of its member, and the object.
+    Args:
+        path: The path of the value that the text ends in; for a name, that of its member.
+        node: This value; for a name, the object.
+        in_string: Whether the text ends in a string.
+        following: After a comma, the path of the next member or item, if the text after the end has one.
+        name: The name of this member, if it is complete.
+    """
+
+    path: str
+    node: JsonNode
+    in_string: bool
+    following: str | None = None
+    name: JsonNode | None = None
+
+
+def _end(node: JsonNode, whole: JsonNode, path: str = "") -> _End:
+    """Return where the text of a value ends.
 
     Args:
         node: The value.
@@ -76,13 +102,34 @@ def _end(node: JsonNode, whole: JsonNode, path: str = "") -> tuple[str, JsonNode
         path: The path of both.
     """
     number = len(node.children) - 1
+    if node.more and len(whole.children) > len(node.children):
+        name = whole.keys[number + 1] if whole.keys else None
+        if name is None or name.closed:
+            return _End(path, node, False, below(path, name.text if name else number + 1), name)
     if node.closed or node.more or number < 0:
-        return path, node, node.kind == "string" and not node.closed
+        return _End(path, node, node.kind == "string" and not node.closed)
     inside = below(path, whole.names[number] if node.keys else number)
     last, known = node.children[number], whole.children[number]
     if last is None:
-        return inside, node, not node.keys[number].closed
+        return _End(inside, node, not node.keys[number].closed)
     return _end(last, known or last, inside)
+
+
+def _paths(node: JsonNode, path: str = "") -> Iterator[str]:
+    """Yield the paths of a value and of all values inside."""
+    yield path
+    steps: Iterable[str | int] = node.names or range(len(node.children))
+    for step, child in zip(steps, node.children, strict=True):
+        if child is not None:
+            yield from _paths(child, below(path, step))
+
+
+def _outer(path: str) -> Iterator[str]:
+    """Yield a path and those of the values around it."""
+    yield path
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whitespace) -> bool:
@@ -95,15 +142,13 @@ def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whites
     return bool(is_legal(JsonValue(copy, whitespace), text, complete=False))
 
 
-def _convention(last: JsonNode, named: bool) -> str:
+def _convention(end: _End, named: bool) -> str:
     """Return which rule of spelling a text breaks that no keyword refuses; "" if it is not known."""
-    if last.kind == "object" and named and last.keys and not last.more:
-        return (
-            "each member stands once"
-            if last.names[-1] in last.names[:-1]
-            else "the members stand in the order of the schema"
-        )
-    if last.kind == "string" and b"\\" in last.raw[-6:]:
+    node = end.node
+    names = [*node.names, end.name.text] if end.name else node.names if not node.more else ()
+    if node.kind == "object" and named and names:
+        return "each member stands once" if names[-1] in names[:-1] else "the members stand in the order of the schema"
+    if node.kind == "string" and b"\\" in node.raw[-6:]:
         return "no needless escapes"
     return ""
 
@@ -125,8 +170,6 @@ def _source(fault: Fault) -> Source:
 
 def _spelling(text: str, faults: SchemaFaults, path: str) -> Source:
     """Return the schema of the value, for a reason that is not a keyword; "": the reason is not known."""
-    outer = path
-    while outer not in faults.applied and outer:
-        outer = outer.rpartition("/")[0]
-    place = faults.applied.get(outer, faults.references.root)
+    applied = (faults.applied[outer] for outer in _outer(path) if outer in faults.applied)
+    place = next(applied, faults.references.root)
     return Source("schema", text or _shown(place.value), pointer=place.pointer[1:], path=path)

@@ -7,6 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from logitkit.budget import spend
+from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import Arrays
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
@@ -50,6 +51,12 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
             if not reader.left_out.also(error):
                 raise error
     return _Writer(arrays, layout, values).plan()
+
+
+def count_keywords(arrays: tuple[Arrays, ...]) -> tuple[str, str]:
+    """Return the keywords that bound the number of items, first the one that may ask for too many."""
+    many = any(some.minimum > MOST_MOVES for some in arrays)
+    return ("minItems", "maxItems") if many else ("maxItems", "minItems")
 
 
 def _never_equal(arrays: Arrays, reader: Reader) -> bool:
@@ -101,11 +108,15 @@ class _Writer:
         closing = layout.within_tokens
         if bounds <= (LARGE_COUNT_CLOSING if closing else LARGE_COUNT) or arrays.items == NOTHING:
             self.run = None
-        elif closing and arrays.minimum > LARGE_COUNT:
-            # How many tokens many items need is worked out exactly only where they are written out.
-            self.run = None
+        # How many tokens many items need is worked out exactly only where they are written out.
+        self.whole_minimum = closing and arrays.minimum > LARGE_COUNT
         if self.run is None and bounds > MOST_MOVES:
             raise too_many()
+        if self.whole_minimum and arrays.minimum > MOST_MOVES:
+            raise UnsupportedSchema(
+                f"with 'closing', each of the {arrays.minimum} required items has states of its own, which are too many; lower "
+                "'minItems' to a few thousand, or leave out 'closing'"
+            )
         self._plan = Plan()
         self._todo: list[tuple[str, int, tuple[int, ...], frozenset[str]]] = []
 
@@ -168,7 +179,7 @@ class _Writer:
         """Add the moves of the next items as a block, if that is possible, and return whether it is."""
         may_end = index + 1 >= self.arrays.minimum
         most = self.most if may_end else self.arrays.minimum
-        if self.run is None or most is None or index < len(self.arrays.prefix):
+        if self.run is None or most is None or index < len(self.arrays.prefix) or (self.whole_minimum and not may_end):
             return False
 
         def after(count: int) -> int:

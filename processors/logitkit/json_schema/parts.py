@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from logitkit.budget import outside_budget, spend
-from logitkit.json_schema.array_plan import array_plan
+from logitkit.json_schema.array_plan import array_plan, count_keywords
 from logitkit.json_schema.blocks import block_plan
 from logitkit.json_schema.conjunction import ANYTHING, Conjunction
 from logitkit.json_schema.constants import constants_plan
@@ -98,7 +98,7 @@ def _plans_of_values(value: Conjunction, reader: Reader, layout: Layout, as_text
             for some in values.objects
             if not as_texts or some.whole is None
         ]
-    with reader.blaming_one_of(value, "maxItems", "minItems", "contains", "prefixItems", "items"):
+    with reader.blaming_one_of(value, *count_keywords(values.arrays), "contains", "prefixItems", "items"):
         given = [some.whole for some in values.arrays if as_texts and some.whole is not None]
         arrays = [constants_plan(given, reader.limits)] if given else []
         arrays += [array_plan(some, reader, layout) for some in values.arrays if not as_texts or some.whole is None]

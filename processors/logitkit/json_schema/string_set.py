@@ -25,9 +25,11 @@ WRITING_ANY = 1000
 WRITING_MASK = 300
 WRITING_MOVE = 10
 
-# Shorter strings have states for each length; so have strings of so many states that counting would not pay.
+# Shorter strings have states for each length; so have strings of so many states that counting would not pay. Where each length
+# would have about as many states again, it pays longer.
 COUNTED_FROM = 16
 MOST_COUNTED = 2**16
+MOST_COUNTED_ENDLESS = 2**19
 # So have longer ones if a text must be completed within a number of tokens: where characters are counted, that is but a bound.
 COUNTED_FROM_CLOSING = 64
 
@@ -61,6 +63,20 @@ class StringSet:
         if not least and most is None:
             return self.texts
         return self.texts & TextLanguage.of_length(least, most, self.limits)
+
+    @property
+    def _longest(self) -> int | None:
+        """A length that no string exceeds; None if none is known."""
+        ends = [most for most in (self.lengths[1], self.texts.longest) if most is not None]
+        return min(ends, default=None)
+
+    def _bounded(self, lengths: Lengths) -> TextLanguage:
+        """Return the strings, and maybe others that are not of some lengths: only narrower bounds have states."""
+        least, most = self.lengths
+        narrow = least if least > lengths[0] else 0, most if _narrower((0, most), (0, lengths[1])) else None
+        if narrow == ANY_LENGTH:
+            return self.texts
+        return self.language if narrow == self.lengths else self.texts & TextLanguage.of_length(*narrow, self.limits)
 
     def expand(self) -> None:
         """Make states for each length, as all but the strings of values have.
@@ -126,16 +142,21 @@ class StringSet:
         texts = self.texts & other.texts
         if isinstance(texts, ListedTexts):
             texts, least, most = texts.of_lengths(least, most), *ANY_LENGTH
-        for same in (self, other):
-            if texts is same.texts and (least, most) == same.lengths:
-                return same
-        return StringSet(texts, (least, most))
+        return _same(texts, (least, most), self, other)
 
     def __or__(self, other: StringSet) -> StringSet:
-        return _same(self.language | other.language, self, other)
+        for some, every in ((other, self), (self, other)):
+            if some.texts.is_empty or (every.texts.is_everything and not _narrower(every.lengths, some.lengths)):
+                return every
+        # Bounds that hold for all strings of both stay bounds. Others become states of those strings only.
+        least = self.lengths[0] if self.lengths[0] == other.lengths[0] else 0
+        ends = self._longest, other._longest
+        most = None if None in ends else max(end for end in ends if end is not None)
+        texts = self._bounded((least, most)) | other._bounded((least, most))
+        return _same(texts, (least, most if most in (self.lengths[1], other.lengths[1]) else None), self, other)
 
     def __sub__(self, other: StringSet) -> StringSet:
-        return _same(self.language - other.language, self, other)
+        return _same(self.texts - other._bounded((self.lengths[0], self._longest)), self.lengths, self, other)
 
     def __invert__(self) -> StringSet:
         return StringSet(~self.language)
@@ -207,7 +228,8 @@ class StringSet:
         if not longest or counted < (COUNTED_FROM_CLOSING if closing else COUNTED_FROM) or (closing and most is None):
             return False
         states = len(self.texts.needed) * (1 + least if closing else 1)
-        return self._completes and states * longest <= MOST_COUNTED
+        endless = self.texts.longest is None and counted >= longest
+        return self._completes and states * longest <= (MOST_COUNTED_ENDLESS if endless else MOST_COUNTED)
 
     def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
         """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""
@@ -224,9 +246,15 @@ class StringSet:
         return string_body(self.language)
 
 
-def _same(language: TextLanguage, a: StringSet, b: StringSet) -> StringSet:
-    """Return the set of a language, one of the operands where nothing has changed: its tree may be known."""
-    return a if language is a.language else b if language is b.language else StringSet(language)
+def _same(texts: TextLanguage, lengths: Lengths, a: StringSet, b: StringSet) -> StringSet:
+    """Return the set of some texts, one of the operands where nothing has changed: its tree may be known."""
+    same = (some for some in (a, b) if texts is some.texts and lengths == some.lengths)
+    return next(same, None) or StringSet(texts, lengths)
+
+
+def _narrower(one: Lengths, other: Lengths) -> bool:
+    """Whether some lengths leave out any of others."""
+    return one[0] > other[0] or (one[1] is not None and (other[1] is None or one[1] < other[1]))
 
 
 @lru_cache(maxsize=8)

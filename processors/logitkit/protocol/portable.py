@@ -1,4 +1,4 @@
-"""Methods that a state class defines so that its values keep their meaning in another process."""
+"""Optional methods of a state class: its values keep their meaning in another process, and impossible ones are found."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 
-__all__ = ["Checked", "Portable"]
+__all__ = ["Checked", "Joined", "Portable"]
 
 
 @runtime_checkable
@@ -42,3 +42,15 @@ class Checked(Protocol):
 
     def problem(self) -> str | None:
         """Describe an impossible value in a state read from a file, on the CPU, or return None."""
+
+
+@runtime_checkable
+class Joined(Protocol):
+    """A state whose rows cannot always share a batch with other rows of the same class."""
+
+    def check_joined(self) -> None:
+        """Check a state that `concatenate` has made.
+
+        Raises:
+            BatchMismatch: Its rows cannot share a batch; the message says why and what to do.
+        """

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
 from logitkit.parameters import Form
-from logitkit.protocol.portable import Checked
+from logitkit.protocol.portable import Checked, Joined
 
 __all__ = ["Fill", "concatenate", "names_of", "rows_of", "select", "to", "walk"]
 
@@ -185,7 +185,7 @@ def concatenate(states: Sequence[S]) -> S:
 
     Raises:
         ConfigurationError: No state is given.
-        BatchMismatch: The states differ in structure.
+        BatchMismatch: The states differ in structure, or have rows that cannot share a batch.
 
     Example:
         >>> import torch
@@ -213,7 +213,10 @@ def _concatenate(states: Sequence[Any], fill: float) -> Any:
         )
     kind: Any = type(first)
     values = list(fills(kind).values()) if hasattr(first, "_fields") else [0] * len(first)
-    return rebuild(first, [_concatenate([s[i] for s in states], values[i]) for i in range(len(first))])
+    joined = rebuild(first, [_concatenate([s[i] for s in states], values[i]) for i in range(len(first))])
+    if isinstance(joined, Joined):
+        joined.check_joined()
+    return joined
 
 
 def _pad(leaf: Tensor, trailing: Sequence[int], fill: float) -> Tensor:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED, FIRST_STATE
-from logitkit.errors import StateFileError
+from logitkit.errors import BatchMismatch, StateFileError
+from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import per_row
-from logitkit.runtime.bank import NEUTRAL, Lease
+from logitkit.runtime.bank import MIXED_BANKS, NEUTRAL, STACKS, Lease
 from logitkit.runtime.bank_user import BankUser
 
 __all__ = ["AutomatonState", "leases_of", "numbered_slots"]
@@ -44,6 +45,20 @@ class AutomatonState(NamedTuple):
     def finished(self, rows: Tensor) -> AutomatonState:
         """Return a state in which some rows, [B] bool, have had EOS."""
         return self._replace(state=torch.where(rows, FINISHED, self.state))
+
+    def check_joined(self) -> None:
+        """Check on the host that all automata are in one bank.
+
+        On an accelerator, this would wait for the device. There, rows of another bank end at their next step.
+
+        Raises:
+            BatchMismatch: Some rows are of constraints that may nest, and some of others.
+        """
+        if by_tensors(self.generation):
+            return
+        stacked = self.generation[self.slot != NEUTRAL] >= STACKS
+        if stacked.any() and not stacked.all():
+            raise BatchMismatch(f"concatenate got {MIXED_BANKS}")
 
     def to_portable(self, processor: BankUser) -> tuple[AutomatonState, list[str]]:
         """Return a state whose slots number the automata from 1, and the content keys of the automata."""

@@ -28,6 +28,10 @@ NEUTRAL = 0
 
 # Generations in a bank with stacks begin here, so that no state of it is valid in one without.
 STACKS = 2**40
+MIXED_BANKS = (
+    "rows of constraints that may nest, such as JsonSchema, next to rows of others, such as Regex; keep each sort in a batch of "
+    "its own, or make all of them nest: languages.regex(pattern).constraint(vocabulary) in place of Regex(pattern, vocabulary)"
+)
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -151,10 +155,7 @@ class Bank:
             if found is not None:
                 return found
         if (generation >= STACKS) != self.stacks:
-            raise BatchMismatch(
-                "a state has rows of constraints that may nest, such as JsonSchema, next to rows of others, such as Regex; keep "
-                "each sort in a batch of its own"
-            )
+            raise BatchMismatch(f"a state has {MIXED_BANKS}")
         raise StaleAutomaton(
             f"a state refers to automaton {slot} (generation {generation}), which is no longer in the bank; keep the processor "
             "that made the state (Regex, Choice, ...) alive as long as the state is used"

@@ -1,0 +1,80 @@
+"""Unions and differences of strings whose lengths are bounded: only bounds that differ have states for each length."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import logitkit as lk
+from logitkit.json_schema import StringSet
+from logitkit.limits import DEFAULT_LIMITS
+from tests.automata.linked import written
+from tests.json_schema.judge import judge
+from tests.vocabularies import tekken
+
+TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
+PATTERNS = ["", "^a", "b$", "^(ab)*$", "^a{2,4}$", "^a*b?$", "^(?!)"]
+URI: dict[str, Any] = {"type": "string", "format": "uri", "maxLength": 1001}
+WORDS: dict[str, Any] = {"type": "string", "pattern": "^[ab ]*$", "minLength": 2, "maxLength": 300}
+
+
+@st.composite
+def _sets(draw: st.DrawFn) -> StringSet:
+    if draw(st.integers(0, 3)) == 0:
+        return StringSet.of_values(draw(st.lists(st.sampled_from(TEXTS), max_size=3)), DEFAULT_LIMITS)
+    least, most = draw(st.integers(0, 3)), draw(st.none() | st.integers(0, 5))
+    return StringSet.matching(draw(st.sampled_from(PATTERNS)), DEFAULT_LIMITS) & StringSet.of_length(
+        least, most, DEFAULT_LIMITS
+    )
+
+
+def _members(strings: StringSet) -> set[str]:
+    return {text for text in TEXTS if strings.contains(text)}
+
+
+@given(_sets(), _sets(), _sets())
+def test_operations_are_those_of_sets(one: StringSet, other: StringSet, third: StringSet) -> None:
+    """Also if the operands are results of operations."""
+    both, left = one | other, one - other
+    assert _members(both) == _members(one) | _members(other)
+    assert _members(left) == _members(one) - _members(other)
+    assert _members(both - third) == _members(both) - _members(third)
+    assert _members(left | third) == _members(left) | _members(third)
+    assert _members(both & third) == _members(both) & _members(third)
+    for strings in (both, left, both - third, left | third):
+        expanded = StringSet(strings.language)
+        assert _members(expanded) == _members(strings)
+        assert strings.is_empty == expanded.is_empty
+        assert strings.longest == expanded.longest
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize(
+    "schemas",
+    [
+        [URI, {"type": "integer"}, {"type": "string", "maxLength": 16}],
+        [URI, {"type": "string", "maxLength": 1001}],
+        [URI, {"enum": ["none", "a b", 5]}],
+        [URI, {"type": "string", "format": "date"}],
+        [WORDS, URI],
+        [WORDS, {"type": "string", "maxLength": 20}, {"const": "c" * 40}],
+    ],
+)
+def test_strings_of_different_lengths_are_counted_together(keyword: str, schemas: list[Any]) -> None:
+    schema = {keyword: schemas}
+    constraint, valid = lk.JsonSchema(schema, tekken()), judge(schema).is_valid
+    assert constraint.automaton.states < 6000
+    texts = [b * n for b in ("a", " ", "c") for n in (0, 1, 2, 15, 16, 17, 20, 21, 40, 299, 300, 301, 1001, 1002)]
+    texts += ["http://" + "a" * n for n in (1, 8, 9, 10, 993, 994, 995)] + ["none", "a b", "2024-02-29"]
+    for seed, text in enumerate(texts):
+        assert written(text, constraint, seed) == valid(text), text
+
+
+def test_a_bound_beside_none_is_left_out_if_all_strings_are_allowed() -> None:
+    constraint = lk.JsonSchema({"anyOf": [URI, {"type": "string"}]}, tekken())
+    assert constraint.automaton.states < 100
+    assert written("a" * 2000, constraint, 0)

@@ -68,6 +68,9 @@ def _read(grammar: str) -> RuleSet | None:
     except GrammarError as error:
         if "no finite text" in error.reason or "lazy quantifier" in error.reason:
             return None
+        # Beside a lookahead, the end of a lazy quantifier may depend on all that follows.
+        if "*?" in grammar and "looks at more than one character" in error.reason:
+            return None
         raise
 
 

@@ -172,7 +172,7 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
         default.dtype
     )
     nothing = torch.full_like(unlisted, ILLEGAL)
-    shape = (*places.shape, -1)
+    shape = (*places.shape, base.lane.shape[0])
     classes, targets, real = (
         column.reshape(shape) for column in base.rows(slot.repeat_interleave(shape[1]), places.reshape(-1))
     )

@@ -67,12 +67,15 @@ def until_marker(first: ByteDfa, marker: TextWithNames, second: ByteDfa, limits:
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    tree = WaysRead.of(marker, limits)
     count, base = len(first.step), len(second.step)
     byte_class, (own, others) = joint_byte_classes([first.byte_class, second.byte_class], marker.encoded)
-    states = base + count * len(tree.open)
     letters = sorted({*tokens_of(first, second), *marker.tokens})
-    limits.check_work(states * (len(own) + len(letters)) // 4)
+    entries = count * (len(own) + len(letters)) // 4
+    # A long marker is refused before its nodes are made, of which there are at least as many as bytes.
+    limits.check_work(entries * len(marker.encoded))
+    tree = WaysRead.of(marker.ways(), limits)
+    limits.check_work(entries * len(tree.open))
+    states = base + count * len(tree.open)
     read = first.step[:, own]
     does = {letter: letter_of(first, letter) for letter in letters}
     # Where each state of the first part is after the symbols of each node.

@@ -9,10 +9,11 @@ Source: Aho and Corasick, Efficient string matching (1975).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from logitkit.limits import Limits
-from logitkit.vocabulary.text_with_names import TextWithNames
+from logitkit.vocabulary.text_with_names import Symbols
 
 __all__ = ["WaysRead"]
 
@@ -36,15 +37,15 @@ class WaysRead:
     open: list[int]
 
     @classmethod
-    def of(cls, marker: TextWithNames, limits: Limits) -> WaysRead:
-        """Build the nodes of a marker.
+    def of(cls, ways: Iterable[Symbols], limits: Limits) -> WaysRead:
+        """Build the nodes of a marker that may be written in these ways.
 
         Raises:
             PatternTooLarge: There are more nodes than states are allowed.
         """
         parent, symbols, depth, ends = [0], [0], [0], set()
         child: list[dict[int, int]] = [{}]
-        for way in marker.ways():
+        for way in ways:
             node = 0
             for symbol in way:
                 following = child[node].get(symbol)

@@ -20,9 +20,10 @@ from logitkit.compiler import (
     trimmed,
     until_marker,
 )
+from logitkit.compiler.bytes.ways_read import WaysRead
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS, Limits
-from logitkit.vocabulary.text_with_names import TextWithNames
+from logitkit.vocabulary.text_with_names import Name, TextWithNames
 from tests.examples import examples
 
 PATTERNS = ["[abc]*", "(ab)*", "a{1,3}|b", "(a|b)*c", "", "c(ab?)*", "[^c]+"]
@@ -107,3 +108,17 @@ def test_limits() -> None:
     with pytest.raises(PatternTooLarge, match="more than 100 steps"):
         until_marker(anything(), TextWithNames(b"abcdefghijklmnop" * 2), anything(), Limits(work=100))
     assert np.array_equal(trimmed(anything(), DEFAULT_LIMITS).step, anything().step)
+
+
+@settings(max_examples=examples(200))
+@given(MARKERS.filter(lambda text: len(text) > 1), st.integers(0, 4), st.integers(1, 3))
+def test_what_is_dropped_and_what_is_left_are_all_that_was_read(text: str, begin: int, length: int) -> None:
+    marker = text.encode() * 5
+    names = (Name(begin, begin + length, (7,)),)
+    tree = WaysRead.of(TextWithNames(marker, names).ways(), DEFAULT_LIMITS)
+    read: list[tuple[int, ...]] = [()]
+    for node in range(1, tree.last + 1):
+        read.append((*read[tree.parent[node]], tree.symbol[node]))
+    for node in tree.open:
+        for symbol, reached in tree.moves[node].items():
+            assert (*read[tree.dropped(node, reached)], *read[reached]) == (*read[node], symbol)

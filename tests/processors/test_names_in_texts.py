@@ -256,6 +256,33 @@ def test_a_section_begins_after_a_marker_with_a_name() -> None:
         assert bool(budget.is_thinking(state)[0]) == thinks
 
 
+def test_a_ban_of_an_ending_leaves_a_way_to_end() -> None:
+    vocabulary = lk.Vocabulary([b"a", b"b", None], 2, special={"<e>": 2})
+    # After `a` nothing would be legal.
+    assert lk.BannedStrings(["a<e>", "aa", "ab"], vocabulary).matches("b")
+    for strings in (["a<e>", "aa", "ab"], ["a<e>", "b<e>"]):
+        automaton = lk.BannedStrings(strings, vocabulary).automaton
+        assert automaton.next(automaton.start, 0) == DEAD
+    both = lk.Intersection((lk.Regex("a|b", vocabulary), lk.BannedStrings(["a<e>"], vocabulary))).automaton
+    assert [t for t in range(3) if both.next(both.start, t) != DEAD] == [1]
+
+
+def test_names_ignore_case_as_spellings_do() -> None:
+    names = {"s<t>": 257, "<t>": 258, "<im>": 259, "<\u00df>": 260}
+    vocabulary = lk.Vocabulary([*(bytes([c]) for c in range(256)), *[None] * 5], 256, special=names)
+
+    def banned(text: str, *ids: int) -> list[int]:
+        automaton = lk.BannedStrings([text], vocabulary, ignore_case=True).automaton
+        state = automaton.start
+        for token in ids:
+            state = automaton.next(state, token)
+        return [t for t in range(256, 261) if automaton.next(state, t) == DEAD]
+
+    assert banned("\u00df<t>", *"\u00df".encode()) == [258]
+    assert banned("x<\u0130M>", ord("x")) == banned("x<\u0131m>", ord("x")) == [259]
+    assert (banned("x<ss>", ord("x")), banned("x<\u1e9e>", ord("x"))) == ([], [260])
+
+
 def test_many_bans_beside_one_with_a_name() -> None:
     vocabulary = lk.Vocabulary([*(bytes([c]) for c in range(256)), None, None], 256, special={"<x>": 257})
     texts = [f"{n:04d}" for n in range(2_000)]
@@ -279,7 +306,9 @@ def test_refusals() -> None:
         lambda t: lk.TextStream(TOKENS, [t]),
     ):
         make("a<t>" * 8)
-        with pytest.raises(ConfigurationError, match="contains 9 names of special tokens; allowed are up to 8"):
+        with pytest.raises(
+            ConfigurationError, match="contains more than 8 names of special tokens; allowed are up to 8"
+        ):
             make("a<t>" * 9)
     for make in (lambda t: lk.then(None, lk.Regex("a", TOKENS), t), lambda t: lk.ThinkingBudget(1, t, TOKENS)):
         with pytest.raises(

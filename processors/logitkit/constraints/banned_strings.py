@@ -14,9 +14,11 @@ from logitkit.constraints.texts import as_bytes, check_texts
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 from logitkit.parameters import Boolean, ListOf, Text
+from logitkit.patterns.case_folding import folded
 from logitkit.protocol.kind import Kind
 from logitkit.runtime.compiled_language import check_has_eos
 from logitkit.runtime.constraint import Constraint
+from logitkit.vocabulary.special_tokens import Fold
 from logitkit.vocabulary.text_with_names import TextWithNames
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -78,7 +80,7 @@ class BannedStrings(Constraint):
                 )
             if not text:
                 raise ConfigurationError(f"strings[{index}] is empty, which every text contains; leave it out")
-            self.vocabulary.special_names.check(f"strings[{index}]", text, self.ignore_case)
+            self.vocabulary.special_names.check(f"strings[{index}]", text, self._fold)
         self.vocabulary.special_names.check_ends_remain("strings", self._letters())
         self._compile_once(BannedStrings, tuple(dict.fromkeys(self.strings)), self.ignore_case)
 
@@ -89,14 +91,18 @@ class BannedStrings(Constraint):
 
     def _named(self) -> list[TextWithNames]:
         names = self.vocabulary.special_names
-        return [names.named(text, self.ignore_case) for text in dict.fromkeys(map(self._in_one_form, self.strings))]
+        return [names.named(text, self._fold) for text in dict.fromkeys(map(self._in_one_form, self.strings))]
+
+    @property
+    def _fold(self) -> Fold | None:
+        return folded if self.ignore_case else None
 
     def _in_one_form(self, text: str | bytes) -> str | bytes:
         return text if self.ignore_case else as_bytes(text)
 
     def _letters(self) -> set[int]:
         names = self.vocabulary.special_names
-        return {token for text in self.strings for token in names.letters(text, self.ignore_case)}
+        return {token for text in self.strings for token in names.letters(text, self._fold)}
 
     def _compile(self) -> TokenAutomaton:
         return token_automaton(self.byte_dfa(), self.vocabulary, self.limits, "the ban")

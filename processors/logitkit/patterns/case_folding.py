@@ -39,6 +39,17 @@ class CaseTable(NamedTuple):
     pairs: _CodePoints
 
 
+def folded(text: str) -> str:
+    """Return a text in which characters are equal if they differ only in case; it has as many characters.
+
+    Example:
+        >>> folded("\u212aB") == folded("kb"), folded("\u00df") == folded("ss")
+        (True, False)
+    """
+    equivalents = case_table(ascii_only=False).equivalents
+    return "".join(chr(min(equivalents.get(ord(character), (ord(character),)))) for character in text)
+
+
 def fold(charset: CharSet, ascii_only: bool) -> CharSet:
     """Return all characters that differ from one of the set only in case.
 

@@ -49,6 +49,8 @@ class _Marker:
         search = NamedSearch([named], UNBOUNDED) if named is not None and named.is_mixed else None
         self.found = search.occurrences if search else Occurrences.of([self.text] if self.text else [], UNBOUNDED)
         self.open = int((self.found.longest < 0).sum())
+        # How much of the text each state has read.
+        self.read = [search.spelled(s) for s in range(self.open)] if search else self.found.depth[: self.open].tolist()
         # The symbol with which each state goes on. A marker that is or names a token goes on with that token.
         self.following: list[int] = [search.next_symbol(state) for state in range(self.open)] if search else []
         if not search and self.token is None:
@@ -156,7 +158,7 @@ def _check_spelled(automaton: TokenAutomaton, closing: _Marker, end: bytes | int
         legal = automaton.legal_classes(INSIDE + inside + state)
         if not automaton.per_token(legal).any():
             assert isinstance(end, bytes)
-            depth = int(closing.found.depth[state])
+            depth = closing.read[state]
             raise VocabularyError(
                 f"the tokens of the vocabulary cannot spell {end[depth:]!r}, which completes the end marker {end!r} after "
                 f"{end[:depth]!r}; give a marker that they can spell, or the id of a token"

@@ -151,7 +151,7 @@ class StopAutomaton:
         """The table over tokens, which is slower to build than the rest."""
         dfa = self._found.without()
         free = replace(dfa, free=np.ones(len(dfa.accepting), bool))
-        made = token_automaton(free, self._vocabulary, TABLE_LIMITS, "the list of stops")
+        made = token_automaton(free, self._vocabulary, TABLE_LIMITS, "the list of stops", prune=False)
         class_of = made.class_of.copy()
         class_of[list(self._ids)] = FIRING_CLASS
         return replace(made, class_of=class_of)

@@ -63,7 +63,7 @@ class StopStrings(BankUser):
             `<|im_end|>`, means both that token and the name spelled in ordinary tokens.
         vocabulary: The vocabulary.
         include_prompt: Whether a stop may begin in the prompt, or lie entirely in it.
-        limits: The limit on the states of the automaton, which has about one per byte of the stops.
+        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens.
 
     Raises:
         ConfigurationError: There are no stops; a stop is empty, of another type, not an id of the vocabulary, or a text that

@@ -31,7 +31,7 @@ class TextStream:
         stops: Any number of stops: str (encoded as UTF-8), bytes, or token ids. In a text, the name of a special token means both
             that token and the name spelled in ordinary tokens.
         include_stop: Whether the text includes the stop itself.
-        limits: The limit on the states of the automaton, which has about one per byte of the stops.
+        limits: Bounds on the automaton, which has about one state per byte of the stops; more if they contain special tokens.
 
     Raises:
         ConfigurationError: A stop is empty, of another type, not an id of the vocabulary, or a text that contains more than eight

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import reprlib
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
+from typing import NamedTuple, TypeAlias
 
 from logitkit.errors import ConfigurationError
 from logitkit.vocabulary.text_with_names import Name, TextWithNames
@@ -22,6 +22,9 @@ MOST_WARNINGS = 64
 
 # A text with more names in it, each of which may be written in two ways, is refused.
 MOST_NAMES = 8
+
+# Makes texts equal that differ only in case.
+Fold: TypeAlias = Callable[[str], str]
 
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
@@ -43,14 +46,12 @@ class SpecialNames:
     def __init__(self, special: Mapping[str, int], tokens: Sequence[bytes | None], eos_ids: Collection[int]) -> None:
         self._ids = {name.encode(): token for name, token in special.items()}
         self._names, self._tokens = {token: name for name, token in special.items()}, tokens
-        self._folded: dict[str, list[int]] = {}
-        for name, token in special.items():
-            self._folded.setdefault(name.casefold(), []).append(token)
         # If the token has its name as text, a longer text that contains the name is spelled with that token, like any other.
         hidden = [name for name, token in special.items() if tokens[token] is None]
         self._hidden = frozenset(special[name] for name in hidden)
         self._parts = _Parts.of({name.encode(): name for name in hidden})
-        self._folded_parts = _Parts.of({name.casefold().encode(): name for name in hidden})
+        self._hidden_names = hidden
+        self._folded: dict[Fold, tuple[dict[str, list[int]], _Parts]] = {}
         self._special, self._eos_ids = special, frozenset(eos_ids)
         self._warned: set[bytes] = set()
 
@@ -66,62 +67,73 @@ class SpecialNames:
         """Return the text of tokens, with special tokens by their names."""
         return b"".join(self.name(token).encode() or self._tokens[token] or b"" for token in ids)
 
-    def tokens(self, text: str | bytes, ignore_case: bool = False) -> list[int]:
+    def tokens(self, text: str | bytes, fold: Fold | None = None) -> list[int]:
         """Return the special tokens that a text names: at most one, or any number if case is ignored."""
-        if ignore_case and isinstance(text, str):
-            return self._folded.get(text.casefold(), [])
+        if fold is not None and isinstance(text, str):
+            return self._without_case(fold)[0].get(fold(text), [])
         token = self.token(text)
         return [] if token is None else [token]
 
-    def letters(self, text: str | bytes, ignore_case: bool = False) -> list[int]:
+    def letters(self, text: str | bytes, fold: Fold | None = None) -> list[int]:
         """Return those of `tokens` that have no text: the others are spelled with their bytes, like ordinary tokens."""
-        return [token for token in self.tokens(text, ignore_case) if token in self._hidden]
+        return [token for token in self.tokens(text, fold) if token in self._hidden]
 
-    def named(self, text: str | bytes, ignore_case: bool = False) -> TextWithNames:
+    def named(self, text: str | bytes, fold: Fold | None = None) -> TextWithNames:
         """Return a text with the names in it whose tokens have no text.
 
         Args:
             text: The text; a str must be valid UTF-8.
-            ignore_case: Whether case is ignored; then places in a str count its characters, and otherwise bytes.
+            fold: Makes texts equal that differ only in case, and keeps their length; None: case counts. With it, places in a str
+                count its characters, and otherwise bytes.
         """
-        folded = ignore_case and isinstance(text, str)
-        content = text if folded or isinstance(text, bytes) else text.encode()
-        if self.tokens(text, ignore_case):
-            tokens = tuple(self.letters(text, ignore_case))
+        ignores_case = fold is not None and isinstance(text, str)
+        content = text if ignores_case or isinstance(text, bytes) else text.encode()
+        if self.tokens(text, fold):
+            tokens = tuple(self.letters(text, fold))
             return TextWithNames(content, (Name(0, len(content), tokens),) if tokens else ())
-        if not isinstance(content, str):
-            found = ((begin, end, name) for begin, end, name in self._parts.all_in(content))
-            return TextWithNames(content, tuple(Name(begin, end, (self._special[name],)) for begin, end, name in found))
-        # Where each character begins in the folded text, and the whole text ends.
-        pieces = [character.casefold().encode() for character in content]
-        place = {begin: number for number, begin in enumerate(accumulate(map(len, pieces), initial=0))}
-        return TextWithNames(
-            content,
-            tuple(
-                Name(place[begin], place[end], tuple(self.letters(name, ignore_case=True)))
-                for begin, end, name in self._folded_parts.all_in(b"".join(pieces))
-                if begin in place and end in place
-            ),
-        )
+        return TextWithNames(content, tuple(self._names_in(content, fold)))
 
-    def check(self, name: str, text: str | bytes, ignore_case: bool = False) -> None:
+    def _names_in(self, content: str | bytes, fold: Fold | None) -> Iterator[Name]:
+        if isinstance(content, bytes):
+            for begin, end, name in self._parts.all_in(content):
+                yield Name(begin, end, (self._special[name],))
+        elif fold is not None:
+            # Where each character begins in UTF-8.
+            text = fold(content)
+            place = {at: number for number, at in enumerate(accumulate((len(c.encode()) for c in text), initial=0))}
+            for begin, end, name in self._without_case(fold)[1].all_in(text.encode()):
+                yield Name(place[begin], place[end], tuple(self.letters(name, fold)))
+
+    def _without_case(self, fold: Fold) -> tuple[dict[str, list[int]], _Parts]:
+        """Return the tokens by folded name, and the folded names without text."""
+        if fold not in self._folded:
+            tokens: dict[str, list[int]] = {}
+            for name, token in self._special.items():
+                tokens.setdefault(fold(name), []).append(token)
+            self._folded[fold] = tokens, _Parts.of({fold(name).encode(): name for name in self._hidden_names})
+        return self._folded[fold]
+
+    def check(self, name: str, text: str | bytes, fold: Fold | None = None) -> None:
         """Check how many names a marker, stop or ban contains, and warn about an unknown one.
 
         Args:
             name: The argument's name, for the error.
             text: Its text; a str must be valid UTF-8.
-            ignore_case: Whether case is ignored.
+            fold: See `named`.
 
         Raises:
             ConfigurationError: The text contains too many names of special tokens.
         """
-        count = len(self.named(text, ignore_case).names)
+        if self.tokens(text, fold):
+            return
+        content = text if isinstance(text, bytes) or fold is not None else text.encode()
+        count = sum(1 for _ in islice(self._names_in(content, fold), MOST_NAMES + 1))
         if count > MOST_NAMES:
             raise ConfigurationError(
-                f"{name} is {_short.repr(text)}, which contains {count} names of special tokens; allowed are up to {MOST_NAMES}, "
-                "since each may be the token or be spelled: give a shorter text"
+                f"{name} is {_short.repr(text)}, which contains more than {MOST_NAMES} names of special tokens; allowed are up "
+                f"to {MOST_NAMES}, since each may be the token or be spelled: give a shorter text"
             )
-        if not count and not self.tokens(text, ignore_case):
+        if not count:
             self._warn(name, text)
 
     def check_ends_remain(self, name: str, named: Collection[int]) -> None:

@@ -11,7 +11,7 @@ pair of both. Special tokens do not move the part without names.
 Invariants:
 - A place belongs to one text: how far the last symbols spell it, and how many bytes they have.
 - A special token moves or drops the places of the texts that contain it, and leaves all others.
-- Nothing is followed behind the end of a text.
+- Nothing is followed after the end of a text.
 """
 
 from __future__ import annotations
@@ -117,6 +117,10 @@ class NamedSearch:
         name = self._names[text].get(at)
         return self._spelled[text][at][0][len(begun)] if name is None else TOKENS + name.tokens[0]
 
+    def spelled(self, state: int) -> int:
+        """Return how many bytes or characters of a text have been read, names counted as if they had been spelled."""
+        return max((place.at for place in self.live[state]), default=0)
+
     def _is_in_name(self, place: TextPlace) -> bool:
         inside = any(name.begin < place.at < name.end for name in self._names[place.text].values())
         return inside or (bool(place.begun) and place.at in self._names[place.text])
@@ -219,7 +223,7 @@ def _together(plain: Occurrences, named: Occurrences, limits: Limits) -> Occurre
         after = plain.step[first][:, columns[0]] * count + named.step[second][:, columns[1]]
         moved = np.stack([first * count + leads[second] for leads in named.letters.values()], 1)
         ends = (plain.longest[first] >= 0) | (named.longest[second] >= 0)
-        # Nothing is followed behind the end of a text.
+        # Nothing is followed after the end of a text.
         after[ends], moved[ends] = 0, 0
         fresh = np.unique(np.concatenate([after.reshape(-1), moved.reshape(-1)]))
         fresh = fresh[numbers[fresh] < 0]

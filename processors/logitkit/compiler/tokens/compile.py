@@ -18,7 +18,9 @@ from logitkit.limits import Limits
 from logitkit.vocabulary.vocabulary import Vocabulary
 
 
-def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: str) -> TokenAutomaton:
+def token_automaton(
+    dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: str, prune: bool = True
+) -> TokenAutomaton:
     """Compile a byte automaton for a vocabulary.
 
     Args:
@@ -26,6 +28,7 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
         vocabulary: The tokens.
         limits: Bounds on the work.
         name: What the language is called in an error.
+        prune: Whether tokens are illegal after which no text can end.
 
     Raises:
         ConfigurationError: The language is empty, or the tokens spell none of its texts.
@@ -43,8 +46,10 @@ def token_automaton(dfa: ByteDfa, vocabulary: Vocabulary, limits: Limits, name: 
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state
-    if may_have_dead_ends(dfa, vocabulary):
-        behaviours, alive = without_dead_ends(behaviours, complete_with(dfa.accepting, ends), fallback)
+    complete = complete_with(dfa.accepting, ends, vocabulary.eos_ids)
+    # A ban may forbid every EOS id somewhere.
+    if prune and (may_have_dead_ends(dfa, vocabulary) or (dfa.accepting & ~complete).any()):
+        behaviours, alive = without_dead_ends(behaviours, complete, fallback)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")
     return TokenAutomaton.of(

@@ -73,7 +73,7 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     if a.fallback is not None or b.fallback is not None:
         fallback = np.arange(states)
         fallback[FIRST_STATE:] = number.of(product.below(known))
-    behaviours, alive = without_dead_ends(behaviours, complete_with(accepting, ends), fallback)
+    behaviours, alive = without_dead_ends(behaviours, complete_with(accepting, ends, a.eos_ids), fallback)
     first = int(number.of(np.array([start]))[0])
     if not alive[first]:
         return None

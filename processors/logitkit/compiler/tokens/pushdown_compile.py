@@ -97,7 +97,7 @@ def pushdown_automaton(
     table = OutcomeTable.of(dfa, outcomes, behaviours)
     cost = None
     if closing or dead_ends:
-        complete = replace(dfa, accepting=complete_with(dfa.accepting, ends))
+        complete = replace(dfa, accepting=complete_with(dfa.accepting, ends, vocabulary.eos_ids))
         moves = table.behaviours.source, table.behaviours.target
         cost = closing_costs(complete, *moves, table, limits, whatever_count=closing)
         if closing and not dead_ends and (cost[dfa.states :] == UNREACHABLE).any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -29,9 +29,18 @@ HASHED = 2**12
 NO_ENDS: Mapping[int, NDArray[np.bool_]] = MappingProxyType({})
 
 
-def complete_with(accepting: NDArray[np.bool_], ends: Mapping[int, NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Return [S] in which states some EOS id is legal."""
-    complete: NDArray[np.bool_] = np.logical_or.reduce([accepting, *ends.values()])
+def complete_with(
+    accepting: NDArray[np.bool_], ends: Mapping[int, NDArray[np.bool_]], eos_ids: Sequence[int]
+) -> NDArray[np.bool_]:
+    """Return [S] in which states some EOS id is legal.
+
+    Args:
+        accepting: [S] where those are that are not in `ends`.
+        ends: Where others are.
+        eos_ids: All of them.
+    """
+    others = [accepting] if len(ends) < len(eos_ids) else []
+    complete: NDArray[np.bool_] = np.logical_or.reduce([*others, *ends.values()])
     return complete
 
 
@@ -124,7 +133,7 @@ class TokenAutomaton(StackEffects):
             row_start=row_start,
             row_class=row_class,
             row_target=row_target,
-            accepting=complete_with(accepting, own),
+            accepting=complete_with(accepting, own, eos_ids),
             start=start,
             eos_ids=tuple(eos_ids),
             pad_id=pad_id,

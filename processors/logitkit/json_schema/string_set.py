@@ -25,8 +25,8 @@ WRITING_ANY = 1000
 WRITING_MASK = 300
 WRITING_MOVE = 10
 
-# Shorter strings have states for each length; so have strings of so many states that counting would not pay. Where each length
-# would have about as many states again, it pays longer.
+# Shorter strings have states for each length. So have strings with too many states for counting to pay; the second limit is for
+# strings of any length, which would have about as many states again for each length.
 COUNTED_FROM = 16
 MOST_COUNTED = 2**16
 MOST_COUNTED_ENDLESS = 2**19

@@ -69,8 +69,8 @@ def without_ends(
     """Return letters of which no EOS id leads anywhere, and in which states the EOS ids among them end the sequence.
 
     Such an id ends a text that is complete with it. No text goes on after it, as generation has ended. Where a text is complete
-    without any of them, and the vocabulary has no other EOS id, all of them end it, unless ids without text are free there: then
-    an id that leads nowhere is banned.
+    without any of them, and the vocabulary has no other EOS id, all of them end it. This does not hold where ids without text are
+    free: there, an id that leads nowhere is banned.
 
     Args:
         letters: Where each letter leads.

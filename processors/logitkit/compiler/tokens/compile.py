@@ -46,9 +46,9 @@ def token_automaton(
     behaviours, letters = with_wholes(class_of, behaviours, letters, vocabulary, limits)
     class_of, behaviours = with_letters(class_of, behaviours, letters, vocabulary.trie.node_of_id)
     fallback = None if dfa.fallback is None else dfa.fallback.state
-    complete = complete_with(dfa.accepting, ends, vocabulary.eos_ids)
-    # A ban may forbid every EOS id somewhere.
-    if prune and (may_have_dead_ends(dfa, vocabulary) or (dfa.accepting & ~complete).any()):
+    if prune and may_have_dead_ends(dfa, vocabulary):
+        # A ban may forbid every EOS id somewhere.
+        complete = complete_with(dfa.accepting, ends, vocabulary.eos_ids)
         behaviours, alive = without_dead_ends(behaviours, complete, fallback)
         if not alive[dfa.start]:
             raise ConfigurationError(f"the tokens of the vocabulary spell no text that {name} matches")

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from dataclasses import replace
+
+import numpy as np
+
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
+from logitkit.compiler.bytes.called_characters import called_characters
 from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.networks.joint import Joint
 from logitkit.compiler.networks.live import live
 from logitkit.compiler.networks.network import Network
+from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.parts import has_calls, parts_of
 from logitkit.compiler.networks.text_regions import with_text_regions
 from logitkit.compiler.networks.token_limits import with_layers, with_second_copies
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
 
 __all__ = ["network_dfa"]
@@ -24,7 +30,8 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     Args:
         network: The network.
         limits: Bounds on the result.
-        share: Whether to call strings that are large and stand in many places, as what nests is called.
+        share: Whether to call strings that are large and stand in many places, as what nests is called; and the bytes inside of
+            characters, if there are too many states otherwise.
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
@@ -34,7 +41,13 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     if not network.words and not network.letters and not has_calls(network.main):
         return NestedDfa.of(byte_dfa_of(network.main, limits))
     parts = parts_of(network, limits)
-    found = live(Joint(network, parts, limits, share).dfa())
+    try:
+        found = live(Joint(network, parts, limits, share).dfa())
+    except PatternTooLarge:
+        called = _with_called_characters(network, parts, limits) if share else None
+        if called is None:
+            raise
+        found = called
     if not network.letters:
         return found
     if network.token_limits:
@@ -44,4 +57,28 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
             "any_token() (exclude_token in a structural tag) and other text begin at the same point, so a token could belong "
             "to either; put a special token between them"
         )
-    return with_layers(with_text_regions(found))
+    # For one finite automaton, it is faster to look at all tokens at once than to put together what is known of its parts.
+    is_finite = found.copies is None and not found.frames and not found.token_limits
+    return found if is_finite else with_layers(with_text_regions(found))
+
+
+def _with_called_characters(network: Network, parts: dict[Called, Part], limits: Limits) -> NestedDfa | None:
+    """Return a network that calls nothing as an automaton which calls the bytes inside of characters.
+
+    Returns:
+        None if it calls anything, has words, or limits tokens; or if that would not help.
+
+    Raises:
+        PatternTooLarge: A limit is exceeded in this way too.
+    """
+    part = parts[()]
+    if part.dfa is None or any(map(any, (part.brackets, part.words))) or network.token_limits:
+        return None
+    found = called_characters(part.dfa, part.alphabet, limits)
+    if found is None:
+        return None
+    letters = {token: np.zeros(found.states, np.int64) for token in network.letters}
+    for state, targets in enumerate(part.letters, FIRST_STATE):
+        for letter, target in targets.items():
+            letters[network.letters[letter]][state] = FIRST_STATE + target
+    return replace(found, letters=letters)

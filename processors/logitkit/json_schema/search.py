@@ -41,7 +41,12 @@ def search_language(pattern: str, limits: Limits) -> tuple[TextLanguage, Lengths
     """
     tree = ecma_tree(pattern)
     options = tree.options if isinstance(tree, Alternate) else (tree,)
-    found = alternate([_found(option) for option in options])
+    # Options with the same anchors share what may stand before and after them: a hundred words need one search, not one for each.
+    anchored: dict[tuple[bool, bool], list[Node]] = {}
+    for option in options:
+        inside, from_start, to_end = _without_outer_anchors(option)
+        anchored.setdefault((from_start, to_end), []).append(inside)
+    found = alternate([_found(alternate(together), *anchors) for anchors, together in anchored.items()])
     found, lengths = _with_lengths(found) if len(options) == 1 else (found, ANY_LENGTH)
     return TextLanguage.of_tree(found, limits, pattern), lengths
 
@@ -78,8 +83,8 @@ def _length(node: Node) -> int | None:
     return None
 
 
-def _found(option: Node) -> Node:
-    """Return the whole texts in which an option is found; anchors at its ends say so without any lookaround."""
+def _without_outer_anchors(option: Node) -> tuple[Node, bool, bool]:
+    """Return an option without anchors at its ends, and whether it must begin with the text, and end with it."""
     parts = list(option.parts) if isinstance(option, Concat) else [option]
     from_start = to_end = False
     while parts and isinstance(parts[0], Anchor) and parts[0].kind == "text_start":
@@ -88,6 +93,11 @@ def _found(option: Node) -> Node:
     while parts and isinstance(parts[-1], Anchor) and parts[-1].kind == "text_end":
         to_end = True
         parts.pop()
+    return concatenate(parts), from_start, to_end
+
+
+def _found(inside: Node, from_start: bool, to_end: bool) -> Node:
+    """Return the whole texts in which something is found; anchors at its ends say so without any lookaround."""
     before: list[Node] = [] if from_start else [_ANYTHING]
     behind: list[Node] = [] if to_end else [_ANYTHING]
-    return concatenate([*before, *parts, *behind])
+    return concatenate([*before, inside, *behind])

@@ -88,6 +88,17 @@ class Leaf:
         """Number of states of a copy."""
         return len(self.step) - FIRST_STATE
 
+    def holds(self, text: bytes) -> bool:
+        """Whether a text is one of its texts, up to the byte that ends it."""
+        state, count = FIRST_STATE, 0
+        for byte in text:
+            if not DEAD < state < self.states:
+                return False
+            count += self.counted is not None and state < self.counted.between
+            state = int(self.step[state, self.byte_class[byte]])
+        # The last byte begins no character.
+        return state >= self.states and (self.counted is None or self.counted.least < count <= self.counted.most + 1)
+
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
         """[S] a count of characters that no row in a state exceeds, of a leaf that counts; -1 where no row is."""

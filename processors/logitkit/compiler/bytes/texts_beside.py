@@ -23,9 +23,19 @@ from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.errors import ConfigurationError
 from logitkit.limits import Limits
 
-__all__ = ["Beside", "BracketsOverlap", "CallsOverlap", "CountsOverlap", "Excluded", "texts_beside"]
+__all__ = [
+    "OVERLAPPING_BRACKET",
+    "Beside",
+    "BracketsOverlap",
+    "CallsOverlap",
+    "CountsOverlap",
+    "Excluded",
+    "texts_beside",
+]
 
 Ints = NDArray[np.int64]
+
+OVERLAPPING_BRACKET = "where a bracket begins a call it must begin nothing else"
 
 # A state beside a leaf: the state of a text, the node of excluded texts, and the state of the leaf.
 Key = tuple[int, int, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -39,7 +40,9 @@ class SymbolDfa:
     accepting: list[bool]
 
 
-def determinise(positions: Positions, masks: list[int], limits: Limits) -> SymbolDfa:
+def determinise(
+    positions: Positions, masks: list[int], limits: Limits, check: Callable[[tuple[int, ...]], None] | None = None
+) -> SymbolDfa:
     """Run the subset construction.
 
     A state is what may come next (a set of positions) and whether the text may end, rather than what was read last: two
@@ -49,11 +52,12 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
         positions: The position automaton.
         masks: The symbols that each position reads, as a bit mask.
         limits: Bounds on the construction.
+        check: Called with the positions of each state as soon as it is met; may raise an error.
 
     Raises:
         PatternTooLarge: There are too many states, or the construction takes too many steps.
     """
-    construction = _Construction(positions, masks, limits)
+    construction = _Construction(positions, masks, limits, check)
     try:
         return construction.dfa()
     finally:
@@ -63,7 +67,14 @@ def determinise(positions: Positions, masks: list[int], limits: Limits) -> Symbo
 class _Construction:
     """The states that have been met, and what is known of their moves."""
 
-    def __init__(self, positions: Positions, masks: list[int], limits: Limits) -> None:
+    def __init__(
+        self,
+        positions: Positions,
+        masks: list[int],
+        limits: Limits,
+        check: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> None:
+        self.check = check
         self.follow, self.final, self.masks, self.limits = positions.follow, positions.final, masks, limits
         self.number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
         self.futures: list[tuple[int, ...]] = [positions.first]
@@ -198,6 +209,8 @@ class _Construction:
         found = self.number.setdefault((future, accepts), len(self.futures))
         if found == len(self.futures):
             self.limits.check_states(found)
+            if self.check is not None:
+                self.check(future)
             self.futures.append(future)
             self.accepting.append(accepts)
         return found

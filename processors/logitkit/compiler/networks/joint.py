@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
+from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CallsOverlap, CountsOverlap
 from logitkit.compiler.networks.leaf_copies import CALL, END, LeafCopies, Quote, add_rows
 from logitkit.compiler.networks.words import Words
 
@@ -58,7 +58,7 @@ class Joint(LeafCopies):
                 for opening, bracket in brackets.items():
                     behind = tuple((m, first + target) for m, target in bracket.behind)
                     if bracket.called in self.leaf_of:
-                        quoted.append(Quote(first + state, ord(opening), bracket.called, behind))
+                        quoted.append(Quote(first + state, ord(opening), bracket.called, behind, bracket.excluded))
                         continue
                     body = self.bodies[bracket.called]
                     calls = opened_blocks if body in self.blocks else opened
@@ -71,7 +71,7 @@ class Joint(LeafCopies):
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
         if not self._add_calls(step, opened):
-            raise BracketsOverlap("where a bracket begins a call it must begin nothing else")
+            raise BracketsOverlap(OVERLAPPING_BRACKET)
         leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
             raise BracketsOverlap("a definition must end with its closing bracket, behind which nothing of it goes on")

@@ -44,12 +44,14 @@ class Quote(NamedTuple):
         byte: The byte.
         called: What is called.
         behind: The state behind each set of marks.
+        excluded: The words that are read in place of an equal string.
     """
 
     state: int
     byte: int
     called: Called
     behind: tuple[tuple[int, int], ...]
+    excluded: tuple[int, ...] = ()
 
 
 class LeafCopies:
@@ -86,7 +88,8 @@ class LeafCopies:
         told = b'[{"' + openings.encode() + bytes(excluded) + b"".join(network.words[word] for word in read)
         self.byte_class, self.columns = joint_byte_classes(classes, told)
         self.excluded = Excluded(self.byte_class)
-        self.roots = {c: self.excluded.add(self._excluded(c)) for c in self.leaf_of}
+        # Of what is called without some words: the root of the texts that are excluded.
+        self.roots: dict[tuple[Called, tuple[int, ...]], int] = {}
         self.blocks = frozenset(self.bodies[c] for c in blocks)
         # What is found on the way through the parts.
         self.ends: dict[tuple[int, int], int] = {}
@@ -112,6 +115,14 @@ class LeafCopies:
         definition = self.network.definitions[called[0][0]]
         return definition.excluded if len(called) == 1 and isinstance(definition, Strings) else ()
 
+    def _root(self, quote: Quote) -> int:
+        """Return the root of the texts that are excluded from what a quote calls."""
+        key = quote.called, quote.excluded
+        if key not in self.roots:
+            words = [self.network.words[word][1:-1] for word in quote.excluded]
+            self.roots[key] = self.excluded.add((*self._excluded(quote.called), *words))
+        return self.roots[key]
+
     def entered(self, quoted: list[Quote], step: NDArray[np.int32]) -> Ints:
         """Decide which leaves are copied, and which are called as they are large and would be copied many times.
 
@@ -125,7 +136,7 @@ class LeafCopies:
             size[leaf] += self.leaves[leaf].size if self.leaves[leaf].counted is None else LARGE_COUNTED
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
-            leaf, root, frame = self.leaf_of[quote.called], self.roots[quote.called], -1
+            leaf, root, frame = self.leaf_of[quote.called], self._root(quote), -1
             alone = quote.byte == QUOTE and root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
             if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
                 body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks

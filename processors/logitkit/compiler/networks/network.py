@@ -98,6 +98,10 @@ class Strings:
         """What follows that."""
         return self.tree()
 
+    def holds(self, text: bytes) -> bool:
+        """Whether a text is one of them, with its quotes."""
+        return text[:1] == b'"' and text[1:-1] not in self.excluded and self.leaf.holds(text[1:])
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CountedText:

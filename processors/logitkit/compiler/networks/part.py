@@ -20,10 +20,17 @@ Called: TypeAlias = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """What an opening bracket does in a state: what is called, and for each set of marks (as bits) the state behind it."""
+    """What an opening bracket does in a state.
+
+    Args:
+        called: What is called.
+        behind: For each set of marks (as bits), the state behind it.
+        excluded: The words that are read there in place of an equal string.
+    """
 
     called: Called
     behind: tuple[tuple[int, int], ...]
+    excluded: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +66,7 @@ class Part:
 
     def renamed(self, names: Mapping[int, int], words: Mapping[int, int]) -> Part:
         """Return the same part with other numbers of what it calls, and of words; a word that is not listed keeps its number."""
-        brackets = [_renamed(row, names) if row else row for row in self.brackets]
+        brackets = [_renamed(row, names, words) if row else row for row in self.brackets]
         read = (
             [{words.get(w, w): t for w, t in row.items()} if row else row for row in self.words]
             if words
@@ -71,8 +78,12 @@ class Part:
         return found
 
 
-def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int]) -> dict[str, Bracket]:
+def _renamed(brackets: dict[str, Bracket], names: Mapping[int, int], words: Mapping[int, int]) -> dict[str, Bracket]:
     return {
-        opening: Bracket(tuple([(names[d], mark) for d, mark in bracket.called]), bracket.behind)
+        opening: Bracket(
+            tuple([(names[d], mark) for d, mark in bracket.called]),
+            bracket.behind,
+            tuple([words.get(word, word) for word in bracket.excluded]),
+        )
         for opening, bracket in brackets.items()
     }

@@ -11,28 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from logitkit.budget import spent, took
-from logitkit.compiler.bytes.texts_beside import CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
-from logitkit.compiler.characters.subset import SymbolDfa, determinise
-from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
+from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
-from logitkit.compiler.networks.part import Bracket, Called, Part
-from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
-from logitkit.errors import PatternTooLarge
+from logitkit.compiler.networks.part import Called, Part
+from logitkit.compiler.networks.resolver import Resolver, bracket_check
+from logitkit.compiler.networks.symbols import MARKS
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
-
-# What a set of states costs, in steps: by itself, and for each state in it.
-SET_STEPS, MEMBER_STEPS = 40, 2
-
-# A bracket may lead a caller to so many different places; the states for all their combinations are made.
-MOST_MARKS = 4
 
 _known_parts = KnownParts()
 
@@ -146,141 +137,8 @@ def _part(
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
     mask_of |= {c: 0 for c in special if c.ranges[0][0] - CALLS in endless}
-    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits), limits)
+    check = bracket_check(positions, alphabet.members, [c for c in special if mask_of[c]], network)
+    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, check), limits)
     if dfa is None:
         return Part(None, alphabet)
-    return _Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits, marks_of).part()
-
-
-class _Resolver:
-    """Follows sets of states: single ones, but behind brackets of which several calls are possible."""
-
-    def __init__(
-        self,
-        dfa: SymbolDfa,
-        alphabet: Alphabet,
-        special: list[int],
-        network: Network,
-        limits: Limits,
-        marks_of: Callable[[Called], set[int]],
-    ) -> None:
-        self.marks_of = marks_of
-        self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
-        self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
-        self.work, self.left = 0, limits.work - spent()
-        self.sets = [frozenset([0])]
-        self.single = {0: 0}
-
-    def state(self, members: frozenset[int] | set[int]) -> int:
-        if len(members) == 1:
-            (member,) = members
-            found = self.single.get(member)
-            if found is None:
-                found = self.single[member] = self.several(frozenset(members))
-            return found
-        return self.several(frozenset(members))
-
-    def several(self, members: frozenset[int]) -> int:
-        found = self.number.setdefault(members, len(self.sets))
-        if found == len(self.sets):
-            self.limits.check_states(found)
-            self.charge(SET_STEPS + MEMBER_STEPS * len(members))
-            self.sets.append(members)
-        return found
-
-    def charge(self, steps: int) -> None:
-        self.work += steps
-        # What is called meanwhile counts its own work.
-        if self.work > self.left:
-            self.limits.check_work(self.work)
-
-    def part(self) -> Part:
-        moves: list[dict[int, int]] = []
-        brackets: list[dict[str, Bracket]] = []
-        words: list[dict[int, int]] = []
-        letters: list[dict[int, int]] = []
-        ends: list[int] = []
-        try:
-            for members in self.sets:
-                text, calls, read, tokens, marks = self.row(members)
-                moves.append(self.merged(text, members))
-                brackets.append(self.brackets(calls) if calls else {})
-                words.append({word: self.state(targets) for word, targets in read.items()} if read else {})
-                letters.append({letter: self.state(targets) for letter, targets in tokens.items()} if tokens else {})
-                ends.append(marks)
-        finally:
-            took(self.work)
-        accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
-        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, letters, ends)
-
-    def row(
-        self, members: frozenset[int]
-    ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], dict[int, set[int]], int]:
-        """Return the moves of some states by characters, calls, words and special tokens, and the marks of what ends there."""
-        size = self.alphabet.size
-        characters = (1 << size) - 1
-        text: list[tuple[int, int]] = []
-        calls: dict[int, set[int]] = {}
-        words: dict[int, set[int]] = {}
-        letters: dict[int, set[int]] = {}
-        marks = 0
-        for member in sorted(members):
-            for target, mask in self.dfa.moves[member].items():
-                if mask <= characters:
-                    text.append((target, mask))
-                    continue
-                above = mask >> size
-                if mask & characters:
-                    text.append((target, mask & characters))
-                while above:
-                    symbol = self.special[(above & -above).bit_length() - 1]
-                    above &= above - 1
-                    if symbol >= LETTERS:
-                        letters.setdefault(symbol - LETTERS, set()).add(target)
-                    elif symbol >= WORDS:
-                        words.setdefault(symbol - WORDS, set()).add(target)
-                    elif symbol >= MARKS:
-                        marks |= 1 << (symbol - MARKS)
-                    else:
-                        calls.setdefault(symbol - CALLS, set()).add(target)
-        return text, calls, words, letters, marks
-
-    def merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
-        row: dict[int, int] = {}
-        if len(members) == 1:
-            # One state leads to one other with each character.
-            self.charge(len(text))
-            for target, mask in text:
-                found = self.single.get(target)
-                row[self.state({target}) if found is None else found] = mask
-            return row
-        masks = tuple(mask for _, mask in text)
-        self.charge(len(masks) * (1 + shared_symbols(masks).bit_count() // 2))
-        for block, which in split(masks):
-            target = self.state(frozenset(text[i][0] for i in which))
-            row[target] = row.get(target, 0) | block
-        return row
-
-    def brackets(self, calls: dict[int, set[int]]) -> dict[str, Bracket]:
-        found: dict[str, Bracket] = {}
-        by_opening: dict[str, list[int]] = {}
-        for d in sorted(calls):
-            by_opening.setdefault(self.network.definitions[d].opening, []).append(d)
-        for opening, possible in sorted(by_opening.items()):
-            places: dict[frozenset[int], int] = {}
-            called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
-            if len(places) > MOST_MARKS and opening in "[{":
-                raise PatternTooLarge(
-                    f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
-                    f"{MOST_MARKS} can be distinguished only when they end"
-                )
-            if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
-                raise CountsOverlap("texts whose characters are counted begin in the same place")
-            # What nests is not known yet; but some sets of strings have no text in common.
-            met = range(1, 1 << len(places)) if opening in "[{" else sorted(self.marks_of(called))
-            behind = [
-                (marks, self.state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
-                for marks in met
-            ]
-            found[opening] = Bracket(called, tuple(behind))
-        return found
+    return Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits, marks_of).part()

@@ -1,0 +1,248 @@
+"""What calls and words do in the states of a part, where several of them begin alike.
+
+A state of an automaton over characters may read several calls, and words beside them. Here are the two cases that need more than
+one state at once:
+
+- One bracket begins calls of several definitions. What is called is all of them together. At its end it is known which of them
+  the text belongs to, so behind it are all states that these lead to.
+- A word is also one of the strings that are called, as if one branch of a schema lists the name `"a"` and another takes any name.
+  The word leads to the states of both branches, and the strings that are called there are all but this one.
+
+Sets of states are numbered as they are met. Most have one member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from logitkit.budget import spent, took
+from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CountsOverlap
+from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.characters.positions import CALLS, Positions
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
+from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.part import Bracket, Called, Part
+from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
+from logitkit.errors import PatternTooLarge
+from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
+
+__all__ = ["Resolver", "bracket_check"]
+
+# What a set of states costs, in steps: by itself, and for each state in it.
+SET_STEPS, MEMBER_STEPS = 40, 2
+
+# A bracket may lead a caller to so many different places; the states for all their combinations are made.
+MOST_MARKS = 4
+
+
+def bracket_check(
+    positions: Positions, texts: Iterable[CharSet], special: Iterable[CharSet], network: Network
+) -> Callable[[tuple[int, ...]], None] | None:
+    """Return what raises `BracketsOverlap` at a state in which a bracket begins both a call of what recurs and other text.
+
+    That would be found when all parts are joined, too. But by then, all of them have been compiled in vain.
+
+    Args:
+        positions: The positions of a part.
+        texts: What its positions read that are not special.
+        special: The special symbols that other positions read.
+        network: The network.
+
+    Returns:
+        None if no bracket begins both.
+    """
+    pairs = []
+    for bracket in "{[":
+        calls = {c for c in special if _recurs_behind(bracket, c, network)}
+        others = {c for c in texts if ord(bracket) in c} if calls else ()
+        if others:
+            pairs.append(
+                (
+                    frozenset(p for p, c in enumerate(positions.charsets) if c in calls),
+                    frozenset(p for p, c in enumerate(positions.charsets) if c in others),
+                )
+            )
+
+    def check(future: tuple[int, ...]) -> None:
+        for calling, reading in pairs:
+            if not (calling.isdisjoint(future) or reading.isdisjoint(future)):
+                raise BracketsOverlap(OVERLAPPING_BRACKET)
+
+    return check if pairs else None
+
+
+def _recurs_behind(bracket: str, symbol: CharSet, network: Network) -> bool:
+    number = symbol.ranges[0][0] - CALLS
+    if not 0 <= number < len(network.definitions):
+        return False
+    definition = network.definitions[number]
+    return isinstance(definition, Definition | PlacedDefinition) and definition.opening == bracket and definition.recurs
+
+
+class Resolver:
+    """Follows sets of states: single ones, but where several calls begin alike, or a word is also a string that is called.
+
+    Args:
+        dfa: The moves of the part, by characters and special symbols.
+        alphabet: The alphabet of characters.
+        special: The special symbols, in the order of their bits.
+        network: The network.
+        limits: Bounds on the part.
+        marks_of: Returns the sets of marks at the ends of what does not recur.
+    """
+
+    def __init__(
+        self,
+        dfa: SymbolDfa,
+        alphabet: Alphabet,
+        special: list[int],
+        network: Network,
+        limits: Limits,
+        marks_of: Callable[[Called], set[int]],
+    ) -> None:
+        self.marks_of = marks_of
+        self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
+        self.number: dict[frozenset[int], int] = {frozenset([0]): 0}
+        self.work, self.left = 0, limits.work - spent()
+        self.sets = [frozenset([0])]
+        self.single = {0: 0}
+        self.words: dict[tuple[Called, int], int] = {}
+
+    def _state(self, members: frozenset[int] | set[int]) -> int:
+        if len(members) == 1:
+            (member,) = members
+            found = self.single.get(member)
+            if found is None:
+                found = self.single[member] = self._several(frozenset(members))
+            return found
+        return self._several(frozenset(members))
+
+    def _several(self, members: frozenset[int]) -> int:
+        found = self.number.setdefault(members, len(self.sets))
+        if found == len(self.sets):
+            self.limits.check_states(found)
+            self._charge(SET_STEPS + MEMBER_STEPS * len(members))
+            self.sets.append(members)
+        return found
+
+    def _charge(self, steps: int) -> None:
+        self.work += steps
+        # What is called meanwhile counts its own work.
+        if self.work > self.left:
+            self.limits.check_work(self.work)
+
+    def part(self) -> Part:
+        """Return the part.
+
+        Raises:
+            PatternTooLarge: There is too much to do, or too many calls cannot be told apart.
+        """
+        moves: list[dict[int, int]] = []
+        brackets: list[dict[str, Bracket]] = []
+        words: list[dict[int, int]] = []
+        letters: list[dict[int, int]] = []
+        ends: list[int] = []
+        try:
+            for members in self.sets:
+                text, calls, read, tokens, marks = self._row(members)
+                moves.append(self._merged(text, members))
+                brackets.append(self._brackets(calls, read) if calls else {})
+                words.append({word: self._state(targets) for word, targets in read.items()} if read else {})
+                letters.append({letter: self._state(targets) for letter, targets in tokens.items()} if tokens else {})
+                ends.append(marks)
+        finally:
+            took(self.work)
+        accepting = [any(self.dfa.accepting[s] for s in members) for members in self.sets]
+        return Part(SymbolDfa(moves, accepting), self.alphabet, brackets, words, letters, ends)
+
+    def _row(
+        self, members: frozenset[int]
+    ) -> tuple[list[tuple[int, int]], dict[int, set[int]], dict[int, set[int]], dict[int, set[int]], int]:
+        """Return the moves of some states by characters, calls, words and special tokens, and the marks of what ends there."""
+        size = self.alphabet.size
+        characters = (1 << size) - 1
+        text: list[tuple[int, int]] = []
+        calls: dict[int, set[int]] = {}
+        words: dict[int, set[int]] = {}
+        letters: dict[int, set[int]] = {}
+        marks = 0
+        for member in sorted(members):
+            for target, mask in self.dfa.moves[member].items():
+                if mask <= characters:
+                    text.append((target, mask))
+                    continue
+                above = mask >> size
+                if mask & characters:
+                    text.append((target, mask & characters))
+                while above:
+                    symbol = self.special[(above & -above).bit_length() - 1]
+                    above &= above - 1
+                    if symbol >= LETTERS:
+                        letters.setdefault(symbol - LETTERS, set()).add(target)
+                    elif symbol >= WORDS:
+                        words.setdefault(symbol - WORDS, set()).add(target)
+                    elif symbol >= MARKS:
+                        marks |= 1 << (symbol - MARKS)
+                    else:
+                        calls.setdefault(symbol - CALLS, set()).add(target)
+        return text, calls, words, letters, marks
+
+    def _merged(self, text: list[tuple[int, int]], members: frozenset[int]) -> dict[int, int]:
+        row: dict[int, int] = {}
+        if len(members) == 1:
+            # One state leads to one other with each character.
+            self._charge(len(text))
+            for target, mask in text:
+                found = self.single.get(target)
+                row[self._state({target}) if found is None else found] = mask
+            return row
+        masks = tuple(mask for _, mask in text)
+        self._charge(len(masks) * (1 + shared_symbols(masks).bit_count() // 2))
+        for block, which in split(masks):
+            target = self._state(frozenset(text[i][0] for i in which))
+            row[target] = row.get(target, 0) | block
+        return row
+
+    def _brackets(self, calls: dict[int, set[int]], read: dict[int, set[int]]) -> dict[str, Bracket]:
+        """Return what brackets do, given where calls lead. A word that is also a string leads where both do, in place."""
+        found: dict[str, Bracket] = {}
+        by_opening: dict[str, list[int]] = {}
+        for d in sorted(calls):
+            by_opening.setdefault(self.network.definitions[d].opening, []).append(d)
+        for opening, possible in sorted(by_opening.items()):
+            places: dict[frozenset[int], int] = {}
+            called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
+            if len(places) > MOST_MARKS and opening in "[{":
+                raise PatternTooLarge(
+                    f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
+                    f"{MOST_MARKS} can be distinguished only when they end"
+                )
+            if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
+                raise CountsOverlap("texts whose characters are counted begin in the same place")
+            # What nests is not known yet; but some sets of strings have no text in common.
+            met = range(1, 1 << len(places)) if opening in "[{" else sorted(self.marks_of(called))
+            behind = [
+                (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
+                for marks in met
+            ]
+            excluded = []
+            for word in read if opening == '"' else ():
+                marks = self._marks_of_word(called, word)
+                if marks:
+                    excluded.append(word)
+                    read[word] |= {s for place, mark in places.items() if marks >> mark & 1 for s in place}
+            found[opening] = Bracket(called, tuple(behind), tuple(excluded))
+        return found
+
+    def _marks_of_word(self, called: Called, word: int) -> int:
+        """Return the marks of the sets of strings that a word belongs to, as bits."""
+        marks = self.words.get((called, word))
+        if marks is None:
+            text = self.network.words[word]
+            strings = [(self.network.definitions[d], mark) for d, mark in called]
+            marks = sum({1 << mark for of, mark in strings if isinstance(of, Strings) and of.holds(text)})
+            self.words[called, word] = marks
+            self._charge(len(text))
+        return marks

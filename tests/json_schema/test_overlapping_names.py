@@ -1,0 +1,162 @@
+"""A name that one branch of a schema lists and another takes as any name, and values likewise: both branches are followed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import combinations, count, permutations, product
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+
+import logitkit as lk
+from logitkit.compiler.networks.resolver import Resolver
+from tests.json_schema.judge import judge
+from tests.vocabularies import sentencepiece_32k, tekken
+
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+
+
+def needs(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+# In each, one bracket begins objects of several branches, which are called all at once.
+SCHEMAS: dict[str, Any] = {
+    "exactly one of two": {"oneOf": [needs(a=needs(b=STRING, c=needs(a=STRING))), needs(b=STRING)]},
+    "any name beside a listed one": {
+        "anyOf": [
+            {"type": "object", "additionalProperties": {"type": "object", "required": ["c"]}},
+            needs(b=needs(a=STRING)),
+        ]
+    },
+    "recursive branches": {
+        "$defs": {
+            "node": {
+                "anyOf": [
+                    needs(a={"$ref": "#/$defs/node"}),
+                    {
+                        "type": "object",
+                        "properties": {"b": {"$ref": "#/$defs/node"}},
+                        "additionalProperties": {"maxLength": 1, "type": "string"},
+                    },
+                    INTEGER,
+                ]
+            }
+        },
+        "$ref": "#/$defs/node",
+    },
+    "items of two recursive kinds": {
+        "$defs": {
+            "one": {"type": "object", "properties": {"a": {"$ref": "#/$defs/one"}}},
+            "other": {"properties": {"b": {"enum": ["x", "xyz"]}, "c": {"$ref": "#/$defs/other"}}, "required": ["b"]},
+        },
+        "items": {"anyOf": [{"$ref": "#/$defs/one"}, {"$ref": "#/$defs/other"}]},
+        "type": "array",
+        "maxItems": 1,
+    },
+}
+NAMES = ("a", "b", "c")
+INNER: list[Any] = [
+    dict(zip(names, values, strict=True))
+    for size in range(3)
+    for names in combinations(NAMES, size)
+    for values in product([1, "x", {"a": "x"}, {"b": "x"}], repeat=size)
+]
+DOCUMENTS: list[Any] = [
+    *({name: value} for name in NAMES for value in INNER),
+    *({"a": value, "b": other} for value in INNER[:12] for other in [*INNER[:12], "x", 1]),
+    *({"b": value, "c": other} for value in (*INNER[:9], "x") for other in (*INNER[:9], "xyz")),
+]
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Write a value with its members in every order."""
+    if not isinstance(value, dict):
+        yield json.dumps(value)
+        return
+    for names in permutations(value):
+        for members in product(*(texts(value[name]) for name in names)):
+            yield "{" + ",".join(f'"{name}":{member}' for name, member in zip(names, members, strict=True)) + "}"
+
+
+_fresh = count(1)
+
+
+@contextmanager
+def written_in_place() -> Iterator[None]:
+    """Let a name that is also another string be an overlap, so that the strings of the schema are written in place."""
+    with mock.patch.object(Resolver, "_marks_of_word", return_value=0):
+        yield
+
+
+def compiled(schema: Any, vocabulary: lk.Vocabulary, **options: Any) -> lk.JsonSchema:
+    # Limits that were never given are part of the key, so that nothing compiled before is found.
+    limits = lk.Limits(states=500_000 + next(_fresh), work=200_000_000)
+    return lk.JsonSchema(schema, vocabulary, limits=limits, **options)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_verdicts_are_those_of_jsonschema(name: str) -> None:
+    """A document is accepted in one of the orders of its members at least."""
+    schema = SCHEMAS[name]
+    constraint = compiled(schema, lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256]))
+    judged = judge(schema)
+    verdicts = set()
+    for document in DOCUMENTS:
+        listed = schema.get("type") == "array"
+        expected = judged.is_valid([document] if listed else document)
+        verdicts.add(expected)
+        assert any(constraint.matches(f"[{text}]" if listed else text) for text in texts(document)) == expected, (
+            document
+        )
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("name", "closing"),
+    [*((name, False) for name in SCHEMAS), ("exactly one of two", 60), ("recursive branches", 60)],
+)
+def test_masks_are_those_of_strings_written_in_place(name: str, closing: int | bool) -> None:
+    vocabulary = tekken() if name == "exactly one of two" else sentencepiece_32k()
+    called = compiled(SCHEMAS[name], vocabulary, closing=closing)
+    with written_in_place():
+        in_place = compiled(SCHEMAS[name], vocabulary, closing=closing)
+    # What tokens do in strings is known already.
+    assert called.automaton.work < in_place.automaton.work / 2
+    both = called, in_place
+    rng = random.Random(name)
+    for _ in range(6):
+        context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
+        states = [constraint.init_state(context) for constraint in both]
+        for _ in range(40):
+            zeros = torch.zeros(1, vocabulary.size)
+            masks = [c.process_logits(s, zeros.clone(), context)[1] for c, s in zip(both, states, strict=True)]
+            assert torch.equal(*masks)
+            legal = torch.nonzero(masks[0][0] == 0).ravel().tolist()
+            # Tokens with quotes and letters of names lead to where the branches differ.
+            marked = [t for t in legal if (vocabulary.tokens[t] or b"")[:2].strip(b'"abcxy:{},[]1') == b""]
+            token = rng.choice(marked if marked and rng.random() < 0.8 else legal)
+            if token in vocabulary.eos_ids:
+                break
+            states = [c.advance(s, torch.tensor([token])) for c, s in zip(both, states, strict=True)]
+
+
+def test_a_large_union_compiles_within_the_limits() -> None:
+    """If all strings were written in place as one name is both, this would be refused."""
+    events = [needs(kind={"const": f"event{i}"}, **{f"field{j}": STRING for j in range(i, i + 6)}) for i in range(30)]
+    schema = {
+        "anyOf": [
+            {"type": "array", "items": {"anyOf": events}},
+            {"type": "array", "items": needs(kind=needs(a=STRING))},
+        ]
+    }
+    constraint = lk.JsonSchema(schema, tekken())
+    assert constraint.automaton.nbytes < 2 * 2**20
+    document = {"kind": "event7"} | {f"field{j}": "kind" for j in range(7, 13)}
+    for one in (document, document | {"kind": "event8"}, {"kind": {"a": "x"}}, {"kind": {"b": "x"}}):
+        assert constraint.matches(json.dumps([one], separators=(",", ":"))) == judge(schema).is_valid([one])

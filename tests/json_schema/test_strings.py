@@ -119,6 +119,23 @@ def test_patterns_by_hand(pattern: str, found: list[str], not_found: list[str]) 
     assert [text for text in (*found, *not_found) if strings.contains(text)] == found
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "^", "^^"]), SIMPLE, st.sampled_from(["", "$"])), min_size=1, max_size=12)
+)
+def test_options_are_found_as_by_re(options: list[tuple[str, str, str]]) -> None:
+    """Each option has anchors of its own."""
+    pattern = "|".join(map("".join, options))
+    strings = StringSet.matching(pattern, DEFAULT_LIMITS)
+    assert [w for w in WORDS if strings.contains(w)] == [w for w in WORDS if re.search(python_pattern(pattern), w)]
+
+
+def test_many_words_without_anchors_are_searched_at_once() -> None:
+    words = [f"UNIT_{i}" for i in range(100)]
+    strings = StringSet.matching("|".join(words), Limits(work=1_000_000))
+    assert strings.contains("x UNIT_42 y")
+    assert not strings.contains("x UNIT_ y")
+
+
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [

@@ -158,7 +158,7 @@ def test_it_is_refused_by_name(name: str) -> None:
 MANY: dict[str, Any] = {
     "patterns": {"anyOf": [{"type": "string", "pattern": f"a{i}.*b{i}"} for i in range(30)]},
     "lengths": {"propertyNames": {"anyOf": [{"maxLength": 2 * i, "minLength": i} for i in range(400)]}},
-    "counted strings": {"prefixItems": [{"type": "string", "maxLength": i} for i in range(320)], "items": False},
+    "counted strings": {"prefixItems": [{"type": "string", "maxLength": i} for i in range(640)], "items": False},
     "objects": {"properties": {f"p{i}": {"type": "object", "properties": {f"b{i}": True}} for i in range(300)}},
     "negated members": {"not": {"properties": {f"a{i}": {"type": "string"} for i in range(60)}}},
     "optional members": {

@@ -15,6 +15,7 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler.networks.resolver import Resolver
+from logitkit.languages import json_schema
 from tests.json_schema.judge import judge
 from tests.vocabularies import sentencepiece_32k, tekken
 
@@ -89,7 +90,7 @@ _fresh = count(1)
 
 @contextmanager
 def written_in_place() -> Iterator[None]:
-    """Let a name that is also another string be an overlap, so that the strings of the schema are written in place."""
+    """Let a name that is also another string be an overlap, so that a language has the strings of the schema written in place."""
     with mock.patch.object(Resolver, "_marks_of_word", return_value=0):
         yield
 
@@ -124,26 +125,29 @@ def test_verdicts_are_those_of_jsonschema(name: str) -> None:
 def test_masks_are_those_of_strings_written_in_place(name: str, closing: int | bool) -> None:
     vocabulary = tekken() if name == "exactly one of two" else sentencepiece_32k()
     called = compiled(SCHEMAS[name], vocabulary, closing=closing)
+    language, limits = json_schema(SCHEMAS[name]), [lk.Limits(states=500_000 + next(_fresh)) for _ in range(2)]
+    as_language = language.constraint(vocabulary, closing=closing, limits=limits[0])
     with written_in_place():
-        in_place = compiled(SCHEMAS[name], vocabulary, closing=closing)
+        in_place = language.constraint(vocabulary, closing=closing, limits=limits[1])
     # What tokens do in strings is known already.
-    assert called.automaton.work < in_place.automaton.work / 2
-    both = called, in_place
+    assert max(called.automaton.work, as_language.automaton.work) < in_place.automaton.work / 2
+    compared = called, as_language, in_place
     rng = random.Random(name)
     for _ in range(6):
         context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
-        states = [constraint.init_state(context) for constraint in both]
+        states = [constraint.init_state(context) for constraint in compared]
         for _ in range(40):
             zeros = torch.zeros(1, vocabulary.size)
-            masks = [c.process_logits(s, zeros.clone(), context)[1] for c, s in zip(both, states, strict=True)]
-            assert torch.equal(*masks)
+            masks = [c.process_logits(s, zeros.clone(), context)[1] for c, s in zip(compared, states, strict=True)]
+            assert torch.equal(masks[0], masks[1])
+            assert torch.equal(masks[0], masks[2])
             legal = torch.nonzero(masks[0][0] == 0).ravel().tolist()
             # Tokens with quotes and letters of names lead to where the branches differ.
             marked = [t for t in legal if (vocabulary.tokens[t] or b"")[:2].strip(b'"abcxy:{},[]1') == b""]
             token = rng.choice(marked if marked and rng.random() < 0.8 else legal)
             if token in vocabulary.eos_ids:
                 break
-            states = [c.advance(s, torch.tensor([token])) for c, s in zip(both, states, strict=True)]
+            states = [c.advance(s, torch.tensor([token])) for c, s in zip(compared, states, strict=True)]
 
 
 def test_a_large_union_compiles_within_the_limits() -> None:

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 from logitkit.budget import one_budget, spent
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.texts_beside import CallsOverlap, CountsOverlap
+from logitkit.compiler.bytes.texts_beside import CountsOverlap
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.networks.dfa import network_dfa
 from logitkit.compiler.tokens.dead_ends import may_have_dead_ends
@@ -157,18 +157,17 @@ class JsonSchema(Constraint):
         closing, share = bool(self.closing), counted and not self.closing
         with self._one_budget():
             most = self.vocabulary.trie.depth - 1 if counted else 0
-            ways = [(False, True, most, True)]
+            ways = [(False, most, True)]
             while ways:
-                apart, leaves, longest, early = ways.pop()
+                apart, longest, early = ways.pop()
                 compiled = schema_network(
                     self.schema,
                     self.limits,
                     self.whitespace,
                     self.lax,
                     apart,
-                    leaves,
-                    self.strict_formats,
-                    longest,
+                    strict_formats=self.strict_formats,
+                    longest=longest,
                     calls_early=early,
                     blocks=early and counted,
                     closing=closing,
@@ -181,16 +180,12 @@ class JsonSchema(Constraint):
                     if not (longest or early) or spent() > self.limits.work:
                         raise
                     reason = str(error)
-                    ways = [(apart, leaves, 0, early) if longest else (apart, leaves, most, False)]
-                except CallsOverlap as error:
-                    # Where a string that is called and other text begin alike, strings are written in place.
-                    reason = str(error)
-                    ways = [(apart, False, 0, early)]
+                    ways = [(apart, 0, early) if longest else (apart, most, False)]
                 except ConfigurationError as error:
                     # If an inline object and a called one may begin at the same place, it may do to call less, or else the
                     # inline one must be called as well.
                     reason = str(error)
-                    ways = [(not early, leaves, longest, False)] if early or not apart else []
+                    ways = [(not early, longest, False)] if early or not apart else []
             raise UnsupportedSchema(reason, "#")
 
     @property

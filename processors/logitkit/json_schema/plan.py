@@ -15,7 +15,7 @@ from logitkit.patterns.syntax import Node
 # Moves of one graph.
 MOST_MOVES = 100_000
 # What each costs to find and to write.
-MOVE_STEPS = 70
+MOVE_STEPS = 35
 
 
 def too_many() -> UnsupportedSchema:

@@ -162,13 +162,16 @@ class LanguageConstraint(Constraint):
             return options._replace(blocks=False)
         if isinstance(error, CountsOverlap | PatternTooLarge):
             return options._replace(longest=0)
+        if isinstance(error, BracketsOverlap) and options.called and not options.apart:
+            # Where one object is called and another one begins in the same place, both are called.
+            return options._replace(apart=True)
         if isinstance(error, CallsOverlap) and options.leaves:
             # Where a string that is called and other text begin alike, strings are written in place.
             return options._replace(leaves=False, longest=0)
         if isinstance(error, CallsOverlap) or not options.called:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
         # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-        return options._replace(leaves=False, longest=0, called=False)
+        return options._replace(leaves=False, longest=0, called=False, apart=False)
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(parts_of_language(self.language))

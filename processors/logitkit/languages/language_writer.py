@@ -40,6 +40,7 @@ class SchemaOptions(NamedTuple):
         leaves: Whether their strings are called, unless they are few.
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called: Whether the object or array that a schema describes is called.
+        apart: Whether all objects and arrays in it are, too.
         blocks: Whether many items may be called in blocks.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
@@ -47,6 +48,7 @@ class SchemaOptions(NamedTuple):
     leaves: bool = True
     longest: int = 0
     called: bool = True
+    apart: bool = False
     blocks: bool = False
     closing: bool = False
 

@@ -60,6 +60,7 @@ class JsonValue(Language):
                     limits,
                     self.whitespace,
                     self.lax,
+                    options.apart,
                     leaves=options.leaves,
                     strict_formats=self.strict_formats,
                     longest=options.longest,

@@ -72,10 +72,10 @@ def product(
                     target = reached(GONE, q)
                     row[target] = row.get(target, 0) | mask
             work += len(from_a) * len(from_b) + len(row) + 1
-            limits.check_work(3 * work)
+            limits.check_work(work)
             moves.append(row)
     finally:
-        took(3 * work + 400)
+        took(work + 400)
     accepting = [accepts(x != GONE and a.accepting[x], y != GONE and b.accepting[y]) for x, y in places]
     return SymbolDfa(moves, accepting)
 

@@ -88,13 +88,15 @@ class _Construction:
         self.shifts: dict[tuple[tuple[int, ...], int], tuple[dict[int, int], list[Shift]]] = {}
         self.shifted: dict[tuple[tuple[int, ...], bool, int], dict[int, int]] = defaultdict(dict)
         self.work = 0
+        # To find out what is absorbing, and the runs.
+        self.setup = len(self.follow) + sum(map(len, self.follow)) // 2
         # What is looked at in passing: sixteen of these take as long as one other step.
         self.seen = 0
 
     @property
     def steps(self) -> int:
         """How many steps it took so far."""
-        return 4 * self.work + self.seen // 4
+        return self.setup + 3 * self.work // 2 + self.seen // 4
 
     def dfa(self) -> SymbolDfa:
         """Return the automaton."""
@@ -105,7 +107,7 @@ class _Construction:
         for future in self.futures:
             row = self.moves_of(future)
             self.work += STATE_STEPS + len(row)
-            if 4 * self.work + self.seen // 4 > left:
+            if self.setup + 3 * self.work // 2 + self.seen // 4 > left:
                 self.limits.check_work(self.steps)
             moves.append(row)
         return SymbolDfa(moves, self.accepting)
@@ -191,7 +193,7 @@ class _Construction:
         if found is None:
             follows = [self.follow[p] for p in read]
             self.work += len(read) + sum(map(len, follows))
-            self.limits.check_work(4 * self.work)
+            self.limits.check_work(self.steps)
             future = tuple(sorted(set().union(*follows)))
             found = self.known[read] = self.state(future, not self.ends.isdisjoint(read))
         return found

@@ -129,7 +129,7 @@ def test_masks_are_those_of_strings_written_in_place(name: str, closing: int | b
     as_language = language.constraint(vocabulary, closing=closing, limits=limits[0])
     with written_in_place():
         in_place = language.constraint(vocabulary, closing=closing, limits=limits[1])
-    # What tokens do in strings is known already.
+    # It is known already what tokens do in strings.
     assert max(called.automaton.work, as_language.automaton.work) < in_place.automaton.work / 2
     compared = called, as_language, in_place
     rng = random.Random(name)

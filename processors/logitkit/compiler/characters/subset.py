@@ -96,7 +96,7 @@ class _Construction:
     @property
     def steps(self) -> int:
         """How many steps it took so far."""
-        return self.setup + 3 * self.work // 2 + self.seen // 4
+        return self.setup + 5 * self.work // 2 + self.seen // 4
 
     def dfa(self) -> SymbolDfa:
         """Return the automaton."""
@@ -107,7 +107,7 @@ class _Construction:
         for future in self.futures:
             row = self.moves_of(future)
             self.work += STATE_STEPS + len(row)
-            if self.setup + 3 * self.work // 2 + self.seen // 4 > left:
+            if self.setup + 5 * self.work // 2 + self.seen // 4 > left:
                 self.limits.check_work(self.steps)
             moves.append(row)
         return SymbolDfa(moves, self.accepting)

@@ -85,7 +85,7 @@ def _length(node: Node) -> int | None:
 
 def _without_outer_anchors(option: Node) -> tuple[Node, bool, bool]:
     """Return an option without anchors at its ends, and whether it must begin with the text, and end with it."""
-    parts = list(option.parts) if isinstance(option, Concat) else [option]
+    parts: list[Node] = list(option.parts) if isinstance(option, Concat) else [option]
     from_start = to_end = False
     while parts and isinstance(parts[0], Anchor) and parts[0].kind == "text_start":
         from_start = True

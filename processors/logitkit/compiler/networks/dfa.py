@@ -72,7 +72,8 @@ def _with_called_characters(network: Network, parts: dict[Called, Part], limits:
         PatternTooLarge: A limit is exceeded in this way too.
     """
     part = parts[()]
-    if part.dfa is None or any(map(any, (part.brackets, part.words))) or network.token_limits:
+    calls = any(part.brackets) or any(part.words)
+    if part.dfa is None or calls or network.token_limits:
         return None
     found = called_characters(part.dfa, part.alphabet, limits)
     if found is None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler.networks.resolver import Resolver
+from logitkit.compiler.networks.overlaps import Resolver
 from logitkit.languages import json_schema
 from tests.json_schema.judge import judge
 from tests.vocabularies import sentencepiece_32k, tekken

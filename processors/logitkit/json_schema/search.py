@@ -41,7 +41,7 @@ def search_language(pattern: str, limits: Limits) -> tuple[TextLanguage, Lengths
     """
     tree = ecma_tree(pattern)
     options = tree.options if isinstance(tree, Alternate) else (tree,)
-    # Options with the same anchors share what may stand before and after them: a hundred words need one search, not one for each.
+    # Options with the same anchors share one search: with one search for each, a hundred words would need too many states.
     anchored: dict[tuple[bool, bool], list[Node]] = {}
     for option in options:
         inside, from_start, to_end = _without_outer_anchors(option)

@@ -30,8 +30,8 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     Args:
         network: The network.
         limits: Bounds on the result.
-        share: Whether to call strings that are large and stand in many places, as what nests is called; and the bytes inside of
-            characters, if there are too many states otherwise.
+        share: Whether to call large strings that stand in many places, and the bytes inside of characters if there are too many
+            states otherwise.
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
@@ -57,16 +57,16 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
             "any_token() (exclude_token in a structural tag) and other text begin at the same point, so a token could belong "
             "to either; put a special token between them"
         )
-    # For one finite automaton, it is faster to look at all tokens at once than to put together what is known of its parts.
+    # A finite automaton compiles faster with all tokens at once than from the known effects of tokens in its parts.
     is_finite = found.copies is None and not found.frames and not found.token_limits
     return found if is_finite else with_layers(with_text_regions(found))
 
 
 def _with_called_characters(network: Network, parts: dict[Called, Part], limits: Limits) -> NestedDfa | None:
-    """Return a network that calls nothing as an automaton which calls the bytes inside of characters.
+    """Compile a network without calls to an automaton that calls the bytes inside of characters.
 
     Returns:
-        None if it calls anything, has words, or limits tokens; or if that would not help.
+        None if the network has calls, words or limits of tokens, or reads ASCII only.
 
     Raises:
         PatternTooLarge: A limit is exceeded in this way too.

@@ -18,8 +18,8 @@ from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.overlaps import Resolver, bracket_check
 from logitkit.compiler.networks.part import Called, Part
-from logitkit.compiler.networks.resolver import Resolver, bracket_check
 from logitkit.compiler.networks.symbols import MARKS
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet

@@ -1,14 +1,13 @@
-"""What calls and words do in the states of a part, where several of them begin alike.
+"""Calls and words that begin alike in a state of a part, so that the automaton must follow several states at once.
 
-A state of an automaton over characters may read several calls, and words beside them. Here are the two cases that need more than
-one state at once:
+There are two such cases:
 
-- One bracket begins calls of several definitions. What is called is all of them together. At its end it is known which of them
-  the text belongs to, so behind it are all states that these lead to.
-- A word is also one of the strings that are called, as if one branch of a schema lists the name `"a"` and another takes any name.
-  The word leads to the states of both branches, and the strings that are called there are all but this one.
+- A bracket begins calls of several definitions, such as the objects of an `anyOf`. The automaton calls all of them together. Each
+  end of the call says which of them the text belongs to, and the automaton continues in the states after these.
+- A word is also one of the strings that the state calls. For example, one branch of a schema lists the name `"a"`, and another
+  branch accepts any name. Then `"a"` leads to the states of both branches, and the state calls all strings but `"a"`.
 
-Sets of states are numbered as they are met. Most have one member.
+So a state of the result is a set of states of the part. Most of these sets have one member.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ MOST_MARKS = 4
 def bracket_check(
     positions: Positions, texts: Iterable[CharSet], special: Iterable[CharSet], network: Network
 ) -> Callable[[tuple[int, ...]], None] | None:
-    """Return what raises `BracketsOverlap` at a state in which a bracket begins both a call of what recurs and other text.
+    """Return a function that raises `BracketsOverlap` for a state in which a bracket begins a recursive call and other text.
 
-    That would be found when all parts are joined, too. But by then, all of them have been compiled in vain.
+    `Joint` would find such a state too, but only after all parts have been compiled.
 
     Args:
         positions: The positions of a part.
-        texts: What its positions read that are not special.
-        special: The special symbols that other positions read.
+        texts: The sets of characters that positions read.
+        special: The special symbols that positions read.
         network: The network.
 
     Returns:
-        None if no bracket begins both.
+        None if there is no such bracket in the part.
     """
     pairs = []
     for bracket in "{[":
-        calls = {c for c in special if _recurs_behind(bracket, c, network)}
+        calls = {c for c in special if _calls_recursively(bracket, c, network)}
         others = {c for c in texts if ord(bracket) in c} if calls else ()
         if others:
             pairs.append(
@@ -73,7 +72,7 @@ def bracket_check(
     return check if pairs else None
 
 
-def _recurs_behind(bracket: str, symbol: CharSet, network: Network) -> bool:
+def _calls_recursively(bracket: str, symbol: CharSet, network: Network) -> bool:
     number = symbol.ranges[0][0] - CALLS
     if not 0 <= number < len(network.definitions):
         return False
@@ -82,7 +81,7 @@ def _recurs_behind(bracket: str, symbol: CharSet, network: Network) -> bool:
 
 
 class Resolver:
-    """Follows sets of states: single ones, but where several calls begin alike, or a word is also a string that is called.
+    """Builds a part from an automaton over characters and special symbols.
 
     Args:
         dfa: The moves of the part, by characters and special symbols.
@@ -206,7 +205,7 @@ class Resolver:
         return row
 
     def _brackets(self, calls: dict[int, set[int]], read: dict[int, set[int]]) -> dict[str, Bracket]:
-        """Return what brackets do, given where calls lead. A word that is also a string leads where both do, in place."""
+        """Return the call of each bracket, given the targets of calls; add the targets of words that are also called strings."""
         found: dict[str, Bracket] = {}
         by_opening: dict[str, list[int]] = {}
         for d in sorted(calls):
@@ -237,7 +236,7 @@ class Resolver:
         return found
 
     def _marks_of_word(self, called: Called, word: int) -> int:
-        """Return the marks of the sets of strings that a word belongs to, as bits."""
+        """Return the marks of the definitions whose strings include a word, as bits; 0 if there are none."""
         marks = self.words.get((called, word))
         if marks is None:
             text = self.network.words[word]

@@ -12,10 +12,14 @@ from unittest import mock
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import logitkit as lk
 from logitkit.compiler.networks.overlaps import Resolver
-from logitkit.languages import json_schema
+from logitkit.errors import UnsupportedSchema
+from logitkit.languages import either, json_schema, regex
+from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge
 from tests.vocabularies import sentencepiece_32k, tekken
 
@@ -85,6 +89,8 @@ def texts(value: Any) -> Iterator[str]:
             yield "{" + ",".join(f'"{name}":{member}' for name, member in zip(names, members, strict=True)) + "}"
 
 
+ABC = ["", "a", "ab", "abc", "abcd", "abcdef", 1]
+
 _fresh = count(1)
 
 
@@ -105,7 +111,7 @@ def compiled(schema: Any, vocabulary: lk.Vocabulary, **options: Any) -> lk.JsonS
 def test_verdicts_are_those_of_jsonschema(name: str) -> None:
     """A document is accepted in one of the orders of its members at least."""
     schema = SCHEMAS[name]
-    constraint = compiled(schema, lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256]))
+    constraint = compiled(schema, BYTES)
     judged = judge(schema)
     verdicts = set()
     for document in DOCUMENTS:
@@ -164,3 +170,62 @@ def test_a_large_union_compiles_within_the_limits() -> None:
     document = {"kind": "event7"} | {f"field{j}": "kind" for j in range(7, 13)}
     for one in (document, document | {"kind": "event8"}, {"kind": {"a": "x"}}, {"kind": {"b": "x"}}):
         assert constraint.matches(json.dumps([one], separators=(",", ":"))) == judge(schema).is_valid([one])
+
+
+# Here all strings that one end of a union of strings has are also words, so that no text leads to this end.
+ENDLESS: list[Any] = [
+    {"type": "object", "maxProperties": 2},
+    {"type": "object", "properties": {"ab": True}},
+]
+
+
+@pytest.mark.parametrize("whitespace", ["compact", "bounded"])
+def test_lengths_are_counted_beside_names_of_several_branches(whitespace: Any) -> None:
+    text = {"type": "string", "minLength": 2, "maxLength": 40}
+    beside = compiled({"anyOf": [*ENDLESS, text]}, BYTES, whitespace=whitespace)
+    in_language = json_schema({"anyOf": [*ENDLESS, text]}).constraint(BYTES)
+    inside = compiled(needs(a=text, b={"anyOf": ENDLESS}), BYTES)
+    for length in (0, 1, 2, 40, 41, 100):
+        given = json.dumps("x" * length)
+        assert beside.matches(given) == in_language.matches(given) == (2 <= length <= 40)
+        assert inside.matches(f'{{"a":{given},"b":{{"ab":1}}}}') == (2 <= length <= 40)
+
+
+@given(st.data())
+def test_lengths_beside_listed_texts(data: st.DataObject) -> None:
+    """Texts that are listed, and strings of limited lengths, in members that several branches know."""
+    some = st.sampled_from(["", "a", "ab", "abc", "abcd", "abcde"])
+    least = data.draw(st.integers(0, 4))
+    lengths = {"type": "string", "minLength": least, "maxLength": data.draw(st.integers(least, 5))}
+    listed = {"enum": data.draw(st.lists(some, min_size=1, max_size=4, unique=True))}
+    known = data.draw(st.sampled_from([needs(a=listed), needs(a=needs(b=listed)), needs(b=lengths)]))
+    other = {"type": "object", "additionalProperties": data.draw(st.sampled_from([lengths, needs(b=lengths), {}]))}
+    branches = data.draw(st.permutations([known, other, {"type": "object", "maxProperties": 1}]))
+    schema = {"type": "object", "properties": {"a": {data.draw(st.sampled_from(["anyOf", "oneOf"])): branches}}}
+    try:
+        constraint = compiled(schema, BYTES)
+    except UnsupportedSchema:
+        return
+    judged = judge(schema)
+    for document in ({"a": {name: inner}} for name in "ab" for value in ABC for inner in (value, {"b": value})):
+        expected = judged.is_valid(document)
+        assert any(constraint.matches(text) for text in texts(document)) == expected, document
+
+
+@pytest.mark.parametrize("names", [["x" * 2000 + "a", "x" * 2000 + "b"], ["x" * i for i in range(1, 60)]])
+def test_names_with_long_beginnings_in_common(names: list[str]) -> None:
+    constraint = lk.JsonSchema({"properties": dict.fromkeys(names, INTEGER), "type": "object"}, BYTES)
+    assert constraint.matches(json.dumps({names[-1]: 1}).replace(" ", ""))
+    assert not constraint.matches(json.dumps({names[-1]: "1"}).replace(" ", ""))
+
+
+def test_languages_whose_calls_cannot_be_distinguished_are_written_in_place() -> None:
+    branches = [
+        {**needs(v={**needs(**{f"k{i}": INTEGER}), "additionalProperties": False}, w={"const": i})} for i in range(6)
+    ]
+    for branch in branches:
+        branch["additionalProperties"] = False
+    constraint = either(json_schema({"anyOf": branches}), regex(r"\{x\}")).constraint(BYTES)
+    assert constraint.matches("{x}")
+    assert constraint.matches('{"v":{"k1":1},"w":1}')
+    assert not constraint.matches('{"v":{"k1":1},"w":2}')

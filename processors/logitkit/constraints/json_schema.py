@@ -153,8 +153,7 @@ class JsonSchema(Constraint):
         Args:
             counted: Whether characters of strings may be counted, and strings and blocks of items called.
         """
-        # How many tokens a string that is called needs cannot be seen apart from what follows it.
-        closing, share = bool(self.closing), counted and not self.closing
+        closing = bool(self.closing)
         with self._one_budget():
             most = self.vocabulary.trie.depth - 1 if counted else 0
             ways = [(False, most, True)]
@@ -173,7 +172,8 @@ class JsonSchema(Constraint):
                     closing=closing,
                 )
                 try:
-                    return network_dfa(compiled.network, self.limits, share), compiled
+                    # With closing, it must be known what follows a string, so strings are not called.
+                    return network_dfa(compiled.network, self.limits, longest > 0 and not closing), compiled
                 except (CountsOverlap, PatternTooLarge) as error:
                     # As in `schema_network`: without counts it is known which keyword asks for too many states. And calls that
                     # begin in one place, which cannot be told apart, may be written there.

@@ -138,8 +138,7 @@ class LanguageConstraint(Constraint):
         Args:
             counted: Whether characters of strings may be counted, and strings called.
         """
-        # How many tokens a string that is called needs cannot be seen apart from what follows it.
-        closing, share = bool(self.closing), counted and not self.closing
+        closing = bool(self.closing)
         with self._one_budget():
             longest = self.vocabulary.trie.depth - 1 if counted else 0
             options = SchemaOptions(longest=longest, blocks=counted, closing=closing)
@@ -147,7 +146,8 @@ class LanguageConstraint(Constraint):
                 writer = self._writer(options)
                 try:
                     network = writer.network(self.language.tree(writer))
-                    return network_dfa(network, self.limits, share), writer
+                    # With closing, it must be known what follows a string, so strings are not called.
+                    return network_dfa(network, self.limits, options.longest > 0 and not closing), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
                     if options.blocks and not writer.has_blocks:
                         options = options._replace(blocks=False)
@@ -155,6 +155,10 @@ class LanguageConstraint(Constraint):
 
     def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
         """Return how else schemas may be written after an error; raise the error if there is no other way."""
+        in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
+        if options.apart and isinstance(error, PatternTooLarge) and spent() <= self.limits.work:
+            # More calls than can be distinguished begin in the same place.
+            return in_place
         if isinstance(error, PatternTooLarge) and (not options.longest or spent() > self.limits.work):
             raise error
         if options.blocks:
@@ -171,7 +175,7 @@ class LanguageConstraint(Constraint):
         if isinstance(error, CallsOverlap) or not options.called:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
         # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
-        return options._replace(leaves=False, longest=0, called=False, apart=False)
+        return in_place
 
     def _writer(self, options: SchemaOptions) -> LanguageWriter:
         met = list(parts_of_language(self.language))

@@ -96,7 +96,7 @@ class Leaf:
                 return False
             count += self.counted is not None and state < self.counted.between
             state = int(self.step[state, self.byte_class[byte]])
-        # The last byte begins no character.
+        # The closing quote has been counted too.
         return state >= self.states and (self.counted is None or self.counted.least < count <= self.counted.most + 1)
 
     @cached_property

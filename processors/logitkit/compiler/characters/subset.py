@@ -52,7 +52,7 @@ def determinise(
         positions: The position automaton.
         masks: The symbols that each position reads, as a bit mask.
         limits: Bounds on the construction.
-        check: Called with the positions of each state as soon as it is met; may raise an error.
+        check: Called with the positions of each state after the first, as soon as it is met; may raise an error.
 
     Raises:
         PatternTooLarge: There are too many states, or the construction takes too many steps.

@@ -44,7 +44,7 @@ class Quote(NamedTuple):
         byte: The byte.
         called: What is called.
         behind: The state behind each set of marks.
-        excluded: The words that are read in place of an equal string.
+        excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 
     state: int

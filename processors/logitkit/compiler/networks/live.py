@@ -13,7 +13,7 @@ from logitkit.compiler.bytes.leaf import Copies
 from logitkit.compiler.bytes.nested_dfa import NEVER, NestedDfa
 from logitkit.compiler.bytes.nesting_needs import Backwards, Moves, alive, behind_is, needs
 from logitkit.compiler.bytes.renumbering import renumbered_table
-from logitkit.compiler.bytes.texts_beside import BracketsOverlap
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CountsOverlap
 
 __all__ = ["live"]
 
@@ -62,6 +62,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     )
     # Nothing looks at the moves from here on, and the tables are large.
     del moves, backwards
+    copies = None if dfa.copies is None else _left(dfa.copies, number, len(known), owner)
     step = renumbered_table(dfa.step, known, means.astype(np.int32))
     step[:FIRST_STATE] = DEAD
     accepting = (dfa.accepting & met)[known]
@@ -78,11 +79,23 @@ def live(dfa: NestedDfa) -> NestedDfa:
         number[dfa.behind],
         need,
         letters={token: _renumbered(leads[known], number) for token, leads in dfa.letters.items()},
-        copies=None if dfa.copies is None else dfa.copies.renumbered(number, len(known), owner),
+        copies=copies,
         returns={int(number[state]): end for state, end in dfa.returns.items() if number[state] != DEAD},
         blocks=dfa.blocks,
         open_blocks=dfa.open_blocks,
     )
+
+
+def _left(copies: Copies, number: NDArray[np.int64], states: int, owner: NDArray[np.int64]) -> Copies | None:
+    """Return the copies that are left, None if they are not known any more.
+
+    Raises:
+        CountsOverlap: They are not known any more, and count characters or are called: then the automaton alone is not enough.
+    """
+    found = copies.renumbered(number, states, owner)
+    if found is None and (copies.strings.any() or any(leaf.counted is not None for leaf in copies.leaves)):
+        raise CountsOverlap("no text ends with some of the strings whose characters are counted")
+    return found
 
 
 def _renumbered(leads: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.int64]:

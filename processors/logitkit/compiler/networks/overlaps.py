@@ -41,7 +41,7 @@ def bracket_check(
 ) -> Callable[[tuple[int, ...]], None] | None:
     """Return a function that raises `BracketsOverlap` for a state in which a bracket begins a recursive call and other text.
 
-    `Joint` would find such a state too, but only after all parts have been compiled.
+    `Joint` finds such a state too, if a text can lead there, but only after all parts have been compiled.
 
     Args:
         positions: The positions of a part.
@@ -205,7 +205,12 @@ class Resolver:
         return row
 
     def _brackets(self, calls: dict[int, set[int]], read: dict[int, set[int]]) -> dict[str, Bracket]:
-        """Return the call of each bracket, given the targets of calls; add the targets of words that are also called strings."""
+        """Return the call of each bracket, given the targets of calls.
+
+        Args:
+            calls: The states after each call.
+            read: The states after each word. Those of words that are also called strings are added to, in place.
+        """
         found: dict[str, Bracket] = {}
         by_opening: dict[str, list[int]] = {}
         for d in sorted(calls):

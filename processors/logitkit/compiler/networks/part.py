@@ -25,7 +25,7 @@ class Bracket:
     Args:
         called: What is called.
         behind: For each set of marks (as bits), the state behind it.
-        excluded: The words that are read there in place of an equal string.
+        excluded: Words that are among the strings called: the state reads the word, and calls all other strings.
     """
 
     called: Called

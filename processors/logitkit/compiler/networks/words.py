@@ -7,7 +7,7 @@ place that it leads to are the same, whatever other names there were, so that al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,37 +46,47 @@ class Words:
             state: The state.
             targets: Where each word leads.
         """
-        self._cut(state, frozenset(targets.items()), 0)
+        # By hand, not by recursion, as words may have long beginnings in common.
+        todo = [(state, 0, self._by_byte(frozenset(targets.items()), 0))]
+        while todo:
+            before, depth, groups = todo[-1]
+            group = next(groups, None)
+            if group is None:
+                todo.pop()
+                continue
+            target, is_fresh = self._behind(group, depth + 1)
+            self._moves.append((before, self.texts[group[0][0]][depth], target))
+            if is_fresh:
+                todo.append((target, depth + 1, self._by_byte(frozenset(group), depth + 1)))
 
-    def _cut(self, state: int, ways: Ways, depth: int) -> None:
-        """Add what a state does that has read the first bytes of some words."""
+    def _by_byte(self, ways: Ways, depth: int) -> Iterator[list[tuple[int, int]]]:
+        """Return some words in groups with the same byte in one place."""
         groups: dict[int, list[tuple[int, int]]] = {}
-        texts = self.texts
         for way in ways:
-            groups.setdefault(texts[way[0]][depth], []).append(way)
-        for byte, group in groups.items():
-            self._moves.append((state, byte, self._behind(group, depth + 1)))
+            groups.setdefault(self.texts[way[0]][depth], []).append(way)
+        return iter(groups.values())
 
-    def _behind(self, ways: list[tuple[int, int]], depth: int) -> int:
-        """Return the state after so many bytes of some words."""
+    def _behind(self, ways: list[tuple[int, int]], depth: int) -> tuple[int, bool]:
+        """Return the state after the first bytes of some words, and whether its moves must be added."""
         if len(ways) == 1:
             (way,) = ways
             first = self._alone.get(way)
             if first is None:
                 word, target = way
                 if depth == len(self.texts[word]):
-                    return target
+                    return target, False
                 # One state for each byte but the last; those of the first bytes may be left without use.
                 first = self._alone[way] = self._new(len(self.texts[word]) - 1)
                 self._chains.append((word, target, first))
             elif depth == len(self.texts[way[0]]):
-                return way[1]
-            return first + depth - 1
+                return way[1], False
+            return first + depth - 1, False
         key = frozenset(ways), depth
-        if key not in self._several:
-            self._several[key] = self._new(1)
-            self._cut(self._several[key], key[0], depth)
-        return self._several[key]
+        found = self._several.get(key)
+        if found is not None:
+            return found, False
+        found = self._several[key] = self._new(1)
+        return found, True
 
     def _new(self, count: int) -> int:
         found = self.states

@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
+from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.networks.overlaps import Resolver
+from logitkit.compiler.networks.part import Bracket, Part
 from logitkit.errors import UnsupportedSchema
 from logitkit.languages import either, json_schema, regex
 from tests.json_schema.acceptance import BYTES
@@ -229,3 +231,11 @@ def test_languages_whose_calls_cannot_be_distinguished_are_written_in_place() ->
     assert constraint.matches("{x}")
     assert constraint.matches('{"v":{"k1":1},"w":1}')
     assert not constraint.matches('{"v":{"k1":1},"w":2}')
+
+
+def test_a_part_has_other_numbers_of_calls_and_words_for_another_network() -> None:
+    bracket = Bracket(((0, 0),), ((1, 2),), excluded=(3,))
+    part = Part(None, Alphabet.of([]), [{'"': bracket}], [{3: 1, 4: 1}], [{}], [0])
+    renamed = part.renamed({0: 5}, {3: 7})
+    assert renamed.brackets == [{'"': Bracket(((5, 0),), ((1, 2),), excluded=(7,))}]
+    assert renamed.words == [{7: 1, 4: 1}]

@@ -66,3 +66,14 @@ def test_equal_sets_share_one() -> None:
     assert one is not other
     assert string_leaf(one) is string_leaf(other)
     assert string_leaf(one).key != string_leaf(TextLanguage.of_length(0, 41, DEFAULT_LIMITS)).key
+
+
+@pytest.mark.parametrize("lengths", [(0, 3), (2, 40), (3, 3)])
+def test_it_says_whether_it_holds_a_text_of_some_length(lengths: tuple[int, int]) -> None:
+    leaf = string_leaf(TextLanguage.everything(DEFAULT_LIMITS), lengths)
+    least, most = lengths
+    for text in ["", "a", "é", "\n", "ab", "é\n", "abc", 'a\\"', "é" * 4, "x" * 40, "\x1f" * 41]:
+        written = json.dumps(text, ensure_ascii=False).encode()[1:]
+        assert leaf.holds(written) == (least <= len(text) <= most), text
+        assert not leaf.holds(written[:-1])
+        assert not leaf.holds(written + b'"')

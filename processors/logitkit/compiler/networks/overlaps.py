@@ -245,8 +245,11 @@ class Resolver:
         marks = self.words.get((called, word))
         if marks is None:
             text = self.network.words[word]
-            strings = [(self.network.definitions[d], mark) for d, mark in called]
-            marks = sum({1 << mark for of, mark in strings if isinstance(of, Strings) and of.holds(text)})
+            marks = 0
+            for d, mark in called:
+                definition = self.network.definitions[d]
+                if isinstance(definition, Strings) and definition.holds(text):
+                    marks |= 1 << mark
             self.words[called, word] = marks
             self._charge(len(text))
         return marks

@@ -47,7 +47,7 @@ HOSTILE: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "one pattern many times": (lambda: {"chain": [{"regex": r'("id": \d+, "n": "[a-z]{1,200}"){1,99}'}] * 64}, ""),
     "many patterns": (
         lambda: {"chain": [{"regex": f'("[a-z]{{1,200}}", {i}|.){{1,100}}'} for i in range(64)]},
-        "steps",
+        "states",
     ),
     "many bans": (lambda: {"chain": [{"banned_strings": words(10, 1500)} for _ in range(64)]}, "steps"),
     "many schemas": (

@@ -1,4 +1,4 @@
-r"""Languages with so many states that the bytes inside of characters are called, as of `\w{1,300}`."""
+r"""Languages that call the bytes inside characters, because they would have too many states, such as `\w{1,300}`."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ __all__ = ["Resolver", "bracket_check"]
 # What a set of states costs, in steps: by itself, and for each state in it.
 SET_STEPS, MEMBER_STEPS = 40, 2
 
-# A bracket may lead a caller to so many different places; the states for all their combinations are made.
+# The most places to which one bracket may lead a caller. Each combination of them gets a state.
 MOST_MARKS = 4
 
 
@@ -50,7 +50,7 @@ def bracket_check(
         network: The network.
 
     Returns:
-        None if there is no such bracket in the part.
+        None if the part does not have such a bracket.
     """
     pairs = []
     for bracket in "{[":
@@ -225,7 +225,7 @@ class Resolver:
                 )
             if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
                 raise CountsOverlap("texts whose characters are counted begin in the same place")
-            # What nests is not known yet; but some sets of strings have no text in common.
+            # The ends of nested values are not known yet. The ends of strings are, and some combinations never occur.
             met = range(1, 1 << len(places)) if opening in "[{" else sorted(self.marks_of(called))
             behind = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
@@ -241,7 +241,7 @@ class Resolver:
         return found
 
     def _marks_of_word(self, called: Called, word: int) -> int:
-        """Return the marks of the definitions whose strings include a word, as bits; 0 if there are none."""
+        """Return the marks of the definitions whose strings include a word, as bits; 0 if none do."""
         marks = self.words.get((called, word))
         if marks is None:
             text = self.network.words[word]

@@ -16,10 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
+from logitkit.compiler.bytes.texts_beside import BracketsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
+from logitkit.compiler.networks.dfa import network_dfa
+from logitkit.compiler.networks.joint import Joint
 from logitkit.compiler.networks.overlaps import Resolver
 from logitkit.compiler.networks.part import Bracket, Part
+from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.compile import schema_network
+from logitkit.json_schema.document import load
 from logitkit.languages import either, json_schema, regex
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge
@@ -239,3 +245,9 @@ def test_a_part_has_other_numbers_of_calls_and_words_for_another_network() -> No
     renamed = part.renamed({0: 5}, {3: 7})
     assert renamed.brackets == [{'"': Bracket(((5, 0),), ((1, 2),), excluded=(7,))}]
     assert renamed.words == [{7: 1, 4: 1}]
+
+
+def test_a_bracket_that_begins_more_is_found_before_the_parts_are_joined() -> None:
+    network = schema_network(load(SCHEMAS["exactly one of two"]), SCHEMA_LIMITS).network
+    with mock.patch.object(Joint, "dfa", side_effect=AssertionError("joined")), pytest.raises(BracketsOverlap):
+        network_dfa(network, SCHEMA_LIMITS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +14,7 @@ import logitkit as lk
 from logitkit.compiler import Definition, Network, network_dfa
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import DEFAULT_LIMITS
-from logitkit.patterns import Alternate, Call, Concat, Repeat, parse
+from logitkit.patterns import Alternate, Call, Concat, Node, Repeat, parse
 from tests.automata.networks import JSON, listed, matches, mutated, networks, sample, sequence, text
 
 ANY_JSON = network_dfa(JSON, DEFAULT_LIMITS)
@@ -154,11 +155,28 @@ def test_a_definition_that_continues_after_its_end_is_refused() -> None:
         network_dfa(network, DEFAULT_LIMITS)
 
 
-def test_too_many_meanings_of_a_bracket_are_refused() -> None:
-    options = tuple(Concat((Call(i), text(chr(ord("a") + i)))) for i in range(5))
-    network = Network(Alternate(options), tuple(Definition("[", text(f"{i}]")) for i in range(5)))
+def _by_number(count: int, body: Callable[[int, Node], Node]) -> Network:
+    """Return the network of `[0]a`, `[1]b` and so on: what may follow depends on how the call ends."""
+    options = Alternate(tuple(Concat((Call(i), text(chr(ord("a") + i)))) for i in range(count)))
+    return Network(options, tuple(Definition("[", body(i, options)) for i in range(count)))
+
+
+def test_a_bracket_may_have_many_meanings() -> None:
+    dfa = network_dfa(_by_number(20, lambda i, _: text(f"{i}]")), DEFAULT_LIMITS, many_ways=True)
+    for i in range(20):
+        for j in range(20):
+            assert dfa.accepts(f"[{i}]{chr(ord('a') + j)}".encode()) == (i == j)
+
+
+def test_too_many_meanings_of_a_bracket_that_recurs_are_refused() -> None:
+    def body(i: int, options: Node) -> Node:
+        return Concat((Repeat(options, 0, None), text(f"{i}]")))
+
+    dfa = network_dfa(_by_number(4, body), DEFAULT_LIMITS)
+    assert dfa.accepts(b"[[2]c[[0]a1]b3]d")
+    assert not dfa.accepts(b"[[2]c[[0]a1]a3]d")
     with pytest.raises(PatternTooLarge, match="5 different ways"):
-        network_dfa(network, DEFAULT_LIMITS)
+        network_dfa(_by_number(5, body), DEFAULT_LIMITS, many_ways=True)
 
 
 def test_limits_hold_for_all_parts_together() -> None:

@@ -61,6 +61,33 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
     "counted strings": (array({"type": "string", "maxLength": 40}, maxItems=6), {}),
     "arrays of arrays": (array(array({"type": "null"}, maxItems=7), minItems=4, maxItems=7), {}),
     "mixed items": (array({"anyOf": [INTEGER, RECORD, LIST, {"type": "null"}]}, maxItems=8), {}),
+    **{
+        f"{n} to {m} contained": (
+            array({}, contains=kind, minContains=n, **({} if m is None else {"maxContains": m})),
+            {},
+        )
+        for n, m, kind in (
+            (0, 9, INTEGER),
+            (4, 9, {"type": "null"}),
+            (7, None, {"type": "null"}),
+            (3, 5, RECORD),
+            (12, None, LIST),
+        )
+    },
+    "contained among few": (
+        array({"enum": [1, 11, None]}, contains=INTEGER, minContains=3, maxContains=12, minItems=2),
+        {},
+    ),
+    "contained in two ways": (array({}, contains=RECORD, maxContains=6, prefixItems=[{}, INTEGER], minItems=1), {}),
+    "contained and at most": (array(INTEGER, contains={"const": 1}, minContains=4, maxItems=9), {}),
+    "two kinds contained": (
+        array({}, contains=INTEGER, maxContains=6, allOf=[{"contains": {"type": "null"}, "minContains": 4}]),
+        {},
+    ),
+    "members that contain": (
+        {"type": "object", "properties": {"a": array(INTEGER, contains={"const": 11}, minContains=5), "b": LIST}},
+        {},
+    ),
     "spaced": (array(RECORD, maxItems=9), {"whitespace": "spaced"}),
     "indented": (array({"type": "null"}, minItems=3, maxItems=9), {"whitespace": "bounded"}),
     "members": ({"type": "object", "additionalProperties": INTEGER, "maxProperties": 9}, {}),
@@ -93,7 +120,18 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 # Where a comma begins a block and something else, or where a block would be in itself, all is written out.
-WRITTEN_OUT = ("what recurs itself", "two bounds", "a bound or none")
+# Nor are two numbers counted at a time, or items in blocks that contain items in blocks.
+WRITTEN_OUT = (
+    "what recurs itself",
+    "two bounds",
+    "a bound or none",
+    "contained and at most",
+    "two kinds contained",
+    "12 to None contained",
+)
+
+# With `closing`, the end of a nested value may not decide what follows.
+ENDS_DECIDE = ("3 to 5 contained", "12 to None contained", "contained in two ways")
 
 
 @contextmanager

@@ -9,15 +9,15 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.errors import UnsupportedSchema
-from tests.json_schema.block_schemas import SCHEMAS, SMALL, array, in_blocks_and_out
+from logitkit.errors import ConfigurationError, UnsupportedSchema
+from tests.json_schema.block_schemas import ENDS_DECIDE, SCHEMAS, SMALL, array, in_blocks_and_out
 from tests.json_schema.judge import judge, parse
 from tests.json_schema.walks import walk
 from tests.vocabularies import tekken
 
 
 @pytest.mark.parametrize("items", [1, 2])
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", [name for name in SCHEMAS if name not in ENDS_DECIDE])
 def test_texts_in_blocks_are_complete_in_time(name: str, items: int) -> None:
     schema, options = SCHEMAS[name]
     context = lk.Context.of([[]], vocabulary_size=SMALL.size)
@@ -40,6 +40,12 @@ def test_texts_in_blocks_are_complete_in_time(name: str, items: int) -> None:
             states = [c.advance(state, torch.tensor([token])) for c, state in zip(constraints, states, strict=True)]
         # A row that has died ends too.
         assert judge(schema).is_valid(parse(text))
+
+
+@pytest.mark.parametrize("name", ENDS_DECIDE)
+def test_where_an_end_decides_how_many_items_follow_it_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="only the end of a nested value decides"):
+        lk.JsonSchema(SCHEMAS[name][0], SMALL, closing=True)
 
 
 def test_a_large_bound_costs_little_with_a_token_limit() -> None:

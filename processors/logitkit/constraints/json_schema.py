@@ -173,19 +173,24 @@ class JsonSchema(Constraint):
                 )
                 try:
                     # With closing, it must be known what follows a string, so strings are not called.
-                    return network_dfa(compiled.network, self.limits, longest > 0 and not closing), compiled
+                    share = longest > 0 and not closing
+                    return network_dfa(compiled.network, self.limits, share, many_ways=not early), compiled
                 except (CountsOverlap, PatternTooLarge) as error:
                     # As in `schema_network`: without counts it is known which keyword asks for too many states. And calls that
                     # begin in one place, which cannot be told apart, may be written there.
                     if not (longest or early) or spent() > self.limits.work:
                         raise
                     reason = str(error)
-                    ways = [(apart, 0, early) if longest else (apart, most, False)]
+                    ways = [(apart, 0, early) if longest else (False, most, False)]
                 except ConfigurationError as error:
                     # If an inline object and a called one may begin at the same place, it may do to call less, or else the
-                    # inline one must be called as well.
+                    # inline one must be called as well; with blocks of items, that is tried first.
                     reason = str(error)
-                    ways = [(not early, longest, False)] if early or not apart else []
+                    has_blocks = any(definition.opening == "," for definition in compiled.network.definitions)
+                    if early:
+                        ways = [(True, longest, True) if has_blocks and not apart else (False, longest, False)]
+                    elif not apart:
+                        ways = [(True, longest, False)]
             raise UnsupportedSchema(reason, "#")
 
     @property

@@ -14,7 +14,7 @@ from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negatio
 from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.number_set import NumberSet
-from logitkit.json_schema.plan import MOST_MOVES, Move, Plan, too_many
+from logitkit.json_schema.plan import MOST_MOVES, ItemRun, Move, Plan, too_many
 from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.syntax import Empty, Node
 
@@ -87,6 +87,25 @@ def _finite(arrays: Arrays, reader: Reader) -> list[list[tuple[str, Node]]] | No
     return found if len({name for constants in found for name, _ in constants}) <= MOST_DIFFERENT else None
 
 
+def _run(arrays: Arrays, layout: Layout) -> ItemRun | None:
+    """Return the items behind the prefix as a run, if a large bound counts them, or counts those of one kind."""
+    if not arrays.contains:
+        bound = max(arrays.minimum, arrays.most or 0) - len(arrays.prefix)
+        large = bound > (LARGE_COUNT_CLOSING if layout.within_tokens else LARGE_COUNT)
+        return run_of(_moves([arrays.items]), layout, "]") if large and arrays.items != NOTHING else None
+    some, *more = arrays.contains
+    # Two numbers cannot be counted at a time.
+    if more or arrays.most is not None or layout.within_tokens or max(some.minimum, some.maximum or 0) <= LARGE_COUNT:
+        return None
+    counted = _moves([both(arrays.items, some.value)])
+    others = _moves([both(arrays.items, wrong) for wrong in negations(some.value)])
+    return run_of(counted, layout, "]", others) if counted else None
+
+
+def _moves(values: list[Conjunction]) -> tuple[Move, ...]:
+    return tuple([Move(Empty(), value, 0) for value in values if value != NOTHING])
+
+
 class _Writer:
     """Builds the graph from the start on.
 
@@ -102,15 +121,10 @@ class _Writer:
         begins = [some.begin for some in arrays.contains]
         # From this index on, only the largest number of items matters.
         self.same = max(len(arrays.prefix), arrays.minimum, *begins, 0)
-        plain = values is None and not arrays.contains
-        self.run = run_of((Move(Empty(), arrays.items, 0),), layout, "]") if layout.blocks and plain else None
-        bounds = max(arrays.minimum, self.most or 0) - len(arrays.prefix)
-        closing = layout.within_tokens
-        if bounds <= (LARGE_COUNT_CLOSING if closing else LARGE_COUNT) or arrays.items == NOTHING:
-            self.run = None
+        self.run = _run(arrays, layout) if layout.blocks and values is None else None
         # How many tokens many items need is worked out exactly only where they are written out.
-        self.whole_minimum = closing and arrays.minimum > LARGE_COUNT
-        if self.run is None and bounds > MOST_MOVES:
+        self.whole_minimum = layout.within_tokens and arrays.minimum > LARGE_COUNT
+        if (self.run is None or arrays.contains) and max(arrays.minimum, self.most or 0) > MOST_MOVES:
             raise too_many()
         if self.whole_minimum and arrays.minimum > MOST_MOVES:
             raise UnsupportedSchema(
@@ -138,7 +152,7 @@ class _Writer:
                 continue
             if self._may_end(index, counts):
                 self._plan.move(source, self.layout.closing["]"], None, self._plan.end)
-            if self._calls_block(source, index):
+            if self._calls_block(source, index, counts):
                 continue
             if self.most is None or index < self.most:
                 self._plan.move(source, self.layout.comma, None, self._state("next", index, counts, used))
@@ -166,26 +180,37 @@ class _Writer:
                 found = [(value, (*grown, count)) for value, grown in found]
                 continue
             one_more = [(both(value, some.value), (*grown, count + 1)) for value, grown in found]
-            if some.maximum is None:
+            if some.maximum is None and self.run is None:
                 found = [*one_more, *[(value, (*grown, count)) for value, grown in found]]
             else:
                 same = [(both(v, wrong), (*grown, count)) for v, grown in found for wrong in negations(some.value)]
-                found = [*(one_more if count < some.maximum else ()), *same]
+                found = [*(one_more if some.maximum is None or count < some.maximum else ()), *same]
         for value, grown in found:
             if value != NOTHING:
                 yield (Empty(), value), grown, used
 
-    def _calls_block(self, source: int, index: int) -> bool:
+    def _calls_block(self, source: int, index: int, counts: tuple[int, ...]) -> bool:
         """Add the moves of the next items as a block, if that is possible, and return whether it is."""
-        may_end = index + 1 >= self.arrays.minimum
-        most = self.most if may_end else self.arrays.minimum
-        if self.run is None or most is None or index < len(self.arrays.prefix) or (self.whole_minimum and not may_end):
+        arrays = self.arrays
+        if self.run is None or index < (self.same if counts else len(arrays.prefix)):
+            return False
+        if counts:
+            # An item of a block that ends the array need not be one of those that count.
+            minimum, most, written = arrays.contains[0].minimum, arrays.contains[0].maximum, counts[0]
+            may_end = written >= minimum
+        else:
+            minimum, most, written = arrays.minimum, self.most, index
+            may_end = index + 1 >= minimum
+        room = most if may_end else minimum
+        if room is None or (self.whole_minimum and not may_end):
             return False
 
-        def after(count: int) -> int:
-            return self._state("next", index + count, (), frozenset())
+        def after(more: int) -> int:
+            if counts:
+                return self._state("next", index, (counts[0] + more,), frozenset())
+            return self._state("next", index + more, (), frozenset())
 
-        return call_block(self._plan, source, self.run, most - index, may_end, after, self._plan.end)
+        return call_block(self._plan, source, self.run, room - written, may_end, after, self._plan.end)
 
     def _may_end(self, index: int, counts: tuple[int, ...]) -> bool:
         enough = all(count >= some.minimum for count, some in zip(counts, self.arrays.contains, strict=True))

@@ -9,6 +9,8 @@ stack say how many items there are:
 
 A call begins with the comma before its first item. It ends with the comma after its last one, if the run goes on, or with the
 closing bracket after any of them, if the run may end there: these are two definitions, which are told apart by how they end.
+
+Where only some items are counted, as for `contains`, any number of others may come before each of the items of a block.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ LARGE_COUNT_CLOSING = 200
 ITEMS = 16
 
 
-def run_of(items: tuple[Move, ...], layout: Layout, closing: str) -> ItemRun:
-    """Return a run of items, each of which is one of some moves from state 0."""
-    return ItemRun(items, layout.gap, layout.closing[closing])
+def run_of(items: tuple[Move, ...], layout: Layout, closing: str, uncounted: tuple[Move, ...] = ()) -> ItemRun:
+    """Return a run of items, each of which is one of some moves from state 0, perhaps among others that do not count."""
+    return ItemRun(items, layout.gap, layout.closing[closing], uncounted)
 
 
 def call_block(
@@ -68,27 +70,32 @@ def block_plan(block: Block) -> Plan:
     run, size, ends = block
     plan = Plan()
     start, plan.end = plan.state("start"), plan.state("end")
-    # Items are written one after another, so each state is met once before it is left.
-    todo = [0]
+    todo: list[tuple[str, int]] = []
 
-    def next_item(before: int, more: int) -> int:
-        todo.append(before + more)
-        return plan.state(("next", before + more))
+    def state(kind: str, count: int) -> int:
+        if plan.is_new((kind, count)):
+            todo.append((kind, count))
+        return plan.state((kind, count))
 
-    plan.move(start, run.gap, None, plan.state(("next", 0)))
+    def next_item(count: int, more: int) -> int:
+        return state("next", count + more)
+
+    plan.move(start, run.gap, None, state("next", 0))
     while todo:
-        written = todo.pop()
-        source = plan.state(("behind", written + 1))
-        for move in run.items:
-            plan.move(plan.state(("next", written)), move.text, move.value, source, move.names)
-        written += 1
+        kind, count = todo.pop()
+        source = plan.state((kind, count))
+        if kind == "next":
+            for moves, after in ((run.items, count + 1), (run.uncounted, count)):
+                for move in moves:
+                    plan.move(source, move.text, move.value, state("behind", after), move.names)
+            continue
         if ends:
             plan.move(source, run.closing, None, plan.end)
-        if written == size:
+        if count == size:
             if not ends:
                 plan.move(source, literal(","), None, plan.end)
-        elif not call_block(plan, source, run, size - written, ends, partial(next_item, written), plan.end):
-            comma = plan.state(("comma", written))
+        elif not call_block(plan, source, run, size - count, ends, partial(next_item, count), plan.end):
+            comma = plan.state(("comma", count))
             plan.move(source, literal(","), None, comma)
-            plan.move(comma, run.gap, None, next_item(written, 0))
+            plan.move(comma, run.gap, None, state("next", count))
     return plan

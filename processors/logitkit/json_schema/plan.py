@@ -46,11 +46,13 @@ class ItemRun(NamedTuple):
         items: What each of them is: one of some moves.
         gap: What may stand behind a comma.
         closing: The closing bracket, with what may stand before it.
+        uncounted: Items that may come before and after each of them, any number of times.
     """
 
     items: tuple[Move, ...]
     gap: Node
     closing: Node
+    uncounted: tuple[Move, ...] = ()
 
 
 class Block(NamedTuple):

@@ -147,7 +147,8 @@ class LanguageConstraint(Constraint):
                 try:
                     network = writer.network(self.language.tree(writer))
                     # With closing, it must be known what follows a string, so strings are not called.
-                    return network_dfa(network, self.limits, options.longest > 0 and not closing), writer
+                    share = options.longest > 0 and not closing
+                    return network_dfa(network, self.limits, share, many_ways=not options.called), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
                     if options.blocks and not writer.has_blocks:
                         options = options._replace(blocks=False)

@@ -24,7 +24,7 @@ from logitkit.limits import Limits
 __all__ = ["network_dfa"]
 
 
-def network_dfa(network: Network, limits: Limits, share: bool = False) -> NestedDfa:
+def network_dfa(network: Network, limits: Limits, share: bool = False, many_ways: bool = False) -> NestedDfa:
     """Compile a network to an automaton over bytes.
 
     Args:
@@ -32,6 +32,7 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
         limits: Bounds on the result.
         share: Whether to call large strings that stand in many places, and the bytes inside of characters if there are too many
             states otherwise.
+        many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
 
     Raises:
         PatternTooLarge: A limit is exceeded, or too many calls cannot be told apart by their brackets.
@@ -40,7 +41,7 @@ def network_dfa(network: Network, limits: Limits, share: bool = False) -> Nested
     """
     if not network.words and not network.letters and not has_calls(network.main):
         return NestedDfa.of(byte_dfa_of(network.main, limits))
-    parts = parts_of(network, limits)
+    parts = parts_of(network, limits, many_ways)
     try:
         found = live(Joint(network, parts, limits, share).dfa())
     except PatternTooLarge:

@@ -23,7 +23,6 @@ from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
 from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.part import Bracket, Called, Part
 from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
-from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
@@ -31,9 +30,6 @@ __all__ = ["Resolver", "bracket_check"]
 
 # What a set of states costs, in steps: by itself, and for each state in it.
 SET_STEPS, MEMBER_STEPS = 40, 2
-
-# The most places to which one bracket may lead a caller. Each combination of them gets a state.
-MOST_MARKS = 4
 
 
 def bracket_check(
@@ -89,7 +85,7 @@ class Resolver:
         special: The special symbols, in the order of their bits.
         network: The network.
         limits: Bounds on the part.
-        marks_of: Returns the sets of marks at the ends of what does not recur.
+        marks_of: Returns the sets of marks, as bits, that may be met at the ends of what is called.
     """
 
     def __init__(
@@ -99,7 +95,7 @@ class Resolver:
         special: list[int],
         network: Network,
         limits: Limits,
-        marks_of: Callable[[Called], set[int]],
+        marks_of: Callable[[Called], Iterable[int]],
     ) -> None:
         self.marks_of = marks_of
         self.dfa, self.alphabet, self.special, self.network, self.limits = dfa, alphabet, special, network, limits
@@ -218,18 +214,11 @@ class Resolver:
         for opening, possible in sorted(by_opening.items()):
             places: dict[frozenset[int], int] = {}
             called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
-            if len(places) > MOST_MARKS and opening in "[{":
-                raise PatternTooLarge(
-                    f"in one place a {opening!r} may begin calls that go on in {len(places)} different ways, of which "
-                    f"{MOST_MARKS} can be distinguished only when they end"
-                )
             if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
                 raise CountsOverlap("texts whose characters are counted begin in the same place")
-            # The ends of nested values are not known yet. The ends of strings are, and some combinations never occur.
-            met = range(1, 1 << len(places)) if opening in "[{" else sorted(self.marks_of(called))
             behind = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
-                for marks in met
+                for marks in self.marks_of(called)
             ]
             excluded = []
             for word in read if opening == '"' else ():

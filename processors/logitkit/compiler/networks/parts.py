@@ -8,7 +8,7 @@ Source: Alur and Madhusudan, Visibly pushdown languages (2004), for why that is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from logitkit.compiler.characters.alphabet import Alphabet
@@ -21,30 +21,43 @@ from logitkit.compiler.networks.network import CountedText, Definition, Network,
 from logitkit.compiler.networks.overlaps import Resolver, bracket_check
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.symbols import MARKS
+from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
 
+# The most places to which one bracket may lead a caller, if it is not known which sets of them occur: each set gets a state.
+MOST_MARKS = 4
+# How many parts may be worked out one inside another.
+DEEPEST = 30
+
 _known_parts = KnownParts()
 
 
-def parts_of(network: Network, limits: Limits) -> dict[Called, Part]:
+def parts_of(network: Network, limits: Limits, many_ways: bool = False) -> dict[Called, Part]:
     """Return the main part, as `()`, and all that it and they call; strings only where several sets of them may begin.
+
+    Args:
+        network: The network.
+        limits: Bounds on the parts.
+        many_ways: Whether one bracket may begin calls that go on in many ways, unless they recur. Each set of calls that begin
+            together is a part of its own, so that there may be very many.
 
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
-    return _Finder(network, limits).all()
+    return _Finder(network, limits, many_ways).all()
 
 
 class _Finder:
     """Finds the parts of a network, one after another."""
 
-    def __init__(self, network: Network, limits: Limits) -> None:
-        self.network, self.limits = network, limits
+    def __init__(self, network: Network, limits: Limits, many_ways: bool) -> None:
+        self.network, self.limits, self.many_ways = network, limits, many_ways
         self.endless = endless_calls(network)
         self.parts: dict[Called, Part] = {}
         self.known: dict[Called, Part] = {}
+        self.unfinished: set[Called] = set()
 
     def all(self) -> dict[Called, Part]:
         """Return the main part and all that it calls."""
@@ -60,9 +73,21 @@ class _Finder:
             todo.extend(bracket.called for row in part.brackets for bracket in row.values())
         return self.parts
 
-    def marks_of(self, called: Called) -> set[int]:
-        """Return the sets of marks that are met at the ends of what does not recur: strings and blocks of items."""
-        return {1} if is_leaf(called, self.network) else {marks for marks in self._part(called).ends if marks}
+    def marks_of(self, called: Called) -> Iterable[int]:
+        """Return the sets of marks, as bits, that may be met at the ends of what is called."""
+        places = 1 + max(mark for _, mark in called)
+        if places == 1:
+            return (1,)
+        opening = self.network.definitions[called[0][0]].opening
+        nests = opening in "[{"
+        # Most sets never occur. Inside of a part itself, it is not known yet which do.
+        is_known = not nests or (called not in self.unfinished and len(self.unfinished) <= DEEPEST)
+        if nests and places > MOST_MARKS and not (is_known and self.many_ways):
+            raise PatternTooLarge(
+                f"in one place a {opening!r} may begin calls that go on in {places} different ways, of which "
+                f"{MOST_MARKS} can be distinguished only when they end"
+            )
+        return sorted({marks for marks in self._part(called).ends if marks}) if is_known else range(1, 1 << places)
 
     def _part(self, called: Called) -> Part:
         if called not in self.known:
@@ -80,7 +105,10 @@ class _Finder:
         return self._made(called)
 
     def _made(self, called: Called) -> Part:
-        return _part(_tree(called, self.network), self.network, self.endless, self.limits, self.marks_of)
+        self.unfinished.add(called)
+        made = _part(_tree(called, self.network), self.network, self.endless, self.limits, self.marks_of)
+        self.unfinished.discard(called)
+        return made
 
 
 def is_leaf(called: Called, network: Network) -> bool:
@@ -127,7 +155,7 @@ def _part(
     network: Network,
     endless: frozenset[int],
     limits: Limits,
-    marks_of: Callable[[Called], set[int]],
+    marks_of: Callable[[Called], Iterable[int]],
 ) -> Part:
     positions = positions_of(tree, limits)
     special: dict[CharSet, int] = {}

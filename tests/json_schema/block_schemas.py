@@ -79,8 +79,15 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
         {},
     ),
     "contained in two ways": (array({}, contains=RECORD, maxContains=6, prefixItems=[{}, INTEGER], minItems=1), {}),
-    "contained and at most": (array(INTEGER, contains={"const": 1}, minContains=4, maxItems=9), {}),
-    "two kinds contained": (
+    "contained and at most": (array(INTEGER, contains={"const": 1}, minContains=2, maxItems=9), {}),
+    "contained and at least": (array({"enum": [1, "a"]}, contains=INTEGER, maxContains=2, minItems=9, maxItems=20), {}),
+    "records contained and at most": (array(RECORD, contains={"properties": {"a": {"const": 11}}}, maxItems=15), {}),
+    "contained behind a prefix": (array({}, prefixItems=[INTEGER, {}], contains=RECORD, minContains=2, maxItems=9), {}),
+    "a few of two kinds contained": (
+        array({}, contains=INTEGER, maxContains=6, allOf=[{"contains": {"type": "null"}, "minContains": 2}]),
+        {},
+    ),
+    "many of two kinds contained": (
         array({}, contains=INTEGER, maxContains=6, allOf=[{"contains": {"type": "null"}, "minContains": 4}]),
         {},
     ),
@@ -120,13 +127,12 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 # Where a comma begins a block and something else, or where a block would be in itself, all is written out.
-# Nor are two numbers counted at a time, or items in blocks that contain items in blocks.
+# So it is where several numbers are large, or where only some items are themselves written in blocks.
 WRITTEN_OUT = (
     "what recurs itself",
     "two bounds",
     "a bound or none",
-    "contained and at most",
-    "two kinds contained",
+    "many of two kinds contained",
     "12 to None contained",
 )
 

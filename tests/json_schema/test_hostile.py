@@ -126,7 +126,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "'allOf' at #: the schema has too many combinations of branches",
     ),
     "items without number": (
-        {"type": "array", "maxItems": 10**9, "items": {"type": ["null", "integer"]}, "contains": {"type": "null"}},
+        {"type": "array", "maxItems": 10**9, "contains": {"type": "null"}, "minContains": 100},
         "'maxItems' at #",
     ),
     "long names": ({"properties": {"a": {"propertyNames": {"minLength": 10**9}}}}, "'propertyNames' at #/properties/a"),

@@ -118,7 +118,13 @@ REFUSALS = {
         *("#/items", "maxLength", "simplify the schema, or pass limits=Limits(", '["abcd","a"]', '["abcd"]'),
     ),
     "long arrays": Refusal(
-        {"type": "array", "items": {"type": ["integer", "null"]}, "maxItems": 10**6, "contains": {"type": "null"}},
+        {
+            "type": "array",
+            "items": {"type": ["integer", "null"]},
+            "maxItems": 10**6,
+            "contains": {"type": "null"},
+            "maxContains": 9,
+        },
         "#",
         "maxItems",
         "too many states",

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
+from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
-from logitkit.json_schema.emptiness import is_empty
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.plan import MOST_MOVES, ItemRun, Move, Plan, too_many
-from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
 from logitkit.patterns.syntax import Empty, Node
 
 if TYPE_CHECKING:
     from logitkit.json_schema.reader import Reader
 
-# Arrays of so many items, at most, are looked at for items that are never equal.
-MOST_COMPARED = 8
-# So many different values, at most, may be told apart, and so many sets of them.
-MOST_DIFFERENT = 12
-
 # What it costs to write a way in which an item may be counted.
 COMBINATION_STEPS = 5
+
+# All items of an array, where one of its numbers is counted in blocks.
+ITEMS = -1
+# The most phases of a run: each pair of them has blocks of its own.
+MOST_PHASES = 4
 
 # What an item is written as: a fixed text, or a value that satisfies a conjunction.
 Item = tuple[Node, Conjunction | None]
@@ -39,8 +36,8 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
-    unique = bool(arrays.unique) and not _never_equal(arrays, reader)
-    values = _finite(arrays, reader) if unique else None
+    unique = bool(arrays.unique) and not never_equal(arrays, reader)
+    values = few_values(arrays, reader) if unique else None
     if unique and values is None:
         reason = (
             "an automaton cannot tell whether items are different, unless they are of a few values (at most "
@@ -59,53 +56,6 @@ def count_keywords(arrays: tuple[Arrays, ...]) -> tuple[str, str]:
     return ("minItems", "maxItems") if many else ("maxItems", "minItems")
 
 
-def _never_equal(arrays: Arrays, reader: Reader) -> bool:
-    """Whether no two items can be equal, as there is one only or each is of a kind of its own."""
-    most = arrays.most
-    if most is None or most > MOST_COMPARED:
-        return most is not None and most < 2
-    return all(is_empty(reader, both(arrays.at(i), arrays.at(j))) for i, j in combinations(range(most), 2))
-
-
-def _finite(arrays: Arrays, reader: Reader) -> list[list[tuple[str, Node]]] | None:
-    """Return the values that each item of the prefix, and those behind it, may have, if they are few; each with its text."""
-    if arrays.contains:
-        return None
-    found = []
-    for index in range(len(arrays.prefix) + 1):
-        values = reader.values(arrays.at(index)) if arrays.at(index) != NOTHING else reader.nothing
-        numbers, strings = values.numbers.values(MOST_DIFFERENT), values.strings.values(MOST_DIFFERENT)
-        if values.objects or values.arrays or numbers is None or strings is None:
-            return None
-        constants = [("null", literal("null"))] if values.null else []
-        constants += [
-            (text, literal(text)) for flag, text in ((False, "false"), (True, "true")) if flag in values.booleans
-        ]
-        constants += [(f"number {n}", NumberSet.of_values([n], reader.limits).tree()) for n in numbers]
-        constants += [(f"string {s}", StringSet.of_values([s], reader.limits).tree()) for s in strings]
-        found.append(constants)
-    return found if len({name for constants in found for name, _ in constants}) <= MOST_DIFFERENT else None
-
-
-def _run(arrays: Arrays, layout: Layout) -> ItemRun | None:
-    """Return the items behind the prefix as a run, if a large bound counts them, or counts those of one kind."""
-    if not arrays.contains:
-        bound = max(arrays.minimum, arrays.most or 0) - len(arrays.prefix)
-        large = bound > (LARGE_COUNT_CLOSING if layout.within_tokens else LARGE_COUNT)
-        return run_of(_moves([arrays.items]), layout, "]") if large and arrays.items != NOTHING else None
-    some, *more = arrays.contains
-    # Two numbers cannot be counted at a time.
-    if more or arrays.most is not None or layout.within_tokens or max(some.minimum, some.maximum or 0) <= LARGE_COUNT:
-        return None
-    counted = _moves([both(arrays.items, some.value)])
-    others = _moves([both(arrays.items, wrong) for wrong in negations(some.value)])
-    return run_of(counted, layout, "]", others) if counted else None
-
-
-def _moves(values: list[Conjunction]) -> tuple[Move, ...]:
-    return tuple([Move(Empty(), value, 0) for value in values if value != NOTHING])
-
-
 class _Writer:
     """Builds the graph from the start on.
 
@@ -119,12 +69,16 @@ class _Writer:
         self.values = values
         self.most = arrays.most
         begins = [some.begin for some in arrays.contains]
-        # From this index on, only the largest number of items matters.
-        self.same = max(len(arrays.prefix), arrays.minimum, *begins, 0)
-        self.run = _run(arrays, layout) if layout.blocks and values is None else None
+        # From this index on, what an item may be is the same; from the other one on, only the largest number of items matters.
+        self.alike = max(len(arrays.prefix), *begins, 0)
+        self.same = max(self.alike, arrays.minimum)
+        self.counted = self._counted()
+        # How many there are of each kind in the phases of a run.
+        self.phases: list[tuple[int, ...]] = []
+        self.run = None if self.counted is None else self._run(self.counted)
         # How many tokens many items need is worked out exactly only where they are written out.
         self.whole_minimum = layout.within_tokens and arrays.minimum > LARGE_COUNT
-        if (self.run is None or arrays.contains) and max(arrays.minimum, self.most or 0) > MOST_MOVES:
+        if (self.run is None or self.counted != ITEMS) and max(arrays.minimum, self.most or 0) > MOST_MOVES:
             raise too_many()
         if self.whole_minimum and arrays.minimum > MOST_MOVES:
             raise UnsupportedSchema(
@@ -133,6 +87,45 @@ class _Writer:
             )
         self._plan = Plan()
         self._todo: list[tuple[str, int, tuple[int, ...], frozenset[str]]] = []
+
+    def _counted(self) -> int | None:
+        """Return what is counted in blocks: all items, or those of one `contains`, by its index; None: nothing is."""
+        arrays, layout = self.arrays, self.layout
+        if self.values is not None or not layout.blocks or arrays.items == NOTHING:
+            return None
+        large = LARGE_COUNT_CLOSING if layout.within_tokens else LARGE_COUNT
+        if max(arrays.minimum, self.most or 0) - len(arrays.prefix) > large:
+            return None if layout.within_tokens and arrays.contains else ITEMS
+        if self.most is not None or layout.within_tokens:
+            return None
+        return next((i for i, c in enumerate(arrays.contains) if max(c.minimum, c.maximum or 0) > large), None)
+
+    def _run(self, counted: int) -> ItemRun | None:
+        """Return the items behind the prefix as a run, or None if it has too many phases."""
+        arrays, layout = self.arrays, self.layout
+        counting: list[tuple[Move, ...]] = []
+        others: list[tuple[Move, ...]] = []
+        self.phases = [(0,) * len(arrays.contains)]
+        for counts in self.phases:
+            found: tuple[list[Move], list[Move]] = [], []
+            for (text, value), grown, _ in self._items(self.alike, counts, frozenset()):
+                phase = self._phase(grown)
+                if phase not in self.phases:
+                    self.phases.append(phase)
+                if len(self.phases) > MOST_PHASES:
+                    return None
+                counts_too = counted == ITEMS or grown[counted] > 0
+                found[0 if counts_too else 1].append(Move(text, value, self.phases.index(phase)))
+            counting.append(tuple(found[0]))
+            others.append(tuple(found[1]))
+        complete = []
+        for counts in self.phases:
+            asked = [(i, *pair) for i, pair in enumerate(zip(counts, arrays.contains, strict=True))]
+            complete.append(all(count >= some.minimum for i, count, some in asked if i != counted))
+        return ItemRun(tuple(counting), tuple(others), tuple(complete), layout.gap, layout.closing["]"])
+
+    def _phase(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([0 if i == self.counted else count for i, count in enumerate(counts)])
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
@@ -173,14 +166,14 @@ class _Writer:
                 yield (Empty(), value), (), used
             return
         found: list[tuple[Conjunction, tuple[int, ...]]] = [(self.arrays.at(index), ())]
-        for some, count in zip(self.arrays.contains, counts, strict=True):
+        for i, (some, count) in enumerate(zip(self.arrays.contains, counts, strict=True)):
             # They may double with each.
             spend(COMBINATION_STEPS * len(found))
             if index < some.begin or (some.maximum is None and count >= some.minimum):
                 found = [(value, (*grown, count)) for value, grown in found]
                 continue
             one_more = [(both(value, some.value), (*grown, count + 1)) for value, grown in found]
-            if some.maximum is None and self.run is None:
+            if some.maximum is None and i != self.counted:
                 found = [*one_more, *[(value, (*grown, count)) for value, grown in found]]
             else:
                 same = [(both(v, wrong), (*grown, count)) for v, grown in found for wrong in negations(some.value)]
@@ -191,26 +184,31 @@ class _Writer:
 
     def _calls_block(self, source: int, index: int, counts: tuple[int, ...]) -> bool:
         """Add the moves of the next items as a block, if that is possible, and return whether it is."""
-        arrays = self.arrays
-        if self.run is None or index < (self.same if counts else len(arrays.prefix)):
+        arrays, counted = self.arrays, self.counted
+        if self.run is None or counted is None or self._phase(counts) not in self.phases:
             return False
-        if counts:
-            # An item of a block that ends the array need not be one of those that count.
-            minimum, most, written = arrays.contains[0].minimum, arrays.contains[0].maximum, counts[0]
-            may_end = written >= minimum
-        else:
+        if index < (self.alike if counted == ITEMS else self.same):
+            return False
+        if counted == ITEMS:
             minimum, most, written = arrays.minimum, self.most, index
             may_end = index + 1 >= minimum
+        else:
+            # An item that ends the array need not be one of those that count.
+            minimum, most, written = arrays.contains[counted].minimum, arrays.contains[counted].maximum, counts[counted]
+            may_end = written >= minimum
         room = most if may_end else minimum
         if room is None or (self.whole_minimum and not may_end):
             return False
 
-        def after(more: int) -> int:
-            if counts:
-                return self._state("next", index, (counts[0] + more,), frozenset())
-            return self._state("next", index + more, (), frozenset())
+        def after(more: int, phase: int) -> int:
+            grown = self.phases[phase]
+            if counted == ITEMS:
+                return self._state("next", index + more, grown, frozenset())
+            grown = (*grown[:counted], counts[counted] + more, *grown[counted + 1 :])
+            return self._state("next", index, grown, frozenset())
 
-        return call_block(self._plan, source, self.run, room - written, may_end, after, self._plan.end)
+        phase = self.phases.index(self._phase(counts))
+        return call_block(self._plan, source, self.run, room - written, may_end, after, self._plan.end, phase)
 
     def _may_end(self, index: int, counts: tuple[int, ...]) -> bool:
         enough = all(count >= some.minimum for count, some in zip(counts, self.arrays.contains, strict=True))

@@ -10,7 +10,9 @@ stack say how many items there are:
 A call begins with the comma before its first item. It ends with the comma after its last one, if the run goes on, or with the
 closing bracket after any of them, if the run may end there: these are two definitions, which are told apart by how they end.
 
-Where only some items are counted, as for `contains`, any number of others may come before each of the items of a block.
+`contains` asks for a number of items of one kind. If it is large, only these items count, and any number of others may come
+before each item of a block. If it is small, beside a large number of items, there is a definition for each number before a block
+and each number after it.
 """
 
 from __future__ import annotations
@@ -33,13 +35,20 @@ LARGE_COUNT_CLOSING = 200
 ITEMS = 16
 
 
-def run_of(items: tuple[Move, ...], layout: Layout, closing: str, uncounted: tuple[Move, ...] = ()) -> ItemRun:
-    """Return a run of items, each of which is one of some moves from state 0, perhaps among others that do not count."""
-    return ItemRun(items, layout.gap, layout.closing[closing], uncounted)
+def run_of(items: tuple[Move, ...], layout: Layout, closing: str) -> ItemRun:
+    """Return a run of items, each of which is one of some moves from state 0 to itself."""
+    return ItemRun((items,), ((),), (True,), layout.gap, layout.closing[closing])
 
 
 def call_block(
-    plan: Plan, source: int, run: ItemRun, room: int, may_end: bool, after: Callable[[int], int], end: int
+    plan: Plan,
+    source: int,
+    run: ItemRun,
+    room: int,
+    may_end: bool,
+    after: Callable[[int, int], int],
+    end: int,
+    phase: int = 0,
 ) -> bool:
     """Add the moves that call the largest block of a run that fits, and return whether one does.
 
@@ -47,55 +56,58 @@ def call_block(
         plan: Where to add them.
         source: The state behind an item.
         run: The items.
-        room: How many items may follow, at most. At least one follows a block.
-        may_end: Whether the run may end behind each of the block's items.
-        after: Returns the state in which the next item comes, behind some number of items.
+        room: How many items that count may follow, at most. At least one item follows a block.
+        may_end: Whether the run may end behind each of the block's items, if it is complete.
+        after: Returns the state in which the next item comes, behind some number of items, in a phase.
         end: The state behind the closing bracket.
+        phase: The phase behind the item.
     """
     if room <= ITEMS:
         return False
     size = ITEMS
     while (larger := ITEMS * (size + 1) + 1) < room:
         size = larger
-    called = plan.state(("called", source))
-    plan.move(source, Empty(), Block(run, size, False), called)
-    plan.move(called, run.gap, None, after(size))
+    # A phase that no items lead to has a block without texts, which is left out later.
+    for target in range(len(run.counted)):
+        called = plan.state(("called", source, target))
+        plan.move(source, Empty(), Block(run, size, phase, target), called)
+        plan.move(called, run.gap, None, after(size, target))
     if may_end:
-        plan.move(source, Empty(), Block(run, size, True), end)
+        plan.move(source, Empty(), Block(run, size, phase, None), end)
     return True
 
 
 def block_plan(block: Block) -> Plan:
     """Return the graph of what follows the comma that calls a block."""
-    run, size, ends = block
+    run, size, begin, end = block
     plan = Plan()
     start, plan.end = plan.state("start"), plan.state("end")
-    todo: list[tuple[str, int]] = []
+    todo: list[tuple[str, int, int]] = []
 
-    def state(kind: str, count: int) -> int:
-        if plan.is_new((kind, count)):
-            todo.append((kind, count))
-        return plan.state((kind, count))
+    def state(kind: str, count: int, phase: int) -> int:
+        if plan.is_new((kind, count, phase)):
+            todo.append((kind, count, phase))
+        return plan.state((kind, count, phase))
 
-    def next_item(count: int, more: int) -> int:
-        return state("next", count + more)
+    def next_item(count: int, more: int, phase: int) -> int:
+        return state("next", count + more, phase)
 
-    plan.move(start, run.gap, None, state("next", 0))
+    plan.move(start, run.gap, None, state("next", 0, begin))
     while todo:
-        kind, count = todo.pop()
-        source = plan.state((kind, count))
+        kind, count, phase = todo.pop()
+        source = plan.state((kind, count, phase))
         if kind == "next":
-            for moves, after in ((run.items, count + 1), (run.uncounted, count)):
+            for moves, after in ((run.counted[phase], count + 1), (run.uncounted[phase], count)):
                 for move in moves:
-                    plan.move(source, move.text, move.value, state("behind", after), move.names)
+                    plan.move(source, move.text, move.value, state("behind", after, move.target), move.names)
             continue
-        if ends:
+        if end is None and run.complete[phase]:
             plan.move(source, run.closing, None, plan.end)
         if count == size:
-            if not ends:
+            if phase == end:
                 plan.move(source, literal(","), None, plan.end)
-        elif not call_block(plan, source, run, size - count, ends, partial(next_item, count), plan.end):
-            comma = plan.state(("comma", count))
+        elif not call_block(plan, source, run, size - count, end is None, partial(next_item, count), plan.end, phase):
+            comma = plan.state(("comma", count, phase))
             plan.move(source, literal(","), None, comma)
-            plan.move(comma, run.gap, None, state("next", count))
+            plan.move(comma, run.gap, None, state("next", count, phase))
     return plan

@@ -206,7 +206,7 @@ class _Writer:
         if not (left and alike and enough and max(b.maximum or 0 for b in self.counts) > large):
             return False
 
-        def after(more: int) -> int:
+        def after(more: int, _: int) -> int:
             grown = [count + more * counts for count, _, counts in bounds]
             kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
             return self._state(_State(False, state.place, tuple(kept), state.owed))

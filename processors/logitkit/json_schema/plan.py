@@ -42,17 +42,21 @@ class Names(NamedTuple):
 class ItemRun(NamedTuple):
     """Items of an array, or members of an object, of which one may come after another.
 
+    A run is in a phase: how many items there are of each kind of which a few are asked for, as by `contains`.
+
     Args:
-        items: What each of them is: one of some moves.
+        counted: For each phase, what an item may be that counts: moves to phases.
+        uncounted: For each phase, what an item may be that does not count.
+        complete: Whether the run may end, in each phase.
         gap: What may stand behind a comma.
         closing: The closing bracket, with what may stand before it.
-        uncounted: Items that may come before and after each of them, any number of times.
     """
 
-    items: tuple[Move, ...]
+    counted: tuple[tuple[Move, ...], ...]
+    uncounted: tuple[tuple[Move, ...], ...]
+    complete: tuple[bool, ...]
     gap: Node
     closing: Node
-    uncounted: tuple[Move, ...] = ()
 
 
 class Block(NamedTuple):
@@ -61,12 +65,15 @@ class Block(NamedTuple):
     Args:
         run: The run.
         size: How many items it has.
-        ends: Whether it ends with the closing bracket behind any of them; if not, it ends with the comma behind the last one.
+        begin: The phase before it.
+        end: The phase after it, in which it ends with the comma behind the last item; None: it ends with the closing bracket
+            behind any of them.
     """
 
     run: ItemRun
     size: int
-    ends: bool
+    begin: int
+    end: int | None
 
 
 class Move(NamedTuple):

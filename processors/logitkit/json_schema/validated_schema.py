@@ -12,7 +12,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import JsonSchemaMode
 
 from logitkit.json_schema import type_patterns as patterns
-from logitkit.json_schema.array_plan import MOST_DIFFERENT
+from logitkit.json_schema.unique_items import MOST_DIFFERENT
 from logitkit.json_schema.validated_numbers import ValidatedNumbers
 from logitkit.json_schema.validated_text import ValidatedText, with_patterns
 

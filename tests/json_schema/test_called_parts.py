@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.json_schema.compile import schema_network
 from logitkit.json_schema.document import load
+from logitkit.languages import json_schema, tag
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge
 
@@ -45,3 +47,34 @@ def test_what_is_large_is_called_early() -> None:
     assert len(schema_network(load(union(4)), SCHEMA_LIMITS, calls_early=True).network.definitions) > len(
         schema_network(load(union(4)), SCHEMA_LIMITS).network.definitions
     )
+
+
+ONES = {"type": "array", "contains": {"const": 1}}
+SMALL = {"type": "array", "items": {"enum": [1, 2]}}
+THREES = {"type": "array", "contains": {"const": 3}}
+
+# After each inner array, it depends on its end which outer arrays the text may still be.
+BY_THEIR_ENDS: dict[str, Any] = {
+    "all or one": {"type": "array", "oneOf": [{"items": ONES}, {"contains": SMALL}]},
+    "all and one": {"type": "array", "oneOf": [{"items": ONES, "contains": SMALL}, {"items": SMALL, "contains": ONES}]},
+    "one of three": {"type": "array", "oneOf": [{"items": ONES}, {"contains": SMALL}, {"contains": THREES}]},
+    "each of three": {"type": "array", "allOf": [{"contains": ONES}, {"contains": SMALL}, {"contains": THREES}]},
+}
+
+
+@pytest.mark.parametrize("name", BY_THEIR_ENDS)
+def test_arrays_that_continue_in_many_ways_are_told_apart_by_their_ends(name: str) -> None:
+    schema = BY_THEIR_ENDS[name]
+    vocabulary = lk.Vocabulary([*(bytes([b]) for b in range(256)), b"],[", b"]]", b",1", None], eos_ids=[259])
+    alone = lk.JsonSchema(schema, vocabulary)
+    tagged = tag("<x>", json_schema(schema), "</x>").constraint(vocabulary)
+    valid, chance, met = judge(schema).is_valid, random.Random(0), set()
+    for _ in range(300):
+        value = [
+            [chance.choice([1, 2, 3, [1]]) for _ in range(chance.randint(0, 3))] for _ in range(chance.randint(0, 4))
+        ]
+        text, verdict = canonical(value), valid(value)
+        met.add(verdict)
+        assert alone.matches(text) == verdict
+        assert tagged.matches(f"<x>{text}</x>") == verdict
+    assert met == {True, False}

@@ -148,7 +148,7 @@ class LanguageConstraint(Constraint):
                     network = writer.network(self.language.tree(writer))
                     # With closing, it must be known what follows a string, so strings are not called.
                     share = options.longest > 0 and not closing
-                    return network_dfa(network, self.limits, share, many_ways=not options.called), writer
+                    return network_dfa(network, self.limits, share, many_ways=options.many_ways), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
                     if options.blocks and not writer.has_blocks:
                         options = options._replace(blocks=False)
@@ -157,6 +157,8 @@ class LanguageConstraint(Constraint):
     def _otherwise(self, options: SchemaOptions, error: Exception) -> SchemaOptions:
         """Return how else schemas may be written after an error; raise the error if there is no other way."""
         in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
+        if options.many_ways:
+            raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
         if options.apart and isinstance(error, PatternTooLarge) and spent() <= self.limits.work:
             # More calls than can be distinguished begin in the same place.
             return in_place
@@ -173,8 +175,11 @@ class LanguageConstraint(Constraint):
         if isinstance(error, CallsOverlap) and options.leaves:
             # Where a string that is called and other text begin alike, strings are written in place.
             return options._replace(leaves=False, longest=0)
-        if isinstance(error, CallsOverlap) or not options.called:
-            raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
+        if isinstance(error, CallsOverlap):
+            raise error
+        if not options.called:
+            # What recurs cannot be written in place, so the last way is to tell apart many calls.
+            return SchemaOptions(apart=True, many_ways=True, closing=options.closing)
         # Where an object and other text begin alike, objects are written in place as far as they do not recurse.
         return in_place
 

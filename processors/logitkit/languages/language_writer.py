@@ -41,6 +41,7 @@ class SchemaOptions(NamedTuple):
         longest: The most characters of a token, if the characters of strings may be counted; 0 if they may not.
         called: Whether the object or array that a schema describes is called.
         apart: Whether all objects and arrays in it are, too.
+        many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
         blocks: Whether many items may be called in blocks.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
@@ -49,6 +50,7 @@ class SchemaOptions(NamedTuple):
     longest: int = 0
     called: bool = True
     apart: bool = False
+    many_ways: bool = False
     blocks: bool = False
     closing: bool = False
 

@@ -76,9 +76,11 @@ class _Writer:
         # How many there are of each kind in the phases of a run.
         self.phases: list[tuple[int, ...]] = []
         self.run = None if self.counted is None else self._run(self.counted)
+        if self.run is None:
+            self.counted = None
         # How many tokens many items need is worked out exactly only where they are written out.
         self.whole_minimum = layout.within_tokens and arrays.minimum > LARGE_COUNT
-        if (self.run is None or self.counted != ITEMS) and max(arrays.minimum, self.most or 0) > MOST_MOVES:
+        if self.counted != ITEMS and max(arrays.minimum, self.most or 0) > MOST_MOVES:
             raise too_many()
         if self.whole_minimum and arrays.minimum > MOST_MOVES:
             raise UnsupportedSchema(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 import logitkit as lk
-from logitkit.compiler import DEAD, NestedDfa
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from tests.automata.test_pushdown import run_bytes
 from tests.campaigns.campaign import Campaign, drawn
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.canonical import canonical
 from tests.json_schema.generated import instances, leaves, schemas
 from tests.json_schema.judge import exact, judge, parse
+from tests.json_schema.orders import orders
 from tests.json_schema.test_generated import ends
 from tests.json_schema.writing import TooLong, Writer
 
@@ -96,31 +94,6 @@ def may_end(constraint: lk.JsonSchema, text: bytes) -> list[bool]:
         f"a beginning of {text!r} is alive without a legal token, or dead with one"
     )
     return (masked[:, EOS] == 1).tolist()
-
-
-def orders(value: Any, before: str, dfa: NestedDfa) -> Iterator[str]:
-    """Write a value after a text, in every order of the members of its objects with which the text can still become whole."""
-    if run_bytes(dfa, before.encode())[0] == DEAD:
-        return
-    if isinstance(value, dict):
-        yield from _members(value, before + "{", dfa)
-    elif isinstance(value, list):
-        texts: Iterable[str] = [before + "["]
-        for i, item in enumerate(value):
-            texts = [after for text in texts for after in orders(item, text + "," * (i > 0), dfa)]
-        yield from (text + "]" for text in texts)
-    else:
-        yield before + canonical(value)
-
-
-def _members(left: dict[str, Any], before: str, dfa: NestedDfa) -> Iterator[str]:
-    if not left:
-        yield before + "}"
-    for name, value in left.items():
-        rest = {other: one for other, one in left.items() if other != name}
-        begin = f"{before}{'' if before.endswith('{') else ','}{canonical(name)}:"
-        for after in orders(value, begin, dfa):
-            yield from _members(rest, after, dfa)
 
 
 CAMPAIGN = Campaign(

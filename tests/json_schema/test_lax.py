@@ -17,6 +17,7 @@ from tests.counted_calls import calls
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import exact, judge
+from tests.json_schema.orders import accepted_in_some_order
 
 BACKREFERENCE = r"^(a|b)\1"
 
@@ -242,6 +243,6 @@ def test_no_value_is_forbidden_that_the_schema_allows(schema: Any) -> None:
     for value in map(exact, VALUES):
         accepted = dfa is not None and dfa.accepts(canonical(value, validator).encode())
         if validator.is_valid(value):
-            assert accepted, (value, said)
+            assert accepted or (dfa is not None and accepted_in_some_order(value, dfa)), (value, said)
         elif not said:
             assert not accepted, value

@@ -36,6 +36,8 @@ _BACKREFERENCE = {"type": "string", "pattern": r"(a)\1"}
 _BRANCHES = [
     {"oneOf": [{"properties": {f"p{i}": {"const": j}}, "required": [f"p{i}"]} for j in range(4)]} for i in range(8)
 ]
+_ALL_STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
+_ALL_NUMBERS = {"type": "object", "additionalProperties": {"type": "number"}}
 _SETS = {f"[{letter}]": {"minimum": i} for i, letter in enumerate("abcdefghijklmnop")}
 _ANCHORS = {"a": {"$id": "a", "$dynamicAnchor": "n"}, "b": {"$id": "b", "$dynamicAnchor": "n"}}
 _LOOP = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
@@ -140,12 +142,17 @@ REFUSALS = {
         {"type": "object", "patternProperties": _SETS}, "#", "patternProperties", "more than 64 sets", '{"z":1}', "1"
     ),
     "negated names": Refusal(
-        {"if": {"additionalProperties": {"type": "integer"}}, "then": False, "type": ["object", "null"]},
-        *("#", "if", "cannot be negated", '{"a":1}', "1"),
+        {
+            "if": {"additionalProperties": {"type": "integer"}},
+            "then": False,
+            "else": {"not": {"additionalProperties": {"type": "null"}}},
+            "type": ["object", "null"],
+        },
+        *("#", "if", "cannot be negated together", '{"a":1}', "1"),
     ),
     "negated values": Refusal(
-        {"not": {"properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}}}},
-        *("#/not/properties/a", None, "cannot be negated", '{"a":{"b":1}}', None),
+        {"not": {"properties": {"a": {"anyOf": [_ALL_STRINGS, _ALL_NUMBERS]}}}},
+        *("#/not/properties/a", None, "cannot be negated together", '{"a":{"b":1}}', None),
     ),
 }
 

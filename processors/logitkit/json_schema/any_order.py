@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.layout import Layout, literal
-from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
-from logitkit.json_schema.objects import Count
+from logitkit.json_schema.members import Counts, Fails, Member, counts_after, too_few_listed, values_after
+from logitkit.json_schema.objects import Count, Failing
 from logitkit.json_schema.plan import Plan
 
 __all__ = ["any_order_plan"]
@@ -30,15 +30,18 @@ class _State(NamedTuple):
         behind: Whether a member was written last, so that a comma comes, or the end; else one has to come.
         written: The listed members that have been written, as bits.
         counts: How many members there are for each bound, as far as it asks.
+        fails: Which member fails each schema that some member must fail.
     """
 
     behind: bool
     written: int
     counts: Counts
+    fails: tuple[Fails, ...]
 
 
 def any_order_plan(
     counts: tuple[Count, ...],
+    failing: tuple[Failing, ...],
     members: list[Member],
     others: list[Member],
     needs: list[tuple[int, int]],
@@ -48,6 +51,7 @@ def any_order_plan(
 
     Args:
         counts: The bounds on the numbers of members.
+        failing: Schemas that some member must fail.
         members: The listed members.
         others: The members that are not listed.
         needs: Pairs of indices of listed members, of which the first needs the second.
@@ -69,12 +73,12 @@ def any_order_plan(
     plan = Plan()
     start = plan.state("start")
     plan.end = plan.state("end")
-    first = _State(False, 0, (0,) * len(counts))
+    first = _State(False, 0, (0,) * len(counts), (Fails.NONE,) * len(failing))
 
     def may_end(state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, counts, strict=True))
         kept = all(state.written >> needed & 1 for name, needed in needs if state.written >> name & 1)
-        return enough and kept and state.written & required == required
+        return enough and kept and state.written & required == required and all(state.fails)
 
     if may_end(first):
         plan.move(start, literal("}"), None, plan.end)
@@ -100,7 +104,8 @@ def any_order_plan(
         more = [(members[index], state.written | 1 << index) for index in left]
         for member, written in [*more, *((member, state.written) for member in others)]:
             grown = counts_after(member, state.counts, counts)
-            if grown is not None:
-                target = number(_State(True, written, grown))
-                plan.move(source, member.text, member.value, target, member.names)
+            if grown is None:
+                continue
+            for value, fails in values_after(member, state.fails, failing):
+                plan.move(source, member.text, value, number(_State(True, written, grown, fails)), member.names)
     return plan

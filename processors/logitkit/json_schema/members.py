@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import NamedTuple
 
 from logitkit.errors import UnsupportedSchema
-from logitkit.json_schema.conjunction import Conjunction
-from logitkit.json_schema.objects import Count
+from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
+from logitkit.json_schema.objects import Count, Failing
 from logitkit.json_schema.plan import Names
 from logitkit.patterns.syntax import Node
 
-__all__ = ["Counts", "Member", "counts_after", "too_few_listed"]
+__all__ = ["Counts", "Fails", "Member", "counts_after", "too_few_listed", "values_after"]
 
 # How many members there are for each bound, as far as it asks.
 Counts = tuple[int, ...]
+
+
+class Fails(IntEnum):
+    """Which member fails a schema: none yet, the last one of those that are not listed, or a listed one."""
+
+    NONE = 0
+    LAST = 1
+    LISTED = 2
 
 
 class Member(NamedTuple):
@@ -24,6 +33,7 @@ class Member(NamedTuple):
         value: What its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
+        failing: The index of the schema that some member must fail, if this one may be it.
         names: The JSON text of the name, or the names of a set of members.
     """
 
@@ -31,6 +41,7 @@ class Member(NamedTuple):
     value: Conjunction
     required: bool
     counted: tuple[bool, ...]
+    failing: int | None
     names: Names | str
 
 
@@ -45,6 +56,30 @@ def counts_after(member: Member, before: Counts, bounds: tuple[Count, ...]) -> C
             return None
         grown.append(more)
     return tuple(grown)
+
+
+def values_after(
+    member: Member, before: tuple[Fails, ...], failing: tuple[Failing, ...]
+) -> list[tuple[Conjunction, tuple[Fails, ...]]]:
+    """Return what the value of a member may satisfy, each with which members fail then.
+
+    Args:
+        member: The member.
+        before: For each schema that some member must fail, which does before it.
+        failing: These schemas.
+    """
+    index = member.failing
+    if index is None or before[index] is Fails.LISTED:
+        return [(member.value, before)]
+    listed = isinstance(member.names, str)
+    schema = failing[index].value
+
+    def now(fails: Fails) -> tuple[Fails, ...]:
+        return (*before[:index], fails, *before[index + 1 :])
+
+    found = [(both(member.value, schema), before if listed else now(Fails.NONE))]
+    found += [(both(member.value, wrong), now(Fails.LISTED if listed else Fails.LAST)) for wrong in negations(schema)]
+    return [(value, after) for value, after in found if value != NOTHING]
 
 
 def too_few_listed(bound: Count, missing: int) -> UnsupportedSchema:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from logitkit.json_schema.any_order import any_order_plan
 from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_block, run_of
 from logitkit.json_schema.conjunction import ANYTHING, NOTHING, Conjunction
 from logitkit.json_schema.layout import Layout, is_unicode, literal, quoted
-from logitkit.json_schema.members import Counts, Member, counts_after, too_few_listed
-from logitkit.json_schema.objects import Count, Objects, Piece
+from logitkit.json_schema.members import Counts, Fails, Member, counts_after, too_few_listed, values_after
+from logitkit.json_schema.objects import Count, Failing, Objects, Piece
 from logitkit.json_schema.plan import Move, Names, Plan
 from logitkit.json_schema.string_set import StringSet, without
 from logitkit.patterns.syntax import Empty
@@ -51,19 +52,26 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
             objects.value_of(name),
             name in required,
             tuple([count.names is None or count.names.contains(name) for count in objects.counts]),
+            next((i for i, some in enumerate(objects.failing) if some.names.contains(name)), None),
             quoted(name),
         )
         for name in possible
     ]
+    sets = [*[count.names for count in objects.counts], *[some.names for some in objects.failing]]
+    counts = len(objects.counts)
     others = [
-        Member(layout.colon, piece.value, False, counted, piece.names)
-        for piece, counted in _by_count(pieces, objects.counts)
+        Member(layout.colon, piece.value, False, inside[:counts], _first(inside[counts:]), piece.names)
+        for piece, inside in _cut(pieces, sets)
     ]
     number = {name: i for i, name in enumerate(possible)}
     needs = [(number[name], number[needed]) for name, needed in objects.needs if name in number]
     if layout.any_order:
-        return any_order_plan(objects.counts, members, others, needs, layout)
-    return _Writer(objects.counts, members, others, needs, layout).plan()
+        return any_order_plan(objects.counts, objects.failing, members, others, needs, layout)
+    return _Writer(objects.counts, objects.failing, members, others, needs, layout).plan()
+
+
+def _first(inside: tuple[bool, ...]) -> int | None:
+    return inside.index(True) if True in inside else None
 
 
 def _possible(objects: Objects, listed: list[str]) -> list[str]:
@@ -98,18 +106,17 @@ def _pieces(pieces: tuple[Piece, ...], listed: list[str]) -> list[_Others]:
     return found
 
 
-def _by_count(pieces: list[_Others], counts: tuple[Count, ...]) -> list[tuple[_Others, tuple[bool, ...]]]:
-    """Cut pieces so that all names of each count for the same bounds."""
+def _cut(pieces: list[_Others], sets: Iterable[StringSet | None]) -> list[tuple[_Others, tuple[bool, ...]]]:
+    """Cut pieces so that all names of each are in the same sets of names; None: the set of all names."""
     told: list[tuple[_Others, tuple[bool, ...]]] = [(piece, ()) for piece in pieces]
-    for count in counts:
-        names = count.names
+    for names in sets:
         if names is None:
-            told = [(piece, (*counted, True)) for piece, counted in told]
+            told = [(piece, (*sides, True)) for piece, sides in told]
             continue
         told = [
-            (part, (*counted, inside))
+            (part, (*sides, inside))
             for inside, operation in ((True, StringSet.__and__), (False, StringSet.__sub__))
-            for piece, counted in told
+            for piece, sides in told
             for part in _pieces((Piece(operation(piece.names.strings, names), piece.value),), [*piece.names.excluded])
         ]
     return told
@@ -135,12 +142,14 @@ class _State(NamedTuple):
         place: The first listed member that may still come.
         counts: How many members there are for each bound, as far as it asks.
         owed: What is asked of those that may still come.
+        fails: Which member fails each schema that some member must fail.
     """
 
     behind: bool
     place: int
     counts: Counts
     owed: _Owed
+    fails: tuple[Fails, ...]
 
 
 class _Writer:
@@ -149,12 +158,14 @@ class _Writer:
     def __init__(
         self,
         counts: tuple[Count, ...],
+        failing: tuple[Failing, ...],
         members: list[Member],
         others: list[Member],
         needs: list[tuple[int, int]],
         layout: Layout,
     ) -> None:
         self.counts = counts
+        self.failing = failing
         self.members = members
         self.others = others
         self.layout = layout
@@ -172,7 +183,7 @@ class _Writer:
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
-        none = _State(False, 0, (0,) * len(self.counts), _Owed())
+        none = _State(False, 0, (0,) * len(self.counts), _Owed(), (Fails.NONE,) * len(self.failing))
         self._plan.end = self._plan.state("end")
         if self._may_end(none):
             self._plan.move(start, literal("}"), None, self._plan.end)
@@ -189,13 +200,12 @@ class _Writer:
             if self._calls_block(source, state):
                 continue
             if state.place < len(self.members) or self.others:
-                comes = _State(False, state.place, state.counts, state.owed)
-                self._plan.move(source, self.layout.comma, None, self._state(comes))
+                self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
         return self._plan
 
     def _calls_block(self, source: int, state: _State) -> bool:
         """Add the moves of the next members as a block, if all of them may be the same, and return whether that is so."""
-        if not (self.layout.blocks and self.others and state.place == len(self.members)):
+        if not (self.layout.blocks and self.others and state.place == len(self.members)) or self.failing:
             return False
         counted = self.others[0].counted
         bounds = [*zip(state.counts, self.counts, counted, strict=True)]
@@ -209,7 +219,7 @@ class _Writer:
         def after(more: int, _: int) -> int:
             grown = [count + more * counts for count, _, counts in bounds]
             kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
-            return self._state(_State(False, state.place, tuple(kept), state.owed))
+            return self._state(state._replace(behind=False, counts=tuple(kept)))
 
         items = tuple([Move(member.text, member.value, 0, member.names) for member in self.others])
         run = run_of(items, self.layout, "}")
@@ -223,28 +233,30 @@ class _Writer:
             needed, banned = owed.needed - {index}, owed.banned - {index}
             if index not in owed.banned:
                 more = _Owed(needed | self.needed_by.get(index, set()), banned)
-                self._member(source, member, state.counts, index + 1, more)
+                self._member(source, member, state, index + 1, more)
             may_skip = not member.required and index not in owed.needed
             if may_skip and (index + 1 < len(self.members) or self.others):
                 less = _Owed(needed, banned | self.needing.get(index, set()))
-                self._plan.move(source, Empty(), None, self._state(_State(False, index + 1, state.counts, less)))
+                self._plan.move(source, Empty(), None, self._state(state._replace(place=index + 1, owed=less)))
             return
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
                 if counted and bound.minimum - count > 1:
                     raise too_few_listed(bound, bound.minimum - count)
-            self._member(source, member, state.counts, index, owed)
+            self._member(source, member, state, index, owed)
 
-    def _member(self, source: int, member: Member, counts: Counts, place: int, owed: _Owed) -> None:
+    def _member(self, source: int, member: Member, before: _State, place: int, owed: _Owed) -> None:
         """Write a member, behind which the members from a place on may come."""
-        grown = counts_after(member, counts, self.counts)
-        if grown is not None:
-            target = self._state(_State(True, place, grown, owed))
-            self._plan.move(source, member.text, member.value, target, member.names)
+        grown = counts_after(member, before.counts, self.counts)
+        if grown is None:
+            return
+        for value, fails in values_after(member, before.fails, self.failing):
+            target = self._state(_State(True, place, grown, owed, fails))
+            self._plan.move(source, member.text, value, target, member.names)
 
     def _may_end(self, state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))
-        return state.place >= self.free and not state.owed.needed and enough
+        return state.place >= self.free and not state.owed.needed and enough and all(state.fails)
 
     def _state(self, state: _State) -> int:
         known = len(self._plan.moves)

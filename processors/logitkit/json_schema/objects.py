@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from logitkit.errors import UnsupportedSchema
@@ -41,6 +42,17 @@ class Count(NamedTuple):
     site: Site
 
 
+class Failing(NamedTuple):
+    """Some member has a name of a set, and a value that does not satisfy a conjunction.
+
+    Such a name may not be listed, so that it may occur twice in a text, and the last value holds. So the last member that is not
+    listed, of those with such names, is one whose value fails; or a member that is listed does.
+    """
+
+    names: StringSet
+    value: Conjunction
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Objects:
     """The objects whose members are as said.
@@ -53,6 +65,7 @@ class Objects:
         possible_names: Names in the order of an `enum` under `propertyNames`, beside which there are none.
         counts: Bounds on the numbers of members.
         needs: Pairs of names of which the first is not there without the second.
+        failing: What some members must not satisfy; the sets of names have nothing in common.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.
@@ -65,6 +78,7 @@ class Objects:
     possible_names: tuple[str, ...] = ()
     counts: tuple[Count, ...] = ()
     needs: tuple[tuple[str, str], ...] = ()
+    failing: tuple[Failing, ...] = ()
     evaluated: StringSet | None = None
     constant: bool = False
     whole: Mapping[str, Any] | None = None
@@ -76,6 +90,7 @@ class Objects:
             self.required
             or self.counts
             or self.needs
+            or self.failing
             or any(self.properties.values())
             or any(p.value for p in self.pieces)
         )
@@ -90,7 +105,8 @@ class Objects:
     @property
     def size(self) -> int:
         """How much work it is to look at all of it."""
-        return 1 + len(self.properties) + len(self.pieces) + len(self.required) + len(self.counts) + len(self.needs)
+        parts = (self.properties, self.pieces, self.required, self.counts, self.needs, self.failing)
+        return 1 + sum(map(len, parts))
 
     def value_of(self, name: str) -> Conjunction:
         """Return what the value of a name satisfies."""
@@ -113,8 +129,9 @@ class Objects:
         if other.evaluated is not None:
             evaluated = other.evaluated if evaluated is None else evaluated | other.evaluated
         required = _united(self.required, other.required)
-        as_before = properties == self.properties and required == self.required and not (other.counts or other.needs)
-        return Objects(
+        narrower = other.counts or other.needs or other.failing
+        as_before = properties == self.properties and required == self.required and not narrower
+        found = Objects(
             properties,
             _common(self.pieces, other.pieces),
             required,
@@ -122,10 +139,17 @@ class Objects:
             _united(self.possible_names, other.possible_names),
             _tightened(self.counts + other.counts),
             tuple(dict.fromkeys(self.needs + other.needs)),
+            tuple({(some.names.key, some.value): some for some in self.failing + other.failing}.values()),
             evaluated,
             self.constant,
             self.whole if as_before else None,
         )
+        if self.failing and other.failing and not found.is_empty and _overlap(found.failing):
+            raise UnsupportedSchema(
+                "several schemas for names that are not listed cannot be negated together, as an automaton cannot tell whether "
+                "such names are different; list the names under 'properties'"
+            )
+        return found
 
     def complement(self) -> list[Objects]:
         """Return the objects that are not of the set, as a union.
@@ -144,10 +168,8 @@ class Objects:
             if names.is_empty:
                 continue
             if piece.value != NOTHING:
-                raise UnsupportedSchema(
-                    "a schema for names that are not listed cannot be negated, because such a name may occur more than once; "
-                    "list the names under 'properties'"
-                )
+                found.append(Objects(failing=(Failing(names, piece.value),)))
+                continue
             found.append(Objects(counts=(Count(names, 1, None, Site("#", "not")),)))
         for count in self.counts:
             if count.minimum:
@@ -155,6 +177,7 @@ class Objects:
             if count.maximum is not None:
                 found.append(Objects(counts=(Count(count.names, count.maximum + 1, None, count.site),)))
         found += [Objects({needed: NOTHING}, required=(name,)) for name, needed in self.needs]
+        found += [Objects(pieces=pieces_of(some.names, some.value, ANYTHING)) for some in self.failing]
         return [replace(objects, order=self.order) for objects in found]
 
 
@@ -184,6 +207,11 @@ def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ..
     if len(found) > MOST_PIECES:
         raise UnsupportedSchema(f"the patterns divide names into more than {MOST_PIECES} sets; use fewer patterns")
     return tuple(found)
+
+
+def _overlap(failing: tuple[Failing, ...]) -> bool:
+    """Whether two of some sets of names have a name in common."""
+    return any(not (one.names & other.names).is_empty for one, other in combinations(failing, 2))
 
 
 def _united(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -80,6 +80,16 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
     ),
     "contained in two ways": (array({}, contains=RECORD, maxContains=6, prefixItems=[{}, INTEGER], minItems=1), {}),
     "contained and at most": (array(INTEGER, contains={"const": 1}, minContains=2, maxItems=9), {}),
+    "few contained and at least": (
+        array({}, prefixItems=[{}, {}, {}], contains={"type": "null"}, minContains=0, maxContains=9, minItems=5),
+        {},
+    ),
+    "few contained among few": (array({}, contains={"type": "null"}, minContains=0, maxContains=9, maxItems=2), {}),
+    "one that fails behind a prefix": (
+        {"type": "array", "not": {"prefixItems": [{}, {}], "items": {"type": "null"}}, "maxItems": 9},
+        {},
+    ),
+    "what cannot be negated": (array({}, contains={"type": "object", "maxProperties": 1}, minContains=5), {}),
     "contained and at least": (array({"enum": [1, "a"]}, contains=INTEGER, maxContains=2, minItems=9, maxItems=20), {}),
     "records contained and at most": (array(RECORD, contains={"properties": {"a": {"const": 11}}}, maxItems=15), {}),
     "contained behind a prefix": (array({}, prefixItems=[INTEGER, {}], contains=RECORD, minContains=2, maxItems=9), {}),
@@ -134,6 +144,8 @@ WRITTEN_OUT = (
     "a bound or none",
     "many of two kinds contained",
     "12 to None contained",
+    "few contained among few",
+    "what cannot be negated",
 )
 
 # With `closing`, the end of a nested value may not decide what follows.

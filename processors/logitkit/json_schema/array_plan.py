@@ -12,6 +12,7 @@ from logitkit.json_schema.blocks import LARGE_COUNT, LARGE_COUNT_CLOSING, call_b
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, both, negations
 from logitkit.json_schema.layout import Layout, literal
 from logitkit.json_schema.plan import MOST_MOVES, ItemRun, Move, Plan, too_many
+from logitkit.json_schema.simple_negations import negates_simply
 from logitkit.json_schema.unique_items import MOST_DIFFERENT, few_values, never_equal
 from logitkit.patterns.syntax import Empty, Node
 
@@ -47,7 +48,7 @@ def array_plan(arrays: Arrays, reader: Reader, layout: Layout) -> Plan:
             # Without the keyword, there are only more arrays, whatever it is inside of.
             if not reader.left_out.also(error):
                 raise error
-    return _Writer(arrays, layout, values).plan()
+    return _Writer(arrays, reader, layout, values).plan()
 
 
 def count_keywords(arrays: tuple[Arrays, ...]) -> tuple[str, str]:
@@ -63,8 +64,11 @@ class _Writer:
     of each kind that `contains` asks for; and which values have been used, where no two may be equal.
     """
 
-    def __init__(self, arrays: Arrays, layout: Layout, values: list[list[tuple[str, Node]]] | None) -> None:
+    def __init__(
+        self, arrays: Arrays, reader: Reader, layout: Layout, values: list[list[tuple[str, Node]]] | None
+    ) -> None:
         self.arrays = arrays
+        self.reader = reader
         self.layout = layout
         self.values = values
         self.most = arrays.most
@@ -100,7 +104,11 @@ class _Writer:
             return None if layout.within_tokens and arrays.contains else ITEMS
         if self.most is not None or layout.within_tokens:
             return None
-        return next((i for i, c in enumerate(arrays.contains) if max(c.minimum, c.maximum or 0) > large), None)
+        for i, some in enumerate(arrays.contains):
+            if max(some.minimum, some.maximum or 0) > large:
+                # A maximum needs the negation in any case.
+                return i if some.maximum is not None or negates_simply(self.reader, some.value) else None
+        return None
 
     def _run(self, counted: int) -> ItemRun | None:
         """Return the items behind the prefix as a run, or None if it has too many phases."""

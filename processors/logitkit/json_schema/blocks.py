@@ -11,8 +11,8 @@ A call begins with the comma before its first item. It ends with the comma after
 closing bracket after any of them, if the run may end there: these are two definitions, which are told apart by how they end.
 
 `contains` asks for a number of items of one kind. If it is large, only these items count, and any number of others may come
-before each item of a block. If it is small, beside a large number of items, there is a definition for each number before a block
-and each number after it.
+before each item of a block. If it is small, beside a large number of items, each number is a phase: then there is a definition
+for each phase in which a block may begin and each in which it may end. With many phases, the items are written out.
 """
 
 from __future__ import annotations

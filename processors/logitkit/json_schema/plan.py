@@ -67,7 +67,7 @@ class Block(NamedTuple):
         size: How many items it has.
         begin: The phase before it.
         end: The phase after it, in which it ends with the comma behind the last item; None: it ends with the closing bracket
-            behind any of them.
+            behind any of them, in a complete phase.
     """
 
     run: ItemRun

@@ -158,7 +158,7 @@ class LanguageConstraint(Constraint):
         """Return how else schemas may be written after an error; raise the error if there is no other way."""
         in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
         if options.many_ways:
-            raise AmbiguousBracket(AMBIGUOUS_BRACKET) if isinstance(error, BracketsOverlap) else error
+            raise AmbiguousBracket(AMBIGUOUS_BRACKET)
         if options.apart and isinstance(error, PatternTooLarge) and spent() <= self.limits.work:
             # More calls than can be distinguished begin in the same place.
             return in_place

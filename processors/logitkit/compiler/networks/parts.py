@@ -26,7 +26,8 @@ from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
 
-# The most places to which one bracket may lead a caller, if it is not known which sets of them occur: each set gets a state.
+# The most places to which one bracket may lead a caller. Where it is not known which sets of them occur, each set gets a state;
+# where it is, and more are wanted, there is a part for each set of calls that begin together.
 MOST_MARKS = 4
 # How many parts may be worked out one inside another.
 DEEPEST = 30

@@ -148,7 +148,14 @@ REFUSALS = {
             "else": {"not": {"additionalProperties": {"type": "null"}}},
             "type": ["object", "null"],
         },
-        *("#", "if", "cannot be negated together", '{"a":1}', "1"),
+        *("#/else/not", None, "cannot be negated together", '{"a":null}', "1"),
+    ),
+    "negated beside each other": Refusal(
+        {
+            "properties": {"a": {"not": _ALL_STRINGS, "type": "object"}},
+            "patternProperties": {"^a": {"not": _ALL_NUMBERS, "type": ["object", "null"]}},
+        },
+        *("#/patternProperties/^a/not", None, "cannot be negated together", '{"a":{"b":1}}', '{"a":1}'),
     ),
     "negated values": Refusal(
         {"not": {"properties": {"a": {"anyOf": [_ALL_STRINGS, _ALL_NUMBERS]}}}},

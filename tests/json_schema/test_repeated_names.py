@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from logitkit.errors import UnsupportedSchema
-from tests.json_schema.acceptance import acceptor
+from logitkit.languages import json_schema
+from tests.json_schema.acceptance import BYTES, acceptor
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge
 
@@ -121,12 +122,25 @@ def test_what_names_that_come_twice_would_make_wrong_is_refused(schema: dict[str
         {"not": {"patternProperties": {"^[ab]": INTEGER, "^[xy]": {"type": "string"}}}},
         {"oneOf": [{"additionalProperties": INTEGER}, {"additionalProperties": {"type": "string"}}]},
         {"if": {"additionalProperties": INTEGER}, "then": {"required": ["a"]}, "else": {"required": ["b"]}},
+        {"not": {"additionalProperties": INTEGER}, "maxProperties": 2},
+        {"not": {"additionalProperties": INTEGER}, "enum": [{"x": 1, "y": "s"}, {"x": 1}, {"a": "s"}]},
+        {
+            "propertyNames": {"enum": ["a", "b"]},
+            "allOf": [
+                {"not": {"additionalProperties": INTEGER}},
+                {"not": {"additionalProperties": {"type": "string"}}},
+            ],
+        },
     ],
     ids=str,
 )
-def test_of_the_names_that_may_come_twice_the_last_value_fails(schema: dict[str, Any]) -> None:
+@pytest.mark.parametrize("any_order", [False, True])
+def test_of_the_names_that_may_come_twice_the_last_value_fails(schema: dict[str, Any], any_order: bool) -> None:
     schema = {"type": "object", **schema}
     accepts, validator = acceptor(schema), judge(schema)
+    if any_order:
+        found = json_schema(schema, any_order=True).constraint(BYTES).nested_dfa()
+        accepts = lambda text: found.accepts(text.encode())  # noqa: E731
     met: dict[tuple[tuple[str, Any], ...], bool] = {}
     for names, text in TEXTS:
         value, accepted = json.loads(text), accepts(text)

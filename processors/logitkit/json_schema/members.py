@@ -33,7 +33,7 @@ class Member(NamedTuple):
         value: What its value satisfies.
         required: Whether it must be there.
         counted: Whether it counts for each of the bounds.
-        failing: The index of the schema that some member must fail, if this one may be it.
+        failing: The indices of schemas that some member must fail, if this may be the one.
         names: The JSON text of the name, or the names of a set of members.
     """
 
@@ -41,7 +41,7 @@ class Member(NamedTuple):
     value: Conjunction
     required: bool
     counted: tuple[bool, ...]
-    failing: int | None
+    failing: tuple[int, ...]
     names: Names | str
 
 
@@ -68,17 +68,18 @@ def values_after(
         before: For each schema that some member must fail, which does before it.
         failing: These schemas.
     """
-    index = member.failing
-    if index is None or before[index] is Fails.LISTED:
-        return [(member.value, before)]
     listed = isinstance(member.names, str)
-    schema = failing[index].value
-
-    def now(fails: Fails) -> tuple[Fails, ...]:
-        return (*before[:index], fails, *before[index + 1 :])
-
-    found = [(both(member.value, schema), before if listed else now(Fails.NONE))]
-    found += [(both(member.value, wrong), now(Fails.LISTED if listed else Fails.LAST)) for wrong in negations(schema)]
+    found = [(member.value, before)]
+    for index in member.failing:
+        if before[index] is Fails.LISTED:
+            continue
+        schema = failing[index].value
+        fails, passes = (Fails.LISTED, before[index]) if listed else (Fails.LAST, Fails.NONE)
+        found = [
+            (both(value, some), (*after[:index], now, *after[index + 1 :]))
+            for value, after in found
+            for some, now in ((schema, passes), *[(wrong, fails) for wrong in negations(schema)])
+        ]
     return [(value, after) for value, after in found if value != NOTHING]
 
 

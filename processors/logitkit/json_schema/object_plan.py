@@ -52,7 +52,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
             objects.value_of(name),
             name in required,
             tuple([count.names is None or count.names.contains(name) for count in objects.counts]),
-            next((i for i, some in enumerate(objects.failing) if some.names.contains(name)), None),
+            tuple([i for i, some in enumerate(objects.failing) if some.names.contains(name)]),
             quoted(name),
         )
         for name in possible
@@ -60,7 +60,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     sets = [*[count.names for count in objects.counts], *[some.names for some in objects.failing]]
     counts = len(objects.counts)
     others = [
-        Member(layout.colon, piece.value, False, inside[:counts], _first(inside[counts:]), piece.names)
+        Member(layout.colon, piece.value, False, inside[:counts], _where(inside[counts:]), piece.names)
         for piece, inside in _cut(pieces, sets)
     ]
     number = {name: i for i, name in enumerate(possible)}
@@ -70,8 +70,8 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     return _Writer(objects.counts, objects.failing, members, others, needs, layout).plan()
 
 
-def _first(inside: tuple[bool, ...]) -> int | None:
-    return inside.index(True) if True in inside else None
+def _where(inside: tuple[bool, ...]) -> tuple[int, ...]:
+    return tuple([i for i, is_inside in enumerate(inside) if is_inside])
 
 
 def _possible(objects: Objects, listed: list[str]) -> list[str]:

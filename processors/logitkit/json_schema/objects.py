@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Any, NamedTuple
 
 from logitkit.errors import UnsupportedSchema
@@ -16,10 +15,10 @@ MOST_PIECES = 64
 
 
 class Site(NamedTuple):
-    """Where a keyword stands."""
+    """Where a keyword stands; None stands for the negation of a schema."""
 
     pointer: str
-    keyword: str
+    keyword: str | None
 
     def refuse(self, reason: str) -> UnsupportedSchema:
         """Return the error that says why the keyword cannot be honoured."""
@@ -43,14 +42,15 @@ class Count(NamedTuple):
 
 
 class Failing(NamedTuple):
-    """Some member has a name of a set, and a value that does not satisfy a conjunction.
+    """Some member has a name of a set, and a value that does not satisfy a conjunction; what asks for it stands at a site.
 
-    Such a name may not be listed, so that it may occur twice in a text, and the last value holds. So the last member that is not
-    listed, of those with such names, is one whose value fails; or a member that is listed does.
+    If such a name is not listed, it may occur twice in a text, and the last value holds. So of the members that are not listed,
+    the last one with such a name is one whose value fails; or a member that is listed does.
     """
 
     names: StringSet
     value: Conjunction
+    site: Site | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,7 +65,7 @@ class Objects:
         possible_names: Names in the order of an `enum` under `propertyNames`, beside which there are none.
         counts: Bounds on the numbers of members.
         needs: Pairs of names of which the first is not there without the second.
-        failing: What some members must not satisfy; the sets of names have nothing in common.
+        failing: What some members must not satisfy.
         evaluated: Names that some keyword has looked at, as far as `unevaluatedProperties` has to know; None: none.
         constant: Whether it is one object as `const` gives it, whose order counts.
         whole: That object, where nothing else is asked of it.
@@ -115,6 +115,12 @@ class Objects:
             return found
         return next((piece.value for piece in self.pieces if piece.names.contains(name)), ANYTHING)
 
+    def blaming(self, site: Site) -> Objects:
+        """Return the same set, with a site for what has none."""
+        if all(some.site is not None for some in self.failing):
+            return self
+        return replace(self, failing=tuple([some._replace(site=some.site or site) for some in self.failing]))
+
     def __and__(self, other: Objects) -> Objects:
         if other.constant and not self.constant:
             return other & self
@@ -131,7 +137,7 @@ class Objects:
         required = _united(self.required, other.required)
         narrower = other.counts or other.needs or other.failing
         as_before = properties == self.properties and required == self.required and not narrower
-        found = Objects(
+        return Objects(
             properties,
             _common(self.pieces, other.pieces),
             required,
@@ -144,12 +150,6 @@ class Objects:
             self.constant,
             self.whole if as_before else None,
         )
-        if self.failing and other.failing and not found.is_empty and _overlap(found.failing):
-            raise UnsupportedSchema(
-                "several schemas for names that are not listed cannot be negated together, as an automaton cannot tell whether "
-                "such names are different; list the names under 'properties'"
-            )
-        return found
 
     def complement(self) -> list[Objects]:
         """Return the objects that are not of the set, as a union.
@@ -207,11 +207,6 @@ def _common(one: tuple[Piece, ...], other: tuple[Piece, ...]) -> tuple[Piece, ..
     if len(found) > MOST_PIECES:
         raise UnsupportedSchema(f"the patterns divide names into more than {MOST_PIECES} sets; use fewer patterns")
     return tuple(found)
-
-
-def _overlap(failing: tuple[Failing, ...]) -> bool:
-    """Whether two of some sets of names have a name in common."""
-    return any(not (one.names & other.names).is_empty for one, other in combinations(failing, 2))
 
 
 def _united(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,10 +9,11 @@ from functools import partial
 from logitkit.budget import spent
 from logitkit.errors import UnsupportedSchema
 from logitkit.json_schema.conjunction import NOTHING, Conjunction, Literal
-from logitkit.json_schema.countable import countable
+from logitkit.json_schema.countable import countable, tellable
 from logitkit.json_schema.emptiness import without_void
 from logitkit.json_schema.handlers import ALONE, LAST, TOGETHER, Handler, LastHandler
 from logitkit.json_schema.left_out import LeftOut
+from logitkit.json_schema.objects import Site
 from logitkit.json_schema.references import Here, Place, References
 from logitkit.json_schema.schema_places import SchemaPlaces
 from logitkit.json_schema.values import Values, Work
@@ -89,7 +90,7 @@ class Reader(SchemaPlaces):
             return self.everything
         number = self._number(place)
         if number not in self._complements:
-            self._complements[number] = values.complement(self.work)
+            self._complements[number] = _blaming(values.complement(self.work), Site(place.pointer, None))
         return self._complements[number]
 
     def values(self, conjunction: Conjunction) -> Values:
@@ -111,12 +112,12 @@ class Reader(SchemaPlaces):
             if end < size:
                 found = found.intersection(self._values[conjunction[end:]], self.work)
             self._values[conjunction] = found
-        if self.left_out.lax and not self._telling:
-            if conjunction not in self._countable:
-                objects = tuple([countable(self, some) for some in found.objects])
-                self._countable[conjunction] = replace(found, objects=objects)
-            return self._countable[conjunction]
-        return found
+        if self._telling or not (self.left_out.lax or any(len(some.failing) > 1 for some in found.objects)):
+            return found
+        if conjunction not in self._countable:
+            objects = tuple([countable(self, tellable(self, some)) for some in found.objects if not some.is_empty])
+            self._countable[conjunction] = replace(found, objects=objects)
+        return self._countable[conjunction]
 
     def told(self, conjunction: Conjunction) -> Values | None:
         """Return the values that satisfy a conjunction; None where it is being read, or refused if it is ever written.
@@ -193,7 +194,14 @@ class Reader(SchemaPlaces):
     def _narrowed(self, found: Values, handler: Handler, here: Here) -> Values:
         if here.keyword in ALONE and not self.has(here.place, here.keyword):
             return found
-        return without_void(self, found.intersection(handler(self, here), self.work))
+        more = _blaming(handler(self, here), Site(here.place.pointer, here.keyword))
+        return without_void(self, found.intersection(more, self.work))
 
     def _closed(self, found: Values, handler: LastHandler, place: Place, keyword: str) -> Values:
         return handler(self, place, found) if self.has(place, keyword) else found
+
+
+def _blaming(values: Values, site: Site) -> Values:
+    if not any(some.failing for some in values.objects):
+        return values
+    return values.with_objects(lambda some: some.blaming(site))

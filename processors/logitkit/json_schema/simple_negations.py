@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["negates_simply"]
 
 # So many objects and arrays, at most, and so many levels of them.
-MOST_BRANCHES = 8
-LEVELS = 3
+MOST_BRANCHES = 10
+LEVELS = 5
 
 
 def negates_simply(reader: Reader, value: Conjunction) -> bool:

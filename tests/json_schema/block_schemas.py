@@ -40,6 +40,12 @@ SMALL = lk.Vocabulary([*TOKENS, None], eos_ids=[len(TOKENS)])
 
 INTEGER = {"enum": [1, 11]}
 RECORD = {"type": "object", "properties": {"a": INTEGER}, "required": ["a"], "additionalProperties": False}
+MARKED = {
+    "type": "object",
+    "properties": {"s": {"type": "string", "maxLength": 9}, "m": {"type": "boolean"}},
+    "required": ["s", "m"],
+    "additionalProperties": False,
+}
 TREE = {"type": "array", "items": {"$ref": "#/$defs/tree"}}
 LIST = {"type": "array", "items": {"type": "null"}, "maxItems": 5}
 
@@ -92,6 +98,10 @@ SCHEMAS: dict[str, tuple[Any, dict[str, Any]]] = {
     "what cannot be negated": (array({}, contains={"type": "object", "maxProperties": 1}, minContains=5), {}),
     "contained and at least": (array({"enum": [1, "a"]}, contains=INTEGER, maxContains=2, minItems=9, maxItems=20), {}),
     "records contained and at most": (array(RECORD, contains={"properties": {"a": {"const": 11}}}, maxItems=15), {}),
+    "marked records": (
+        array(MARKED, contains={"properties": {"m": {"const": True}}}, maxContains=2, minItems=2, maxItems=15),
+        {},
+    ),
     "contained behind a prefix": (array({}, prefixItems=[INTEGER, {}], contains=RECORD, minContains=2, maxItems=9), {}),
     "a few of two kinds contained": (
         array({}, contains=INTEGER, maxContains=6, allOf=[{"contains": {"type": "null"}, "minContains": 2}]),

@@ -13,10 +13,12 @@ import torch
 
 import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
+from logitkit.languages import json_schema, tag
 from logitkit.runtime.automaton_files import AutomatonFiles
 from logitkit.runtime.walk import Walk
 from tests.automata.linked import written
 from tests.json_schema.block_schemas import (
+    MARKED,
     RECORD,
     SCHEMAS,
     SMALL,
@@ -141,6 +143,18 @@ def test_verdicts_on_records_and_members(most: int) -> None:
             items = [{"id": number, "name": "a" * (number % 5), "x": [{}]} for number in range(length)]
             value = items if schema["type"] == "array" else {f"m{i}": item for i, item in enumerate(items)}
             assert written(value, constraint, seed) == valid(value)
+
+
+def test_marked_records_cost_little() -> None:
+    schema = array(MARKED, minItems=2, maxItems=500, contains={"properties": {"m": {"const": True}}}, maxContains=2)
+    constraint, valid = lk.JsonSchema(schema, tekken()), judge(schema).is_valid
+    tagged = tag("<x>", json_schema(schema), "</x>").constraint(tekken())
+    assert max(constraint.automaton.states, tagged.automaton.states) < 10_000
+    for seed, (length, marked) in enumerate(
+        ((1, 1), (2, 0), (2, 2), (3, 3), (100, 1), (100, 2), (100, 3), (500, 1), (501, 1))
+    ):
+        items = [{"s": "a" * (i % 10), "m": i * 37 % length < marked} for i in range(length)]
+        assert written(items, constraint, seed) == valid(items)
 
 
 def test_a_schema_with_blocks_is_still_finite_in_a_chain() -> None:

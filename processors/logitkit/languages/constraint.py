@@ -159,14 +159,18 @@ class LanguageConstraint(Constraint):
         in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
         if options.many_ways:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET)
-        if options.apart and isinstance(error, PatternTooLarge) and spent() <= self.limits.work:
-            # More calls than can be distinguished begin in the same place.
-            return in_place
-        if isinstance(error, PatternTooLarge) and (not options.longest or spent() > self.limits.work):
+        if isinstance(error, PatternTooLarge) and spent() > self.limits.work:
             raise error
         if options.blocks:
-            # Items of several arrays that begin alike are told apart only where they are written in place.
-            return options._replace(blocks=False)
+            # Items of several arrays that begin alike are told apart only where they are written in place, but objects that
+            # items may be are told apart where all are called.
+            is_object = isinstance(error, BracketsOverlap) and not options.apart
+            return options._replace(apart=True) if is_object else options._replace(blocks=False, apart=False)
+        if options.apart and isinstance(error, PatternTooLarge):
+            # More calls than can be distinguished begin in the same place.
+            return in_place
+        if isinstance(error, PatternTooLarge) and not options.longest:
+            raise error
         if isinstance(error, CountsOverlap | PatternTooLarge):
             return options._replace(longest=0)
         if isinstance(error, BracketsOverlap) and options.called and not options.apart:

@@ -70,7 +70,7 @@ class Joint(LeafCopies):
             step[first:last] = leads[dfa.step[FIRST_STATE:]][:, columns]
             if not called:
                 accepting[first:last] = dfa.accepting[FIRST_STATE:]
-        if not self._add_calls(step, opened):
+        if self._add_calls(step, opened):
             raise BracketsOverlap(OVERLAPPING_BRACKET)
         leaving = [*(call.state for call in (*opened, *opened_blocks)), *(quote.state for quote in quoted)]
         if step[end_at >= 0].any() or (end_at[leaving] >= 0).any():
@@ -78,8 +78,11 @@ class Joint(LeafCopies):
         self._add_words(step)
         copies = self.add_copies(step, self.entered(quoted, step))
         frames = len(self.frames)
-        if not self._add_calls(step, opened_blocks):
+        taken = self._add_calls(step, opened_blocks)
+        if ord(",") in taken:
             raise CountsOverlap("a block of items and other text begin in the same place")
+        if taken:
+            raise BracketsOverlap(OVERLAPPING_BRACKET)
         blocks = len(self.frames) - frames
         copies = copies._replace(strings=np.append(copies.strings, np.zeros(blocks, bool)))
         states = len(step)
@@ -122,16 +125,16 @@ class Joint(LeafCopies):
             blocks=blocks,
         )
 
-    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> bool:
-        """Number some calls and add them to a table, in place; return whether nothing else begins where they do."""
+    def _add_calls(self, step: NDArray[np.int32], opened: list[_Opened]) -> set[int]:
+        """Number some calls and add them to a table, in place; return with which bytes something else begins there too."""
         rows = []
         for state, byte, body, behind in opened:
             frame = self.frames.setdefault((body, behind), len(self.frames))
             rows.append((state, self.byte_class[byte], self.calls.setdefault((body, frame), len(self.calls))))
         source, symbol, call = np.array(rows, np.int64).reshape(-1, 3).T
-        free = not (step[source, symbol] != DEAD).any()
+        taken = np.flatnonzero(step[source, symbol] != DEAD)
         step[source, symbol] = CALL + call
-        return free
+        return {opened[i].byte for i in taken.tolist()}
 
     def _add_words(self, step: NDArray[np.int32]) -> None:
         """Put the states inside of words after all states, in place."""

@@ -159,7 +159,8 @@ class LanguageConstraint(Constraint):
         in_place = options._replace(leaves=False, longest=0, called=False, apart=False)
         if options.many_ways:
             raise AmbiguousBracket(AMBIGUOUS_BRACKET)
-        if isinstance(error, PatternTooLarge) and spent() > self.limits.work:
+        is_last = not (options.blocks or options.apart or options.longest)
+        if isinstance(error, PatternTooLarge) and (is_last or spent() > self.limits.work):
             raise error
         if options.blocks:
             # Items of several arrays that begin alike are told apart only where they are written in place, but objects that
@@ -169,8 +170,6 @@ class LanguageConstraint(Constraint):
         if options.apart and isinstance(error, PatternTooLarge):
             # More calls than can be distinguished begin in the same place.
             return in_place
-        if isinstance(error, PatternTooLarge) and not options.longest:
-            raise error
         if isinstance(error, CountsOverlap | PatternTooLarge):
             return options._replace(longest=0)
         if isinstance(error, BracketsOverlap) and options.called and not options.apart:

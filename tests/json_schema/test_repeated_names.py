@@ -10,7 +10,7 @@ import pytest
 
 from logitkit.errors import UnsupportedSchema
 from logitkit.languages import json_schema
-from tests.json_schema.acceptance import BYTES, acceptor
+from tests.json_schema.acceptance import BYTES, acceptor, nested
 from tests.json_schema.canonical import canonical
 from tests.json_schema.judge import judge
 
@@ -137,13 +137,11 @@ def test_what_names_that_come_twice_would_make_wrong_is_refused(schema: dict[str
 @pytest.mark.parametrize("any_order", [False, True])
 def test_of_the_names_that_may_come_twice_the_last_value_fails(schema: dict[str, Any], any_order: bool) -> None:
     schema = {"type": "object", **schema}
-    accepts, validator = acceptor(schema), judge(schema)
-    if any_order:
-        found = json_schema(schema, any_order=True).constraint(BYTES).nested_dfa()
-        accepts = lambda text: found.accepts(text.encode())  # noqa: E731
+    dfa = json_schema(schema, any_order=True).constraint(BYTES).nested_dfa() if any_order else nested(schema)
+    validator = judge(schema)
     met: dict[tuple[tuple[str, Any], ...], bool] = {}
     for names, text in TEXTS:
-        value, accepted = json.loads(text), accepts(text)
+        value, accepted = json.loads(text), dfa.accepts(text.encode())
         # If a name occurs twice, the last value counts.
         assert validator.is_valid(value) or not accepted, text
         if len(value) == len(names):
@@ -152,6 +150,15 @@ def test_of_the_names_that_may_come_twice_the_last_value_fails(schema: dict[str,
     # In some order of its members, each valid object is accepted.
     for members, accepted in met.items():
         assert accepted == validator.is_valid(dict(members)), members
+
+
+def test_a_listed_name_may_come_after_the_value_that_fails() -> None:
+    schema = {"type": "object", "not": {"additionalProperties": INTEGER, "properties": {"a": {"type": "string"}}}}
+    dfa = json_schema(schema, any_order=True).constraint(BYTES).nested_dfa()
+    for text in ('{"x":"s","a":"s"}', '{"a":"s","x":"s"}', '{"a":1,"x":1}', '{"x":1,"a":1}', '{"x":"s","a":1,"y":1}'):
+        assert dfa.accepts(text.encode()), text
+    for text in ('{"x":1,"a":"s"}', '{"x":"s","a":"s","y":1}', '{"x":"s","x":1}'):
+        assert not dfa.accepts(text.encode()), text
 
 
 def test_a_few_hundred_possible_names_come_once() -> None:

@@ -58,7 +58,7 @@ def call_block(
         run: The items.
         room: How many items that count may follow, at most. At least one item follows a block.
         may_end: Whether the run may end behind each of the block's items, if it is complete.
-        after: Returns the state in which the next item comes, behind some number of items, in a phase.
+        after: Returns the state before the next item, given the number of items in the block and the phase after it.
         end: The state behind the closing bracket.
         phase: The phase behind the item.
     """

@@ -116,7 +116,7 @@ class Objects:
         return next((piece.value for piece in self.pieces if piece.names.contains(name)), ANYTHING)
 
     def blaming(self, site: Site) -> Objects:
-        """Return the same set, with a site for what has none."""
+        """Return the same set, in which negations without a site have this one."""
         if all(some.site is not None for some in self.failing):
             return self
         return replace(self, failing=tuple([some._replace(site=some.site or site) for some in self.failing]))

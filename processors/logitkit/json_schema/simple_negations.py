@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["negates_simply"]
 
-# So many objects and arrays, at most, and so many levels of them.
+# A simple negation has at most this many objects and arrays at each level, and at most this many levels.
 MOST_BRANCHES = 10
 LEVELS = 5
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_DIFFERENT", "few_values", "never_equal"]
 
-# Arrays of so many items, at most, are looked at for items that are never equal.
+# Longer arrays are not examined for items that are never equal.
 MOST_COMPARED = 8
-# So many different values, at most, may be told apart, and so many sets of them.
+# The most values that may have to be remembered: there are states for each set of them.
 MOST_DIFFERENT = 12
 
 

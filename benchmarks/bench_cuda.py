@@ -3,9 +3,11 @@
     python -m benchmarks.bench_cuda [--out FILE]
 
 First every processor of the tests' registry runs on the device and on the CPU, on the same batches, in three dtypes, while torch
-raises an error where the host reads a value of the device (`torch.cuda.set_sync_debug_mode`). Then steps (advance and mask) are
-timed with the vocabulary Tekken (131,072 ids) and float32 logits, in turns, with a bare pass over the logits beside them. A step
-runs in three ways: operation by operation, compiled by `torch.compile`, and as a CUDA graph, which the host starts as a whole.
+raises an error where the host reads a value of the device (`torch.cuda.set_sync_debug_mode`). Each runs several times, so that
+its steps are captured as CUDA graphs and replayed. Then steps (advance and mask) are timed with the vocabulary Tekken (131,072
+ids) and float32 logits, in turns, with a bare pass over the logits beside them. A step runs in four ways: as the methods of the
+processor run it, which replay graphs; operation by operation; compiled as a whole by `torch.compile`; and captured as a whole in
+one CUDA graph. At last, transformers generates text with a hook on the device.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -27,8 +31,9 @@ from torch import Tensor
 import logitkit as lk
 from benchmarks.circumstances import commit
 from logitkit.protocol import leaves
+from logitkit.runtime.step_graphs import CudaCapture, StepGraphs
 from tests import continue_saved, vocabularies
-from tests.batches import COLUMNS, DTYPES, MAX_LENGTH, Batch, run, step
+from tests.batches import COLUMNS, DTYPES, MAX_LENGTH, Batch, Result, run, step
 from tests.registry import ROWS, Row
 
 DEVICE = torch.device("cuda")
@@ -36,6 +41,8 @@ BATCHES = (1, 32, 256)
 # Compiling takes about ten seconds, so one size of batch is enough.
 COMPILED = 32
 ROUNDS, CALLS = 7, 20
+# How often a batch of the tests runs: the last time, its steps are replayed.
+REPEATS = 4
 
 SCHEMA = {
     "type": "object",
@@ -89,10 +96,15 @@ def compared(row: Row, dtype: torch.dtype) -> list[Difference]:
         # The first step brings tables to the device.
         context = lk.Context.of(batch.prompts, COLUMNS, device=DEVICE, max_length=MAX_LENGTH)
         row.processor.process_logits(row.processor.init_state(context), batch.logits[0].to(DEVICE), context)
-        state, logits = on_device(batch, row.processor)
+        results = [on_device(batch, row.processor) for _ in range(REPEATS)]
     except RuntimeError as error:  # so torch says that the host reads a value; the other rows are compared too
         traceback.print_exc(limit=-3)
         return [Difference(name, f"{type(error).__name__}: {str(error)[:200]}")]
+    return [difference for result in results for difference in differences_of(name, wanted, *result)]
+
+
+def differences_of(name: str, wanted: Result, state: Any, logits: list[Tensor]) -> list[Difference]:
+    """Compare the results of a batch with those of the CPU."""
     found = []
     for number, (expected, given) in enumerate(zip(wanted.logits, [one.cpu() for one in logits], strict=True)):
         if not torch.equal(expected.isneginf(), given.isneginf()):
@@ -153,9 +165,29 @@ def running(processor: lk.Processor[Any], rows: int) -> Running:
     return Running(processor.init_state(context), torch.full((rows,), -1, device=DEVICE), logits, context, one_step)
 
 
+def called(at: Running) -> Callable[[], object]:
+    """Run a step as the methods of the processor do."""
+    return lambda: at.step(at.state, at.tokens, at.logits, at.context)
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Run steps operation by operation."""
+    StepGraphs.enabled = False
+    try:
+        yield
+    finally:
+        StepGraphs.enabled = True
+
+
 def eager(at: Running) -> Callable[[], object]:
     """Run a step operation by operation."""
-    return lambda: at.step(at.state, at.tokens, at.logits, at.context)
+
+    def run_it() -> None:
+        with without_graphs():
+            at.step(at.state, at.tokens, at.logits, at.context)
+
+    return run_it
 
 
 def traced(at: Running) -> Callable[[], object]:
@@ -222,32 +254,84 @@ def timed(rows: int, ways: dict[str, Callable[[Running], Callable[[], object]]])
     return found
 
 
+def generated() -> dict[str, float]:
+    """Return the time per token of `generate` of transformers with the model of the demo, in ms, by what it runs with."""
+    import transformers
+
+    from logitkit_adapters.demo import model_dir
+    from logitkit_adapters.transformers import logits_processor
+
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(model_dir())
+    model.to(DEVICE)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir())
+    inputs = tokenizer("The price of", return_tensors="pt").to(DEVICE)
+    people = {"type": "array", "items": SCHEMA, "minItems": 9}
+    with_hook = lambda: [logits_processor(people, tokenizer, model=model)]  # noqa: E731
+    ways: dict[str, Callable[[], Any]] = {
+        "no hook": lambda: (nullcontext(), []),
+        "hook": lambda: (nullcontext(), with_hook()),
+        "hook, operation by operation": lambda: (without_graphs(), with_hook()),
+        "no hook again": lambda: (nullcontext(), []),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    texts = {}
+    for turn in range(4):
+        for name, way in ways.items():
+            manager, hooks = way()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            with manager:
+                ids = model.generate(
+                    **inputs, do_sample=False, max_new_tokens=100, min_new_tokens=100, logits_processor=hooks
+                )
+            torch.cuda.synchronize()
+            if turn:
+                found[name].append((time.perf_counter() - begin) * 1e3 / (ids.shape[1] - inputs["input_ids"].shape[1]))
+            texts[name] = ids.tolist()
+    if texts["hook"] != texts["hook, operation by operation"]:
+        raise SystemExit("generate wrote another text with graphs than operation by operation")
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
 def main() -> None:
     """Compare, time, and write the results."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--out", type=Path)
-    options.add_argument("--ways", default="eager,compiled,graph", help="how steps run, by commas")
+    options.add_argument("--ways", default="called,eager,compiled,graph", help="how steps run, by commas")
     options.add_argument("--no-comparison", action="store_true", help="only time")
     given = options.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("there is no CUDA device; run this on a machine that has one")
     differences: list[Difference] = []
+    captured = 0
     if not given.no_comparison:
-        for row in ROWS:
-            for dtype in DTYPES:
-                differences += compared(row, dtype)
-        print(f"{len(ROWS)} rows in {len(DTYPES)} dtypes, {len(differences)} differences", flush=True)
+        with mock.patch.object(CudaCapture, "capture", autospec=True, side_effect=CudaCapture.capture) as capture:
+            for row in ROWS:
+                for dtype in DTYPES:
+                    differences += compared(row, dtype)
+        captured = capture.call_count
+        print(
+            f"{len(ROWS)} rows in {len(DTYPES)} dtypes, {captured} graphs, {len(differences)} differences", flush=True
+        )
         print("\n".join(f"  {one.row}: {one.what}" for one in differences), flush=True)
-    known: dict[str, Callable[[Running], Callable[[], object]]] = {"eager": eager, "compiled": traced, "graph": graphed}
+    known: dict[str, Callable[[Running], Callable[[], object]]] = {
+        "called": called,
+        "eager": eager,
+        "compiled": traced,
+        "graph": graphed,
+    }
     ways = {way: known[way] for way in given.ways.split(",") if way}
     found = {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "commit": commit(),
         "rows of the registry": len(ROWS),
+        "graphs": captured,
         "differences": [one._asdict() for one in differences],
         "steps": {rows: timed(rows, ways) for rows in BATCHES} if ways else {},
     }
+    found["generate"] = generated()
+    print(found["generate"], flush=True)
     if given.out:
         given.out.write_text(json.dumps(found, indent=1) + "\n")
     sys.exit(bool(differences))

@@ -52,7 +52,9 @@ def test_automata_come_and_go(seed: int) -> None:
         assert torch.equal(advance_tensors(bank.tables, *together, tokens), moved)
         after = together._replace(state=moved)
         logits = torch.randn(len(states), 6)
-        assert torch.equal(mask_tensors(bank.tables, *after, logits.clone()), mask_rows(bank, after, logits.clone()))
+        assert torch.equal(
+            mask_tensors(bank.layout_on(logits.device), after, logits.clone()), mask_rows(bank, after, logits.clone())
+        )
         states = [lk.select(after, torch.tensor([row])) for row in range(len(states))]
 
 

@@ -71,4 +71,6 @@ def test_both_paths_agree_with_fallbacks_too() -> None:
             free = before <= FINISHED or lease is leases[0] or some[before]
             assert now == (before if free else DEAD)
     logits = torch.randn(len(pairs), vocabulary.size)
-    assert torch.equal(mask_tensors(bank.tables, *state, logits.clone()), mask_rows(bank, state, logits.clone()))
+    assert torch.equal(
+        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+    )

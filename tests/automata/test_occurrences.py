@@ -79,7 +79,9 @@ def test_tensors_follow_the_fallbacks_as_rows_do() -> None:
         expected = advance_rows(bank, state, tokens)
         assert torch.equal(advance_tensors(bank.tables, *state, tokens), expected)
     logits = torch.randn(len(pairs), vocabulary.size)
-    assert torch.equal(mask_tensors(bank.tables, *state, logits.clone()), mask_rows(bank, state, logits.clone()))
+    assert torch.equal(
+        mask_tensors(bank.layout_on(logits.device), state, logits.clone()), mask_rows(bank, state, logits.clone())
+    )
 
 
 def test_three_thousand_texts_stay_small_on_a_real_vocabulary(tekken: Vocabulary) -> None:

@@ -12,12 +12,12 @@ from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.parameters import Either, Integer, Null, Text, TokenId
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
 from logitkit.reasoning.thinking_automaton import inside_states, thinking_automaton
-from logitkit.reasoning.thinking_state import ThinkingState
+from logitkit.reasoning.thinking_state import ThinkingState, after_output, after_prompt
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL
 from logitkit.runtime.bank_user import BankUser
@@ -152,9 +152,10 @@ class ThinkingBudget(BankUser):
         size = self.vocabulary.size
         if not by_tensors(state.spent):
             return state.advance_rows(self.bank, size, tokens, prompt)
-        tables = self.bank.tables_on(state.spent.device)
-        for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
-            state = state.advance_tensors(tables, size, column, prompt)
+        layout = self.bank.layout_on(state.spent.device)
+        step = after_prompt if prompt else after_output
+        for column in token_columns(tokens):
+            state = layout.graphs.run(step, (layout.tables, size), state, column)
         return state
 
     def process_logits(self, state: ThinkingState, logits: Tensor, context: Context) -> tuple[ThinkingState, Tensor]:

@@ -8,6 +8,7 @@ host_rows                     the two operations on the host: advance and mask
 branching, branching_state    rows that may be in several places at once
 automaton_state, single_row   the part of the state that others have as well; the state of one row without tensors
 bank_tables, stack_tables     the two operations with tensors only, without and with stacks
+step_graphs                   these operations on a CUDA device, captured as CUDA graphs
 bank, bank_layout, bank_user  the automata of one vocabulary, their tables on a device, and what has an automaton among them
 host_logits, tensor_logits    logits on the CPU as numpy arrays (TwoPaths is the base of processors that use them), and as tensors
 row_mask, mask_cache          the mask of one visited state on the CPU, and a cache of limited size for them
@@ -23,10 +24,10 @@ from logitkit.runtime.bank import NEUTRAL as NEUTRAL
 from logitkit.runtime.bank import Bank as Bank
 from logitkit.runtime.bank_layout import BankLayout as BankLayout
 from logitkit.runtime.bank_tables import advance_tensors as advance_tensors
-from logitkit.runtime.bank_tables import mask_tensors as mask_tensors
 from logitkit.runtime.bank_user import BankUser as BankUser
 from logitkit.runtime.constraint import Constraint as Constraint
 from logitkit.runtime.constraint import mask_rows as mask_rows
+from logitkit.runtime.constraint import mask_tensors as mask_tensors
 from logitkit.runtime.constraint_state import ConstraintState as ConstraintState
 from logitkit.runtime.row_mask import RowMask as RowMask
 from logitkit.runtime.shared import Shared as Shared

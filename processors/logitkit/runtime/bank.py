@@ -191,7 +191,15 @@ class Bank:
         return self.tables_on(torch.device("cpu"))
 
     def tables_on(self, device: torch.device) -> BankTables:
-        """Return the tables of all automata as tensors on a device.
+        """Return the tables of all automata as tensors on a device; see `layout_on`."""
+        return self.layout_on(device).tables
+
+    def stacks_on(self, device: torch.device) -> StackTables:
+        """Return the tables of all automata, with what tokens do to stacks, as tensors on a device; see `layout_on`."""
+        return self.layout_on(device).stacks
+
+    def layout_on(self, device: torch.device) -> BankLayout:
+        """Return the tables of all automata on a device, and the graphs that read them, including all changes to the bank.
 
         A traced graph takes them as inputs. It cannot update them when it runs, so from the first trace on, `lease` does. Until
         a freed slot is leased again, a graph may still find the old automaton in it, but only through that automaton's own
@@ -199,16 +207,10 @@ class Bank:
         """
         if torch.compiler.is_compiling():
             prepare_trace(self.trace_name, str(device))
-            return self._layouts[device].tables
+            return self._layouts[device]
         return self.build_tables(device)
 
-    def stacks_on(self, device: torch.device) -> StackTables:
-        """Return the tables of all automata, with what tokens do to stacks, as tensors on a device; see `tables_on`."""
-        # Called first, because it prepares the tables that a traced graph reads.
-        self.tables_on(device)
-        return self._layouts[device].stacks
-
-    def build_tables(self, device: torch.device) -> BankTables:
+    def build_tables(self, device: torch.device) -> BankLayout:
         """Return the tables on a device, including all changes to the bank since the last call."""
         # Tables created under inference_mode could not be written outside of it.
         with self._lock, torch.inference_mode(False):
@@ -228,7 +230,7 @@ class Bank:
                 # Otherwise slots that were not written, for lack of memory for example, would be missing permanently.
                 self._layouts.pop(device, None)
                 raise
-            return layout.tables
+            return layout
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:
         """Return the token table that represents an automaton on devices."""

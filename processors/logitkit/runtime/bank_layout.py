@@ -19,6 +19,7 @@ from logitkit.protocol.state import walk
 from logitkit.runtime.bank_tables import NEUTRAL_ROWS, BankTables
 from logitkit.runtime.row_mask import finished_ids
 from logitkit.runtime.stack_tables import StackTables
+from logitkit.runtime.step_graphs import StepGraphs, capture_on
 
 __all__ = ["BankLayout"]
 
@@ -39,6 +40,8 @@ class BankLayout:
         self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
     ) -> None:
         self.device = device
+        # They read these tables where they are, so others have graphs of their own.
+        self.graphs = StepGraphs(capture_on(device))
         present = [a for a in automata if a is not None]
         self._allocate(present, room(len(automata)))
         # Outcome 0 is a placeholder, read by rows without one.

@@ -96,8 +96,8 @@ def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state:
     return torch.where(moves, tables.targets(slot, state, token), state)
 
 
-def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor, logits: Tensor) -> Tensor:
-    """Return the masked logits, [B, W] with W at least the vocabulary's size."""
+def legal_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the states, and which classes are legal, [B, C + 1] bool; what is said of the last one means nothing."""
     state = tables.live(slot, generation, state)
     # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
     legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))
@@ -105,11 +105,11 @@ def mask_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Te
         classes, targets, real = tables.rows(slot, at)
         dummy = torch.full_like(classes, legal.shape[1] - 1)
         legal = legal.scatter(1, torch.where(real, classes, dummy).to(torch.int64), targets != DEAD)
-    return keep_allowed(tables, slot, state, legal, logits)
+    return state, legal
 
 
 def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor, logits: Tensor) -> Tensor:
-    """Return the logits of the legal classes, [B, C] bool; the others are masked, and rows without any token left end.
+    """Return the masked logits, [B, W]: those of the legal classes, [B, C] bool, remain; rows without any token left end.
 
     Raises:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.

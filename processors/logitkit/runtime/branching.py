@@ -62,9 +62,9 @@ def followed(automaton: TokenAutomaton, places: Configurations, token: int, most
 def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> BranchingState:
     """Return the state after `tokens`, [B] or [B, T] int64 with -1 for none."""
     if by_tensors(state.states):
-        tables = bank.stacks_on(state.states.device)
+        layout = bank.layout_on(state.states.device)
         for column in token_columns(tokens):
-            state = _advanced(tables, state, column)
+            state = layout.graphs.run(_advanced, layout.stacks, state, column)
         return state
     rows, narrowed = state.configurations(), state.narrowed.tolist()
     runs = tokens.tolist() if tokens.dim() == 2 else [[t] for t in tokens.tolist()]
@@ -82,7 +82,9 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
 def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
     """Return the logits with every illegal token at -inf; see `Constraint.process_logits`."""
     if by_tensors(logits):
-        return _masked(bank.stacks_on(logits.device), state, logits)
+        layout = bank.layout_on(logits.device)
+        now, allowed = layout.graphs.run(_legal, layout.stacks, state)
+        return keep_allowed(layout.tables, state.slots[:, 0], now, allowed, logits)
     array, never, zero = as_array(logits)
     width = array.shape[1]
     columns = (state.slots[:, 0].tolist(), state.generations[:, 0].tolist(), state.configurations())
@@ -153,15 +155,15 @@ def _repeated(states: Tensor, stacks: Tensor) -> Tensor:
     return torch.nn.functional.pad(same, (1, 0)).gather(1, order.argsort(dim=1))
 
 
-def _masked(tables: StackTables, state: BranchingState, logits: Tensor) -> Tensor:
-    """Return the masked logits, [B, W]."""
+def _legal(tables: StackTables, state: BranchingState) -> tuple[Tensor, Tensor]:
+    """Return a state of each row, and which classes are legal, [B, C + 1] bool, as `legal_stacks` does."""
     rows, count = state.states.shape
     legal: Tensor | None = None
     now = state.states
     for number in range(state.slots.shape[1]):
         slot, generation, places = _layer(state, number)
-        live = tables.base.live(slot, generation, places.state)
-        found = legal_stacks(tables, slot, generation, places) & (live >= FIRST_STATE)[:, None]
+        live, found = legal_stacks(tables, slot, generation, places)
+        found = found & (live >= FIRST_STATE)[:, None]
         if number:
             found = found & (slot != NEUTRAL)[:, None]
         else:
@@ -169,4 +171,4 @@ def _masked(tables: StackTables, state: BranchingState, logits: Tensor) -> Tenso
         of_row = found.view(rows, count, found.shape[1]).any(1)
         legal = of_row if legal is None else legal | of_row
     assert legal is not None
-    return keep_allowed(tables.base, state.slots[:, 0], now.amax(1), legal, logits)
+    return now.amax(1), legal

@@ -17,7 +17,8 @@ from logitkit.protocol.described import per_row
 from logitkit.protocol.processor import Role
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank, Lease
-from logitkit.runtime.bank_tables import advance_tensors, mask_tensors
+from logitkit.runtime.bank_layout import BankLayout
+from logitkit.runtime.bank_tables import advance_tensors, keep_allowed, legal_tensors
 from logitkit.runtime.branching import advance_branching, mask_branching
 from logitkit.runtime.branching_state import BranchingState, leases_of_layers
 from logitkit.runtime.byte_form import ByteForm, byte_form
@@ -27,10 +28,10 @@ from logitkit.runtime.examples import example_text, matches_text
 from logitkit.runtime.host_rows import advance_on_host, mask_on_host
 from logitkit.runtime.row_mask import as_array
 from logitkit.runtime.shared import shared_by
-from logitkit.runtime.stack_tables import StackRows, advance_stacks, mask_stacks
+from logitkit.runtime.stack_tables import StackRows, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
 
-__all__ = ["Constraint", "mask", "mask_rows"]
+__all__ = ["Constraint", "mask", "mask_rows", "mask_tensors"]
 
 
 class Constraint(CompiledLanguage):
@@ -103,14 +104,14 @@ class Constraint(CompiledLanguage):
         flat = self._is_flat(stack)
         if not by_tensors(now):
             return advance_on_host(self.bank, state, tokens)
+        layout = self.bank.layout_on(now.device)
         if flat:
-            tables = self.bank.tables_on(now.device)
             for column in token_columns(tokens):
-                now = advance_tensors(tables, slot, generation, now, column)
+                now = layout.graphs.run(advance_tensors, layout.tables, slot, generation, now, column)
             return ConstraintState(AutomatonState(slot, generation, now), stack, left)
-        stacks, rows = self.bank.stacks_on(now.device), StackRows(now, stack, left)
+        rows = StackRows(now, stack, left)
         for column in token_columns(tokens):
-            rows = advance_stacks(stacks, slot, generation, rows, column)
+            rows = layout.graphs.run(advance_stacks, layout.stacks, slot, generation, rows, column)
         return ConstraintState(AutomatonState(slot, generation, rows.state), rows.stack, rows.left)
 
     def process_logits(
@@ -127,10 +128,12 @@ class Constraint(CompiledLanguage):
         flat = self._is_flat(stack)
         if not by_tensors(logits):
             return state, mask_on_host(self.bank, state, logits)
+        layout = self.bank.layout_on(logits.device)
         if flat:
-            return state, mask_tensors(self.bank.tables_on(logits.device), *at, logits)
+            return state, mask_tensors(layout, at, logits)
         rows = StackRows(at.state, stack, left)
-        return state, mask_stacks(self.bank.stacks_on(logits.device), at.slot, at.generation, rows, logits)
+        now, legal = layout.graphs.run(legal_stacks, layout.stacks, at.slot, at.generation, rows)
+        return state, keep_allowed(layout.tables, at.slot, now, legal, logits)
 
     def _is_flat(self, stack: Tensor) -> bool:
         """Whether rows have nothing but a state."""
@@ -223,8 +226,15 @@ def mask(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:
         VocabularyError: The logits have fewer columns than the vocabulary has ids, or far more.
     """
     if by_tensors(logits):
-        return mask_tensors(bank.tables_on(logits.device), *state, logits)
+        return mask_tensors(bank.layout_on(logits.device), state, logits)
     return mask_rows(bank, state, logits)
+
+
+def mask_tensors(layout: BankLayout, state: AutomatonState, logits: Tensor) -> Tensor:
+    """Mask with tensors only, by the tables on the device of the logits; see `mask`."""
+    # The logits are not copied into a graph, since they are large.
+    now, legal = layout.graphs.run(legal_tensors, layout.tables, *state)
+    return keep_allowed(layout.tables, state.slot, now, legal, logits)
 
 
 def mask_rows(bank: Bank, state: AutomatonState, logits: Tensor) -> Tensor:

@@ -15,9 +15,9 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED, FIRST_STATE
 from logitkit.compiler.tokens.counted_state import COUNT, STATE
 from logitkit.compiler.tokens.place import ILLEGAL, NO_LIMIT
 from logitkit.compiler.tokens.token_table import STAY
-from logitkit.runtime.bank_tables import BankTables, keep_allowed
+from logitkit.runtime.bank_tables import BankTables
 
-__all__ = ["StackTables", "advance_stacks", "legal_stacks", "mask_stacks"]
+__all__ = ["StackTables", "advance_stacks", "legal_stacks"]
 
 
 class StackTables(NamedTuple):
@@ -138,14 +138,8 @@ def _left_over(whole: Tensor, parts: Tensor) -> Tensor:
     return torch.cat([whole[:, None], whole[:, None] - parts.cumsum(1)], 1)
 
 
-def mask_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows, logits: Tensor) -> Tensor:
-    """Return the masked logits, [B, W] with W at least the vocabulary's size."""
-    state = tables.base.live(slot, generation, rows.state) & STATE
-    return keep_allowed(tables.base, slot, state, legal_stacks(tables, slot, generation, rows), logits)
-
-
-def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows) -> Tensor:
-    """Return which classes are legal in each row, [B, C + 1] bool; what is said of the last one means nothing."""
+def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows) -> tuple[Tensor, Tensor]:
+    """Return the states without counts, and which classes are legal, [B, C + 1] bool; the last one means nothing."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
     count, state = state >> COUNT, state & STATE
@@ -196,4 +190,4 @@ def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: St
         costs = (nothing if level else unlisted).scatter(1, listed[:, level], own)
     # With more tokens left than anything costs, everything legal fits.
     limit = torch.where(rows.left == NO_LIMIT, ILLEGAL, torch.maximum(rows.left, needed).clamp(max=ILLEGAL)) - 1
-    return costs <= limit[:, None]
+    return state, costs <= limit[:, None]

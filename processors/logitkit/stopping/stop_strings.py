@@ -14,7 +14,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
-from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
+from logitkit.protocol.calls import by_tensors, check_tokens, own_rows, token_columns
 from logitkit.protocol.context import Context
 from logitkit.protocol.kind import Kind
 from logitkit.protocol.processor import Role
@@ -27,7 +27,7 @@ from logitkit.stopping.stop_automaton import StopAutomaton
 from logitkit.stopping.stop_bank import StopBank, stop_bank
 from logitkit.stopping.stop_list import checked_stops
 from logitkit.stopping.stop_mask import stop_rows, stop_tensors
-from logitkit.stopping.stop_state import NO_TOKEN, StopState
+from logitkit.stopping.stop_state import NO_TOKEN, StopState, after_output, after_prompt
 from logitkit.vocabulary.marker import Marker
 from logitkit.vocabulary.vocabulary import Vocabulary
 
@@ -158,10 +158,11 @@ class StopStrings(BankUser):
     def _advance(self, state: StopState, tokens: Tensor, prompt: bool = False) -> StopState:
         if not by_tensors(state.token):
             return state.advance_rows(self.bank, tokens, prompt)
-        tables = self.bank.tables_on(state.token.device)
         lengths = self.bank.lengths_on(state.token.device)
-        for column in tokens.unbind(1) if tokens.dim() == 2 else (tokens,):
-            state = state.advance_tensors(tables, lengths, column, prompt)
+        layout = self.bank.layout_on(state.token.device)
+        step = after_prompt if prompt else after_output
+        for column in token_columns(tokens):
+            state = layout.graphs.run(step, (layout.tables, lengths), state, column)
         return state
 
     def process_logits(self, state: StopState, logits: Tensor, context: Context) -> tuple[StopState, Tensor]:

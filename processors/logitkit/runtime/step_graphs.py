@@ -63,9 +63,8 @@ class CudaCapture:
 
     def stream(self) -> Hashable | None:
         """Return the current stream, or None if a graph is captured there, which then contains the operations themselves."""
-        if torch.cuda.is_current_stream_capturing():
-            return None
-        return torch.cuda.current_stream(self._device).cuda_stream
+        with torch.cuda.device(self._device):
+            return None if torch.cuda.is_current_stream_capturing() else torch.cuda.current_stream().cuda_stream
 
     def capture(self, function: Callable[[], T], stream: Hashable) -> tuple[Callable[[], None], T]:
         """Capture a graph; see `Capture`.

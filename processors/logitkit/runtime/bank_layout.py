@@ -49,6 +49,7 @@ class BankLayout:
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
+        self._settle()
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
@@ -117,7 +118,13 @@ class BankLayout:
         if not self._has_room(slot, automaton):
             return False
         self._write(slot, automaton, generation)
+        self._settle()
         return True
+
+    def _settle(self) -> None:
+        """Wait until everything is written, because other threads may read it in other streams of the device."""
+        if self.device.type == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            torch.cuda.current_stream(self.device).synchronize()
 
     def _has_room(self, slot: int, automaton: TokenAutomaton) -> bool:
         tables, nesting = self.tables, automaton.nesting

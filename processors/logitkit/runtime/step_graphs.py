@@ -57,6 +57,11 @@ class CudaCapture:
         device: The device.
     """
 
+    # Torch hands out the same few streams again and again. If another thread had the one in which a graph is captured, its
+    # operations would go into the graph. So all captures on a device take turns in one stream, of a priority that few ask for.
+    _turn: ClassVar[threading.Lock] = threading.Lock()
+    _aside: ClassVar[dict[int, torch.cuda.Stream]] = {}
+
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pools: dict[Hashable, Any] = {}
@@ -71,12 +76,13 @@ class CudaCapture:
 
         `torch.cuda.graph` would also wait for the device, collect garbage and return all free memory to the device.
         """
-        with torch.cuda.device(self._device):
+        with self._turn, torch.cuda.device(self._device):
             if stream not in self._pools:
                 self._pools[stream] = torch.cuda.graph_pool_handle()
-            graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
-            # Nothing can be captured in the default stream.
-            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            number = torch.cuda.current_device()
+            if number not in self._aside:
+                self._aside[number] = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
+            graph, current, aside = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), self._aside[number]
             aside.wait_stream(current)
             with torch.cuda.stream(aside):
                 graph.capture_begin(pool=self._pools[stream], capture_error_mode="thread_local")

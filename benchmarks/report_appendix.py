@@ -113,16 +113,18 @@ def schemas_page(page: str) -> str:
 
 def gpu_page(page: str) -> str:
     """Return the page on performance with the table of `bench_cuda`."""
-    result, ways = _read("cuda.json"), ("eager", "compiled", "graph", "pass", "pass again")
+    result, ways = _read("cuda.json"), ("called", "eager", "compiled", "graph", "pass", "pass again")
     rows = [
         [name, count, *(number(found[way]["whole"] if way in found else None) for way in ways)]
         for count, of_count in result["steps"].items()
         for name, found in of_count.items()
     ]
-    head = ["rows", "operation by operation", "compiled", "CUDA graph", "one pass", "again"]
+    head = ["rows", "a step", "operation by operation", "compiled", "one CUDA graph", "one pass", "again"]
     said = f"{result['device']}, torch {result['torch']}, commit {result['commit']}; {result['rows of the registry']} processors"
     said += f" of the tests in three dtypes, {len(result['differences'])} differences from the CPU."
-    return fill_in(page, "gpu", [*table(["step, us", *head], rows), "", said])
+    told = ", ".join(f"{number(time * 1e3)} with {way}" for way, time in result["generate"].items())
+    tokens = f"`generate` of transformers with the model of the demo, us per token: {told}. The hook has an array of such objects."
+    return fill_in(page, "gpu", [*table(["us", *head], rows), "", said, "", tokens])
 
 
 def main() -> None:

@@ -119,17 +119,17 @@ def keep_allowed(tables: BankTables, slot: Tensor, state: Tensor, legal: Tensor,
     if size > 1:
         check_width(size, logits.shape[1])
     never = float("-inf")
+    legal = legal & (state >= FIRST_STATE)[:, None]
     allowed = legal.gather(1, tables.class_of.index_select(0, slot).to(torch.int64))
-    allowed = allowed & (state >= FIRST_STATE)[:, None]
     ends = tables.finished_ids
-    allowed = allowed.index_copy(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
+    allowed.index_copy_(1, ends, allowed.index_select(1, ends) | (state == FINISHED)[:, None])
     neutral = (slot == 0)[:, None]
     # NaN counts as -inf.
     masked = torch.where((allowed & ~logits[:, :size].isnan()) | neutral, logits[:, :size], never)
     eos = masked.index_select(1, tables.eos_ids)
     # The state is dead, or everything that it allows was already -inf: no token is left, so the row ends.
     dead = (masked == never).all(1, keepdim=True) & ~neutral
-    masked = masked.index_copy(1, tables.eos_ids, torch.where(dead, torch.zeros_like(eos), eos))
+    masked.index_copy_(1, tables.eos_ids, eos.masked_fill(dead, 0))
     if logits.shape[1] > size:
         rest = torch.where(neutral, logits[:, size:], never)
         masked = torch.cat([masked, rest], 1)

@@ -7,7 +7,7 @@ raises an error where the host reads a value of the device (`torch.cuda.set_sync
 its steps are captured as CUDA graphs and replayed. Then steps (advance and mask) are timed with the vocabulary Tekken (131,072
 ids) and float32 logits, in turns, with a bare pass over the logits beside them. A step runs in four ways: as the methods of the
 processor run it, which replay graphs; operation by operation; compiled as a whole by `torch.compile`; and captured as a whole in
-one CUDA graph. At last, transformers generates text with a hook on the device.
+one CUDA graph. Finally, transformers generates text with a hook on the device.
 """
 
 from __future__ import annotations

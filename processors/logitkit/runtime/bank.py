@@ -215,10 +215,12 @@ class Bank:
         # Tables created under inference_mode could not be written outside of it.
         with self._lock, torch.inference_mode(False):
             layout = self._layouts.get(device)
+            new = layout is None
             if layout is None:
                 layout = self._lay_out(device)
             # A garbage collection may free a slot meanwhile, even in this thread; the slot is then among the changed ones.
             changed = self._changed[device]
+            written = new or bool(changed)
             try:
                 while changed:
                     slot = changed.pop()
@@ -230,6 +232,8 @@ class Bank:
                 # Otherwise slots that were not written, for lack of memory for example, would be missing permanently.
                 self._layouts.pop(device, None)
                 raise
+            if written:
+                layout.settle()
             return layout
 
     def table_of(self, automaton: TokenAutomaton) -> TokenAutomaton:

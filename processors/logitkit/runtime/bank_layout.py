@@ -40,7 +40,7 @@ class BankLayout:
         self, automata: Sequence[TokenAutomaton | None], generations: Sequence[int], device: torch.device
     ) -> None:
         self.device = device
-        # They read these tables where they are, so others have graphs of their own.
+        # They read these tables where they are, so each layout has its own graphs.
         self.graphs = StepGraphs(capture_on(device))
         present = [a for a in automata if a is not None]
         self._allocate(present, room(len(automata)))
@@ -49,7 +49,6 @@ class BankLayout:
         for slot, automaton in enumerate(automata):
             if automaton is not None:
                 self._write(slot, automaton, generations[slot])
-        self._settle()
 
     def nbytes(self) -> int:
         """Return the total size of the tables in bytes."""
@@ -118,10 +117,9 @@ class BankLayout:
         if not self._has_room(slot, automaton):
             return False
         self._write(slot, automaton, generation)
-        self._settle()
         return True
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Wait until everything is written, because other threads may read it in other streams of the device."""
         if self.device.type == "cuda" and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.current_stream(self.device).synchronize()

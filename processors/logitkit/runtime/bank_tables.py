@@ -97,7 +97,7 @@ def advance_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state:
 
 
 def legal_tensors(tables: BankTables, slot: Tensor, generation: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the states, and which classes are legal, [B, C + 1] bool; what is said of the last one means nothing."""
+    """Return the states, and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     state = tables.live(slot, generation, state)
     # Classes allowed by default, corrected by the rows; an extra column absorbs the padding.
     legal = torch.nn.functional.pad(tables.default.index_select(0, slot) != DEAD, (0, 1))

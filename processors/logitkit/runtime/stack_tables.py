@@ -139,7 +139,7 @@ def _left_over(whole: Tensor, parts: Tensor) -> Tensor:
 
 
 def legal_stacks(tables: StackTables, slot: Tensor, generation: Tensor, rows: StackRows) -> tuple[Tensor, Tensor]:
-    """Return the states without counts, and which classes are legal, [B, C + 1] bool; the last one means nothing."""
+    """Return the states without counts, and which classes are legal, [B, C + 1] bool; the last column means nothing."""
     base = tables.base
     state = base.live(slot, generation, rows.state)
     count, state = state >> COUNT, state & STATE

@@ -3,24 +3,27 @@
 A step of a nested schema has about 400 small operations. The host needs some 6 ms to start them one by one, and the device less
 than one to run them. A CUDA graph is a record of such operations: it is captured once, and replayed by one call of the host.
 
-A graph reads and writes fixed addresses. So what a step is given is copied into tensors that belong to the graph, the graph is
-replayed, and its results are copied out of it. The tables of a bank do not move as long as they are not laid out again, and the
-graphs belong to one layout; so the graphs read them directly, with the automata that were added meanwhile.
+A graph reads and writes fixed addresses. So the inputs of a step are copied into tensors that belong to the graph, the graph is
+replayed, and its results are copied out of it. The tables of a bank do not move as long as they are not laid out again, and each
+layout has its own graphs; so the graphs read the tables directly, including automata added later.
 
 Example, by hand: a generation of one row calls `advance` with tensors of the same shapes for each token. The first calls run
 operation by operation, since most shapes do not come again. The next one is captured, and every later one replays it.
 
 Invariants: all graphs of a stream share the memory of their intermediate results, and run one after another. Results leave a
-graph before the next one is replayed, so states stay values: no later step changes them. The host waits for nothing.
+graph before the next one is replayed, so states stay values: no later step changes them. No step waits for the device.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
@@ -36,8 +39,8 @@ T = TypeVar("T")
 # How many calls with the same shapes run operation by operation before one is captured, which takes as long as a few of them.
 CALLS = 3
 
-# How many graphs are kept for each layout, those used last. A server has two for each size of its batch.
-MOST = 128
+# How many graphs are kept for each layout, and for how many shapes calls are counted: in both cases, those used last.
+MOST, COUNTED = 128, 1024
 
 
 class Capture(Protocol):
@@ -47,7 +50,7 @@ class Capture(Protocol):
         """Return the queue in which the operations of the device run now, or None if nothing can be captured in it."""
 
     def capture(self, function: Callable[[], T], stream: Hashable) -> tuple[Callable[[], None], T]:
-        """Return a function that does again what the function does, and the results that this writes."""
+        """Return a function that replays the given one, and the tensors to which it writes the results."""
 
 
 class CudaCapture:
@@ -64,10 +67,11 @@ class CudaCapture:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pools: dict[Hashable, Any] = {}
+        # The first graph of each stream, whose memory the others use. Torch deletes the memory with the last graph that uses it.
+        self._first: dict[Hashable, torch.cuda.CUDAGraph] = {}
 
     def stream(self) -> Hashable | None:
-        """Return the current stream, or None if a graph is captured there, which then contains the operations themselves."""
+        """Return the current stream, or None if the user captures a graph there, which gets the operations themselves."""
         with torch.cuda.device(self._device):
             return None if torch.cuda.is_current_stream_capturing() else torch.cuda.current_stream().cuda_stream
 
@@ -76,22 +80,36 @@ class CudaCapture:
 
         `torch.cuda.graph` would also wait for the device, collect garbage and return all free memory to the device.
         """
-        with self._turn, torch.cuda.device(self._device):
-            if stream not in self._pools:
-                self._pools[stream] = torch.cuda.graph_pool_handle()
+        first = self._first.get(stream)
+        with self._turn, torch.cuda.device(self._device), _no_garbage_collection():
             number = torch.cuda.current_device()
             if number not in self._aside:
                 self._aside[number] = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
-            graph, current, aside = torch.cuda.CUDAGraph(), torch.cuda.current_stream(), self._aside[number]
-            aside.wait_stream(current)
-            with torch.cuda.stream(aside):
-                graph.capture_begin(pool=self._pools[stream], capture_error_mode="thread_local")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.stream(self._aside[number]):
+                graph.capture_begin(pool=None if first is None else first.pool(), capture_error_mode="thread_local")
                 try:
                     results = function()
-                finally:
-                    graph.capture_end()
-            current.wait_stream(aside)
+                except BaseException:
+                    # The stream must not go on capturing. That it fails too says less than the first error.
+                    with contextlib.suppress(RuntimeError):
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
+        self._first.setdefault(stream, graph)
         return graph.replay, results
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage for a moment, since it may contain graphs, which cannot be deleted while one is captured."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def capture_on(device: torch.device) -> Capture | None:
@@ -133,56 +151,64 @@ class StepGraphs:
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
         self._lock = threading.Lock()
-        # The graph of each function, shapes and stream; before there is one, the number of calls; None if there cannot be one.
-        self._graphs: OrderedDict[Hashable, _Graph | int | None] = OrderedDict()
-
-    def __len__(self) -> int:
-        """Return how many graphs there are, with the shapes that are not captured yet."""
-        return len(self._graphs)
+        # By function, stream and shapes: the graph, or None where capturing has failed; the number of calls before.
+        self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
+        self._calls: OrderedDict[Hashable, int] = OrderedDict()
 
     def run(self, function: Callable[..., T], tables: Any, *given: Any) -> T:
         """Return what a function returns for some tables and tensors.
 
         Args:
             function: Takes these arguments, reads no value on the host, and changes none of its arguments.
-            tables: Tensors that stay where they are.
+            tables: Tensors that stay where they are, the same ones in each call of the function.
             given: Tensors, and tuples of them.
         """
         if is_compiling() or self._capture is None or not self.enabled:
             return function(tables, *given)
         tensors = leaves(given)
-        # Other classes, such as fake tensors, have operations of their own.
-        plain = all(type(tensor) is Tensor for tensor in tensors)
+        # Other classes, such as fake tensors, have operations of their own. Without rows, there is nothing to capture.
+        plain = all(type(tensor) is Tensor for tensor in tensors) and len(tensors[0]) > 0
         stream = self._capture.stream() if plain else None
         if stream is None:
             return function(tables, *given)
-        key = function, stream, *((tensor.shape, tensor.dtype) for tensor in tensors)
+        key = function, stream, *((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
         with self._lock:
-            graph = self._graphs.pop(key, 0)
-            if isinstance(graph, int):
-                graph = graph + 1 if graph < CALLS else self._captured(self._capture, stream, function, tables, given)
-            self._graphs[key] = graph
-            if len(self._graphs) > MOST:
-                self._graphs.popitem(last=False)
-            if isinstance(graph, _Graph):
+            if key not in self._graphs and self._calls.get(key, 0) >= CALLS:
+                made, failed = self._captured(self._capture, stream, function, tables, given)
+                _put(self._graphs, key, made, MOST)
+                if made is None:
+                    warnings.warn(
+                        f"a step could not be captured as a CUDA graph ({failed}); steps of these shapes run operation by "
+                        "operation, which takes longer and changes nothing else",
+                        RuntimeWarning,
+                        stacklevel=2,
+                    )
+            graph = self._graphs.get(key)
+            if graph is not None:
+                self._graphs.move_to_end(key)
                 found: T = graph(tensors)
                 return found
-        return function(tables, *given)
+        found = function(tables, *given)
+        with self._lock:
+            _put(self._calls, key, self._calls.pop(key, 0) + 1, COUNTED)
+        return found
 
     def _captured(
         self, capture: Capture, stream: Hashable, function: Callable[..., Any], tables: Any, given: tuple[Any, ...]
-    ) -> _Graph | None:
+    ) -> tuple[_Graph | None, str]:
+        """Return the graph of a call, or None and what failed."""
         # Tensors created under inference_mode could not be written outside of it.
-        with torch.inference_mode(False), torch.no_grad():
-            own = map_tensors(given, Tensor.clone)
+        with torch.inference_mode(False):
             try:
-                replay, results = capture.capture(lambda: function(tables, *own), stream)
+                own = map_tensors(given, Tensor.clone)
+                replay, results = capture.capture(partial(function, tables, *own), stream)
             except RuntimeError as error:
-                warnings.warn(
-                    f"a step could not be captured as a CUDA graph ({str(error)[:200]}); steps of these shapes run operation by "
-                    "operation, which takes longer and changes nothing else",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-                return None
-        return _Graph(leaves(own), results, replay)
+                return None, str(error)[:200]
+        return _Graph(leaves(own), results, replay), ""
+
+
+def _put(cache: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
+    """Put a value into a cache, from which the one used least recently is dropped if it is full."""
+    cache[key] = value
+    if len(cache) > most:
+        cache.popitem(last=False)

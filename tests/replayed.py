@@ -1,0 +1,55 @@
+"""Steps that are captured and replayed without a CUDA device.
+
+A graph is a function here that runs again on the tensors that the graph owns: what a real one may not do, such as reading a tensor
+that another call was given, is as wrong in this one. `benchmarks/bench_cuda.py` uses real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from logitkit.protocol import leaves
+from logitkit.runtime import step_graphs
+from tests.batches import tensor_path
+
+__all__ = ["Again", "graphs"]
+
+
+class Again:
+    """Captures a function by keeping it."""
+
+    def __init__(self) -> None:
+        self.now = self.replayed = 0
+        self.functions: list[Any] = []
+        self.streams: list[object] = []
+
+    @property
+    def captured(self) -> int:
+        return len(self.functions)
+
+    def stream(self) -> int | None:
+        return self.now
+
+    def capture(self, function: Any, stream: object) -> tuple[Callable[[], None], Any]:
+        results = function()
+        self.functions.append(function.func)
+        self.streams.append(stream)
+
+        def replay() -> None:
+            self.replayed += 1
+            for own, new in zip(leaves(results), leaves(function()), strict=True):
+                own.copy_(new)
+
+        return replay, results
+
+
+@contextmanager
+def graphs(calls: int = 1) -> Iterator[Again]:
+    """Run by tensors, and capture steps after some calls, in banks that are made meanwhile."""
+    again = Again()
+    captures = mock.patch("logitkit.runtime.bank_layout.capture_on", return_value=again)
+    with tensor_path(), captures, mock.patch.object(step_graphs, "CALLS", calls):
+        yield again

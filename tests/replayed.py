@@ -1,7 +1,7 @@
 """Steps that are captured and replayed without a CUDA device.
 
-A graph is a function here that runs again on the tensors that the graph owns: what a real one may not do, such as reading a tensor
-that another call was given, is as wrong in this one. `benchmarks/bench_cuda.py` uses real ones.
+A graph is a function here, which runs again on the tensors that the graph owns. So a step that reads a tensor of another call
+is wrong here too. `benchmarks/bench_cuda.py` uses real graphs.
 """
 
 from __future__ import annotations

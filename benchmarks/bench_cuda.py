@@ -173,11 +173,11 @@ def called(at: Running) -> Callable[[], object]:
 @contextmanager
 def without_graphs() -> Iterator[None]:
     """Run steps operation by operation."""
-    StepGraphs.enabled = False
+    before, StepGraphs.enabled = StepGraphs.enabled, False
     try:
         yield
     finally:
-        StepGraphs.enabled = True
+        StepGraphs.enabled = before
 
 
 def eager(at: Running) -> Callable[[], object]:

@@ -13,9 +13,10 @@ from unittest import mock
 
 from logitkit.protocol import leaves
 from logitkit.runtime import step_graphs
+from logitkit.runtime.step_graphs import StepGraphs
 from tests.batches import tensor_path
 
-__all__ = ["Again", "graphs"]
+__all__ = ["Again", "captured_after", "graphs"]
 
 
 class Again:
@@ -47,9 +48,16 @@ class Again:
 
 
 @contextmanager
+def captured_after(calls: int) -> Iterator[None]:
+    """Capture steps after some calls, whatever other threads there are."""
+    with mock.patch.object(step_graphs, "CALLS", calls), mock.patch.object(StepGraphs, "enabled", True):
+        yield
+
+
+@contextmanager
 def graphs(calls: int = 1) -> Iterator[Again]:
     """Run by tensors, and capture steps after some calls, in banks that are made meanwhile."""
     again = Again()
     captures = mock.patch("logitkit.runtime.bank_layout.capture_on", return_value=again)
-    with tensor_path(), captures, mock.patch.object(step_graphs, "CALLS", calls):
+    with tensor_path(), captures, captured_after(calls):
         yield again

@@ -12,12 +12,16 @@ operation by operation, since most shapes do not come again. The next one is cap
 
 Invariants: all graphs of a stream share the memory of their intermediate results, and run one after another. Results leave a
 graph before the next one is replayed, so states stay values: no later step changes them. No step waits for the device.
+
+While a thread captures, CUDA and torch let no other one synchronize the whole device, and torch before 2.13 lets none draw random
+numbers there: these fail. So by default a step is captured only if no other thread runs Python. Replaying disturbs no thread.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 import warnings
 from collections import OrderedDict
@@ -30,6 +34,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from logitkit.errors import ConfigurationError
 from logitkit.protocol.state import leaves, map_tensors
 
 __all__ = ["CudaCapture", "StepGraphs", "capture_on"]
@@ -41,6 +46,27 @@ CALLS = 3
 
 # How many graphs are kept for each layout, and for how many shapes calls are counted: in both cases, those used last.
 MOST, COUNTED = 128, 1024
+
+# The environment variable that says whether to capture steps, for servers whose code is not the user's.
+VARIABLE = "LOGITKIT_CUDA_GRAPHS"
+CHOICES = {"auto": None, "on": True, "off": False}
+
+
+def chosen(text: str) -> bool | None:
+    """Return the meaning of the environment variable, as in `StepGraphs.enabled`.
+
+    Raises:
+        ConfigurationError: It is none of the choices.
+    """
+    if text not in CHOICES:
+        raise ConfigurationError(f"the environment variable {VARIABLE} is {text!r}; allowed are 'auto', 'on' and 'off'")
+    return CHOICES[text]
+
+
+def _alone() -> bool:
+    """Whether no other thread could use the device: transformers starts the monitor of tqdm, which does not."""
+    here = threading.current_thread()
+    return all(thread is here or thread.name == "tqdm_monitor" for thread in threading.enumerate())
 
 
 class Capture(Protocol):
@@ -90,12 +116,15 @@ class CudaCapture:
                 graph.capture_begin(pool=None if first is None else first.pool(), capture_error_mode="thread_local")
                 try:
                     results = function()
+                    graph.capture_end()
                 except BaseException:
-                    # The stream must not go on capturing. That it fails too says less than the first error.
+                    # The stream must not go on capturing. If that fails too, it says less than the first error.
                     with contextlib.suppress(RuntimeError):
                         graph.capture_end()
+                    # Neither must the generator of random numbers, or sampling would fail from now on.
+                    generator = torch.cuda.default_generators[number]
+                    generator.graphsafe_set_state(generator.clone_state())
                     raise
-                graph.capture_end()
         self._first.setdefault(stream, graph)
         return graph.replay, results
 
@@ -145,8 +174,9 @@ class StepGraphs:
         capture: Captures graphs; None runs every call operation by operation.
     """
 
-    # Whether graphs are captured and replayed. Set it to False to run all steps operation by operation.
-    enabled: ClassVar[bool] = True
+    # Whether graphs are captured and replayed. None: captured only while no other thread runs Python, and replayed always.
+    # True: the user makes sure that meanwhile no other thread samples or synchronizes the device.
+    enabled: ClassVar[bool | None] = chosen(os.environ.get(VARIABLE, "auto"))
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
@@ -163,7 +193,7 @@ class StepGraphs:
             tables: Tensors that stay where they are, the same ones in each call of the function.
             given: Tensors, and tuples of them.
         """
-        if is_compiling() or self._capture is None or not self.enabled:
+        if is_compiling() or self._capture is None or self.enabled is False:
             return function(tables, *given)
         tensors = leaves(given)
         # Other classes, such as fake tensors, have operations of their own. Without rows, there is nothing to capture.
@@ -173,7 +203,7 @@ class StepGraphs:
             return function(tables, *given)
         key = function, stream, *((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
         with self._lock:
-            if key not in self._graphs and self._calls.get(key, 0) >= CALLS:
+            if key not in self._graphs and self._calls.get(key, 0) >= CALLS and (self.enabled or _alone()):
                 made, failed = self._captured(self._capture, stream, function, tables, given)
                 _put(self._graphs, key, made, MOST)
                 if made is None:

@@ -268,10 +268,10 @@ def generated() -> dict[str, float]:
     people = {"type": "array", "items": SCHEMA, "minItems": 9}
     with_hook = lambda: [logits_processor(people, tokenizer, model=model)]  # noqa: E731
     ways: dict[str, Callable[[], Any]] = {
-        "no hook": lambda: (nullcontext(), []),
-        "hook": lambda: (nullcontext(), with_hook()),
-        "hook, operation by operation": lambda: (without_graphs(), with_hook()),
-        "no hook again": lambda: (nullcontext(), []),
+        "without a hook": lambda: (nullcontext(), []),
+        "with a hook": lambda: (nullcontext(), with_hook()),
+        "with a hook, operation by operation": lambda: (without_graphs(), with_hook()),
+        "without a hook again": lambda: (nullcontext(), []),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     texts = {}
@@ -288,7 +288,7 @@ def generated() -> dict[str, float]:
             if turn:
                 found[name].append((time.perf_counter() - begin) * 1e3 / (ids.shape[1] - inputs["input_ids"].shape[1]))
             texts[name] = ids.tolist()
-    if texts["hook"] != texts["hook, operation by operation"]:
+    if texts["with a hook"] != texts["with a hook, operation by operation"]:
         raise SystemExit("generate wrote another text with graphs than operation by operation")
     return {name: statistics.median(times) for name, times in found.items()}
 

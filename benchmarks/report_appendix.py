@@ -122,7 +122,7 @@ def gpu_page(page: str) -> str:
     head = ["rows", "a step", "operation by operation", "compiled", "one CUDA graph", "one pass", "again"]
     said = f"{result['device']}, torch {result['torch']}, commit {result['commit']}; {result['rows of the registry']} processors"
     said += f" of the tests in three dtypes, {len(result['differences'])} differences from the CPU."
-    told = ", ".join(f"{number(time * 1e3)} with {way}" for way, time in result["generate"].items())
+    told = ", ".join(f"{number(time * 1e3)} {way}" for way, time in result["generate"].items())
     tokens = f"`generate` of transformers with the model of the demo, us per token: {told}. The hook has an array of objects."
     return fill_in(page, "gpu", [*table(["us", *head], rows), "", said, "", tokens])
 

@@ -20,7 +20,7 @@ from tests.examples import examples
 from tests.registry import EOS, PAD, ROWS, TOKENS, Row, ids
 from tests.replayed import graphs
 
-# What captures its steps.
+# The processors that capture their steps.
 STEPS = (Constraint, lk.StopStrings, lk.ThinkingBudget)
 SPECIAL = {"<s>": 0, "</s>": EOS, "<pad>": PAD}
 

@@ -56,7 +56,7 @@ def chosen(text: str) -> bool | None:
     """Return the meaning of the environment variable, as in `StepGraphs.enabled`.
 
     Raises:
-        ConfigurationError: It is none of the choices.
+        ConfigurationError: It is not one of the choices.
     """
     if text not in CHOICES:
         raise ConfigurationError(f"the environment variable {VARIABLE} is {text!r}; allowed are 'auto', 'on' and 'off'")
@@ -152,7 +152,7 @@ class _Graph:
 
     Args:
         given: The tensors that it reads.
-        results: What it writes, in the structure of the function's result.
+        results: The tensors that it writes, in the structure of the function's result.
         replay: Runs it.
     """
 

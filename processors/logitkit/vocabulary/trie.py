@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.vocabulary.ranges import expand
+from logitkit.vocabulary.sorted_tokens import SortedTokens
 
 # Groups of bytes that patterns rarely distinguish, each given by its first byte. A node keeps one bit per group: whether such a
 # byte occurs below it. UTF-8 requires the boundaries from 0x80 on.
@@ -59,44 +60,42 @@ class Trie:
     @classmethod
     def of(cls, tokens: Sequence[bytes | None]) -> Trie:
         """Build the trie of all tokens that have text; two ids with equal bytes end at one node."""
-        with_text = [i for i, t in enumerate(tokens) if t]
-        with_text.sort(key=lambda i: tokens[i] or b"")
-        spelled = [tokens[i] or b"" for i in with_text]
-        ids = np.array(with_text, np.int64)
-        length = np.fromiter(map(len, spelled), np.int64, len(spelled))
-        flat = np.frombuffer(b"".join(spelled), np.uint8)
-        begin = np.cumsum(length) - length
+        of = SortedTokens.of(tokens)
+        count = len(of.ids)
 
         # Level by level. The rows stay sorted, so equal prefixes are neighbours and no level needs a sort.
-        rows = np.arange(len(ids))
-        node = np.zeros(len(ids), np.int64)
-        node_of_token = np.zeros(len(ids), np.int32)
+        rows = np.arange(count, dtype=np.int32)
+        node = np.zeros(count, np.int32)
+        at, left = of.begin, of.length
+        node_of_token = np.zeros(count, np.int32)
         levels_byte = [np.zeros(1, np.uint8)]
         levels_count: list[NDArray[np.int64]] = []
-        levels_first = [np.zeros(1, np.int64)]
-        levels_below = [np.array([len(ids)])]
-        size, depth, first = 1, 0, 0
+        levels_first = [np.zeros(1, np.int32)]
+        levels_below = [np.array([count])]
+        size, first = 1, 0
         levels = [0]
         while len(rows):
-            byte = flat[begin[rows] + depth]
-            key = (node << 8) | byte
-            fresh = np.concatenate([[True], key[1:] != key[:-1]])
-            levels_byte.append(byte[fresh])
-            levels_first.append(rows[fresh])
-            levels_count.append(np.bincount(node[fresh] - first, minlength=size - first))
+            byte = of.text[at]
+            fresh = np.ones(len(rows), np.bool_)
+            fresh[1:] = (byte[1:] != byte[:-1]) | (node[1:] != node[:-1])
+            new = np.flatnonzero(fresh)
+            below = np.diff(new, append=len(rows))
+            levels_byte.append(byte[new])
+            levels_first.append(rows[new])
+            levels_below.append(below)
+            levels_count.append(np.bincount(node[new] - first, minlength=size - first))
             first = size
             levels.append(first)
-            node = np.cumsum(fresh) - 1 + first
-            size += int(fresh.sum())
-            levels_below.append(np.bincount(node - first))
-            depth += 1
-            done = length[rows] == depth
-            node_of_token[rows[done]] = node[done]
-            rows, node = rows[~done], node[~done]
+            size += len(new)
+            node = np.arange(first, size, dtype=np.int32).repeat(below)
+            ends = left == 1
+            node_of_token[rows[ends]] = node[ends]
+            goes_on = ~ends
+            rows, node, at, left = rows[goes_on], node[goes_on], at[goes_on] + 1, left[goes_on] - 1
         levels_count.append(np.zeros(size - first, np.int64))
         counts = np.concatenate(levels_count)
         node_of_id = np.zeros(len(tokens), np.int32)
-        node_of_id[ids] = node_of_token
+        node_of_id[of.ids] = node_of_token
         bytes_ = np.concatenate(levels_byte)
         children = np.concatenate([[1], 1 + np.cumsum(counts)])
         return cls(
@@ -104,8 +103,8 @@ class Trie:
             children=children,
             parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]),
             levels=(*levels, size),
-            tokens=ids,
-            first=np.concatenate(levels_first).astype(np.int32),
+            tokens=of.ids,
+            first=np.concatenate(levels_first),
             below=np.concatenate(levels_below).astype(np.int32),
             own=np.bincount(node_of_token, minlength=size).astype(np.int32),
             groups=_groups_below(bytes_, children, levels),

@@ -99,8 +99,10 @@ class Vocabulary:
         """SHA-256 of the content, as 64 hexadecimal digits: vocabularies with equal content have equal keys."""
         digest = hashlib.sha256(repr((self.eos_ids, self.pad_id, self.size)).encode())
         # Lengths first, so that different vocabularies never produce the same bytes.
-        digest.update(",".join("-" if t is None else str(len(t)) for t in self.tokens).encode())
-        digest.update(b"".join(t for t in self.tokens if t is not None))
+        lengths = [len(token) if token else 0 for token in self.tokens]
+        written = ["-", *map(str, range(1, max(lengths) + 1))]
+        digest.update(",".join(map(written.__getitem__, lengths)).encode())
+        digest.update(b"".join(filter(None, self.tokens)))
         if self.special:
             digest.update(repr(sorted(self.special.items())).encode())
         return digest.hexdigest()

@@ -5,6 +5,7 @@ Run `pytest benchmarks/bench_compile.py --benchmark-json=FILE`, or `python -m be
 
 from __future__ import annotations
 
+import itertools
 import re
 import statistics
 import sys
@@ -27,6 +28,7 @@ from logitkit.compiler.language import byte_dfa_of
 from logitkit.compiler.tokens.compile import token_automaton
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.constraints.dfa import Dfa
+from logitkit.constraints.json_schema import JsonSchema
 from logitkit.limits import Limits
 from logitkit.patterns.parser import parse
 from logitkit.runtime.row_mask import RowMask
@@ -36,6 +38,16 @@ from logitkit.vocabulary.trie import Trie
 # Entries beyond the default limits are measured all the same; the table says which they are.
 LIMITS = Limits(states=200_000, work=30_000_000)
 ROUNDS = 7
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "minLength": 1},
+        "born": {"type": "string", "format": "date"},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 8},
+        "score": {"type": "number"},
+    },
+    "required": ["name"],
+}
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,27 @@ def test_vocabulary_trie(
     assert len(trie) == len({t[:i] for t in vocabulary.tokens if t for i in range(len(t) + 1)})
     median = statistics.median(seconds(benchmark)) * 1e3
     tables.table("Once per vocabulary", "vocabulary", "trie, ms", "prefixes").add(vocabulary_name, median, len(trie))
+
+
+def test_first_schema_of_a_fresh_vocabulary(
+    vocabulary: Vocabulary, vocabulary_name: str, benchmark: BenchmarkFixture, tables: Tables
+) -> None:
+    """Time a schema with a vocabulary that nothing is known of, not even its key; then again, when only the schema is new."""
+    numbers, end = itertools.count(), vocabulary.eos_ids[0]
+
+    def fresh() -> tuple[tuple[Vocabulary], dict[str, Any]]:
+        # Another name of a special token is another vocabulary.
+        return (Vocabulary(vocabulary.tokens, vocabulary.eos_ids, special={f"<{next(numbers)}>": end}),), {}
+
+    benchmark.pedantic(lambda given: JsonSchema(SCHEMA, given), setup=fresh, rounds=ROUNDS, warmup_rounds=1)
+    first, again = statistics.median(seconds(benchmark)) * 1e3, []
+    for _ in range(ROUNDS):
+        forget(vocabulary)
+        begin = time.perf_counter()
+        JsonSchema(SCHEMA, vocabulary)
+        again.append((time.perf_counter() - begin) * 1e3)
+    table = tables.table("First schema of a vocabulary, ms", "vocabulary", "first", "later", "difference")
+    table.add(vocabulary_name, first, statistics.median(again), first - statistics.median(again))
 
 
 @pytest.mark.parametrize("count", [1000, 20_000])

@@ -54,7 +54,9 @@ class Remainders:
         first = () if fewer is None else fewer.texts
         length = np.searchsorted(trie.levels, trie.node_of_id, side="right") - 1
         flat = np.frombuffer(b"".join(filter(None, tokens)), np.uint8)
-        at = np.flatnonzero(np.isin(flat, np.frombuffer(ends, np.uint8)))
+        is_end = np.zeros(256, np.bool_)
+        is_end[[*ends]] = True
+        at = np.flatnonzero(is_end[flat])
         end = np.cumsum(length)
         token = np.searchsorted(end, at, side="right")
         left = end[token] - at - 1

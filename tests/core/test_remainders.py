@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.remainders import Remainders
-from logitkit.vocabulary.trie import Trie
 from tests.examples import examples
 
 TOKENS = st.lists(
@@ -19,7 +19,7 @@ TOKENS = st.lists(
 @settings(max_examples=examples(200), deadline=None)
 @given(TOKENS)
 def test_each_end_of_a_token_has_a_number(tokens: list[bytes | None]) -> None:
-    found = Remainders.of(tokens, Trie.of(tokens))
+    found = Remainders.of(JoinedTokens.of(tokens))
     texts = [b""] + [b""] * (len(found) - 1)
     for token, text in enumerate(tokens):
         for at, byte in enumerate(text or b""):
@@ -40,6 +40,6 @@ def test_each_end_of_a_token_has_a_number(tokens: list[bytes | None]) -> None:
 
 def test_other_ends_have_none() -> None:
     tokens = [b'"ab', b"ab"]
-    found = Remainders.of(tokens, Trie.of(tokens))
+    found = Remainders.of(JoinedTokens.of(tokens))
     with pytest.raises(LookupError, match="no remainder"):
         found.of_token.find(np.array([1]), np.array([1]))

@@ -7,7 +7,7 @@ special_tokens   the special tokens that a text names, and the warning about unk
 text_with_names  a text with names of special tokens in it, and all ways to write it
 marker           a marker in the text: a string, or one token id
 trie, ranges     all prefixes of all tokens, as arrays, which the compiler walks
-sorted_tokens    the tokens sorted by their bytes
+joined_tokens    all tokens as one text, and their order by bytes
 shapes           what is left of tokens for patterns that do not tell letters apart
 remainders       what tokens say after quotes and closing brackets
 """

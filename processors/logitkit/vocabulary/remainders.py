@@ -6,12 +6,12 @@ size of the vocabulary, so what each does is worked out once for all tokens that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.trie import Trie
 
 __all__ = ["Remainders"]
@@ -42,26 +42,22 @@ class Remainders:
     of_remainder: _Suffixes
 
     @classmethod
-    def of(cls, tokens: Sequence[bytes | None], trie: Trie, fewer: Remainders | None = None) -> Remainders:
+    def of(cls, tokens: JoinedTokens, fewer: Remainders | None = None) -> Remainders:
         """Find the remainders of some tokens.
 
         Args:
             tokens: The tokens.
-            trie: All of them.
             fewer: The remainders without those after a comma, to find these too; the others keep their numbers.
         """
         ends = ENDS if fewer is None else ENDS_OF_BLOCKS
         first = () if fewer is None else fewer.texts
-        length = np.searchsorted(trie.levels, trie.node_of_id, side="right") - 1
-        flat = np.frombuffer(b"".join(filter(None, tokens)), np.uint8)
         is_end = np.zeros(256, np.bool_)
         is_end[[*ends]] = True
-        at = np.flatnonzero(is_end[flat])
-        end = np.cumsum(length)
-        token = np.searchsorted(end, at, side="right")
-        left = end[token] - at - 1
-        token, left = token[left > 0], left[left > 0]
-        found = [(tokens[i] or b"")[-n:] for i, n in zip(token.tolist(), left.tolist(), strict=True)]
+        at = np.flatnonzero(is_end[tokens.text])
+        place = np.searchsorted(tokens.begin, at, side="right") - 1
+        left = tokens.begin[place] + tokens.length[place] - at - 1
+        place, left = place[left > 0], left[left > 0]
+        found = [tokens.spelled[i][-n:] for i, n in zip(place.tolist(), left.tolist(), strict=True)]
         texts = (*first, *sorted({*found}.difference(first)))
         number = {text: i + 1 for i, text in enumerate(texts)}
         inside = [
@@ -78,8 +74,8 @@ class Remainders:
             texts,
             Trie.of(texts),
             lengths,
-            length,
-            _Suffixes.of(token, left, named, width),
+            tokens.length_of_id,
+            _Suffixes.of(tokens.ids[place], left, named, width),
             _Suffixes.of(inner, shorter, named_inside, width),
         )
 

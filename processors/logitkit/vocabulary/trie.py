@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.ranges import expand
-from logitkit.vocabulary.sorted_tokens import SortedTokens
 
 # Groups of bytes that patterns rarely distinguish, each given by its first byte. A node keeps one bit per group: whether such a
 # byte occurs below it. UTF-8 requires the boundaries from 0x80 on.
@@ -58,15 +58,16 @@ class Trie:
     node_of_id: NDArray[np.int32]
 
     @classmethod
-    def of(cls, tokens: Sequence[bytes | None]) -> Trie:
+    def of(cls, tokens: Sequence[bytes | None] | JoinedTokens) -> Trie:
         """Build the trie of all tokens that have text; two ids with equal bytes end at one node."""
-        of = SortedTokens.of(tokens)
-        count = len(of.ids)
+        joined = tokens if isinstance(tokens, JoinedTokens) else JoinedTokens.of(tokens)
+        order, text = joined.order(), joined.padded
+        ids, count = joined.ids[order], len(order)
 
         # Level by level. The rows stay sorted, so equal prefixes are neighbours and no level needs a sort.
         rows = np.arange(count, dtype=np.int32)
         node = np.zeros(count, np.int32)
-        at, left = of.begin, of.length
+        at, left = joined.begin[order], joined.length[order]
         node_of_token = np.zeros(count, np.int32)
         levels_byte = [np.zeros(1, np.uint8)]
         levels_count: list[NDArray[np.int64]] = []
@@ -75,7 +76,7 @@ class Trie:
         size, first = 1, 0
         levels = [0]
         while len(rows):
-            byte = of.text[at]
+            byte = text[at]
             fresh = np.ones(len(rows), np.bool_)
             fresh[1:] = (byte[1:] != byte[:-1]) | (node[1:] != node[:-1])
             new = np.flatnonzero(fresh)
@@ -94,8 +95,8 @@ class Trie:
             rows, node, at, left = rows[goes_on], node[goes_on], at[goes_on] + 1, left[goes_on] - 1
         levels_count.append(np.zeros(size - first, np.int64))
         counts = np.concatenate(levels_count)
-        node_of_id = np.zeros(len(tokens), np.int32)
-        node_of_id[of.ids] = node_of_token
+        node_of_id = np.zeros(joined.size, np.int32)
+        node_of_id[ids] = node_of_token
         bytes_ = np.concatenate(levels_byte)
         children = np.concatenate([[1], 1 + np.cumsum(counts)])
         return cls(
@@ -103,7 +104,7 @@ class Trie:
             children=children,
             parent=np.concatenate([[0], np.repeat(np.arange(size), counts)]),
             levels=(*levels, size),
-            tokens=of.ids,
+            tokens=ids,
             first=np.concatenate(levels_first),
             below=np.concatenate(levels_below).astype(np.int32),
             own=np.bincount(node_of_token, minlength=size).astype(np.int32),

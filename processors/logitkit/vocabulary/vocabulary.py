@@ -10,6 +10,7 @@ from typing import NoReturn, SupportsIndex
 
 from logitkit.errors import VocabularyError
 from logitkit.parameters.integers import as_integer
+from logitkit.vocabulary.joined_tokens import JoinedTokens
 from logitkit.vocabulary.remainders import Remainders
 from logitkit.vocabulary.shapes import Shapes
 from logitkit.vocabulary.special_tokens import SpecialNames
@@ -95,14 +96,19 @@ class Vocabulary:
             )
 
     @cached_property
+    def joined(self) -> JoinedTokens:
+        """All tokens as one text; joined on first use."""
+        return JoinedTokens.of(self.tokens)
+
+    @cached_property
     def content_key(self) -> str:
         """SHA-256 of the content, as 64 hexadecimal digits: vocabularies with equal content have equal keys."""
         digest = hashlib.sha256(repr((self.eos_ids, self.pad_id, self.size)).encode())
         # Lengths first, so that different vocabularies never produce the same bytes.
-        lengths = [len(token) if token else 0 for token in self.tokens]
-        written = ["-", *map(str, range(1, max(lengths) + 1))]
-        digest.update(",".join(map(written.__getitem__, lengths)).encode())
-        digest.update(b"".join(filter(None, self.tokens)))
+        lengths = self.joined.length_of_id
+        written = ["-", *map(str, range(1, int(lengths.max()) + 1))]
+        digest.update(",".join(map(written.__getitem__, lengths.tolist())).encode())
+        digest.update(self.joined.text.tobytes())
         if self.special:
             digest.update(repr(sorted(self.special.items())).encode())
         return digest.hexdigest()
@@ -115,7 +121,7 @@ class Vocabulary:
     @cached_property
     def trie(self) -> Trie:
         """All prefixes of all tokens; built on first use."""
-        return Trie.of(self.tokens)
+        return Trie.of(self.joined)
 
     @cached_property
     def reversed_trie(self) -> Trie:
@@ -130,12 +136,12 @@ class Vocabulary:
     @cached_property
     def remainders(self) -> Remainders:
         """The remainders of tokens after quotes and closing brackets; built on first use."""
-        return Remainders.of(self.tokens, self.trie)
+        return Remainders.of(self.joined)
 
     @cached_property
     def remainders_of_blocks(self) -> Remainders:
         """The same and those after commas, which end blocks of items; built on first use."""
-        return Remainders.of(self.tokens, self.trie, self.remainders)
+        return Remainders.of(self.joined, self.remainders)
 
     @cached_property
     def spells_every_byte(self) -> bool:

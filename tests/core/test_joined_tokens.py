@@ -1,12 +1,11 @@
-"""Tokens sorted by their bytes, as Python sorts them."""
+"""The tokens of a vocabulary as one text, and sorted as Python sorts them."""
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from logitkit.vocabulary.sorted_tokens import SortedTokens
+from logitkit.vocabulary.joined_tokens import JoinedTokens
 from tests import vocabularies
 from tests.examples import examples
 
@@ -15,21 +14,23 @@ TOKENS = st.lists(st.none() | st.lists(st.sampled_from([0, 1, 97, 255]), max_siz
 
 
 def check(tokens: list[bytes | None]) -> None:
-    found = SortedTokens.of(tokens)
+    joined = JoinedTokens.of(tokens)
+    assert joined.text.tobytes() == b"".join(token for token in tokens if token)
+    assert joined.length_of_id.tolist() == [len(token or b"") for token in tokens]
     wanted = sorted([i for i, token in enumerate(tokens) if token], key=lambda i: tokens[i] or b"")
-    assert found.ids.tolist() == wanted
-    spelled = [bytes(found.text[b : b + n]) for b, n in zip(found.begin.tolist(), found.length.tolist(), strict=True)]
-    assert spelled == [tokens[i] for i in wanted]
+    order = joined.order()
+    assert joined.ids[order].tolist() == wanted
+    places = zip(joined.begin[order].tolist(), joined.length[order].tolist(), strict=True)
+    assert [bytes(joined.text[begin : begin + length]) for begin, length in places] == [tokens[i] for i in wanted]
 
 
 @settings(max_examples=examples(300))
 @given(TOKENS)
-@example([b"a", b"a\0", b"a\0\0", b"a", None, b"\0", b"abcdefgh\0", b"abcdefgh", b"abcdefghi"])
-def test_tokens_are_sorted_as_python_does(tokens: list[bytes | None]) -> None:
+@example([b"a", b"a\0", b"a\0\0", b"a", None, b"\0", b"abcdefgh\0", b"abcdefgh", b"abcdefghi", b""])
+def test_tokens_are_joined_and_sorted_as_python_does(tokens: list[bytes | None]) -> None:
     check(tokens)
 
 
 def test_the_tokens_of_real_tokenizers_are_sorted() -> None:
     for vocabulary in (vocabularies.tekken(), vocabularies.sentencepiece_32k()):
         check([*vocabulary.tokens])
-        assert np.array_equal(vocabulary.trie.tokens, SortedTokens.of(vocabulary.tokens).ids)

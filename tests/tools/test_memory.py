@@ -18,5 +18,6 @@ def test_five_hundred_tools_take_little_memory() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert 0 < found["tables"] < 10
-    # 55 on one machine, where 140 was measured before tokens were followed in blocks. How memory is freed differs.
-    assert found["peak"] < 90
+    # 55 to 92 on several machines; 140 before tokens were followed in blocks. It depends on how much memory the vocabulary and the
+    # first tools have freed before, which is reused.
+    assert found["peak"] < 115

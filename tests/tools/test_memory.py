@@ -18,6 +18,5 @@ def test_five_hundred_tools_take_little_memory() -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert 0 < found["tables"] < 10
-    # 55 to 92 on several machines; 140 before tokens were followed in blocks. It depends on how much memory the vocabulary and the
-    # first tools have freed before, which is reused.
+    # 55 to 92 on several machines; 140 before tokens were followed in blocks. Memory that the first tools have freed is reused.
     assert found["peak"] < 115

@@ -66,7 +66,10 @@ def grammars(draw: st.DrawFn, number: str) -> tuple[str, Mapping[str, Alternativ
 def texts(draw: st.DrawFn, rules: Mapping[str, Alternatives]) -> str:
     """A text of the rules, with blanks in some places and other texts of the terminals in a few."""
     todo, parts = ["start"], list[str]()
-    while todo:
+    # Rules may have no end.
+    for _ in range(200):
+        if not todo or len(parts) > 20:
+            break
         symbol = todo.pop()
         if symbol in rules:
             fewest = sorted(rules[symbol], key=lambda a: sum(part in rules for part in a))
@@ -74,8 +77,6 @@ def texts(draw: st.DrawFn, rules: Mapping[str, Alternatives]) -> str:
             todo += reversed(draw(st.sampled_from(options)))
         else:
             parts.append(draw(st.sampled_from(TEXTS[symbol])) + draw(st.sampled_from(["", "", " "])))
-        if len(parts) > 20:
-            break
     return "".join(parts)
 
 

@@ -18,9 +18,7 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -30,93 +28,19 @@ from torch import Tensor
 
 import logitkit as lk
 from benchmarks.circumstances import commit
-from logitkit.protocol import leaves
+from benchmarks.cuda_comparison import DEVICE, Difference, compared
+from benchmarks.cuda_generation import SCHEMA, generated, without_graphs
 from logitkit.runtime.step_graphs import CudaCapture, StepGraphs
-from tests import continue_saved, vocabularies
-from tests.batches import COLUMNS, DTYPES, MAX_LENGTH, Batch, Result, run, step
-from tests.registry import ROWS, Row
+from tests import vocabularies
+from tests.batches import DTYPES
+from tests.registry import ROWS
 
-DEVICE = torch.device("cuda")
 BATCHES = (1, 32, 256)
 # Compiling takes about ten seconds, so one size of batch is enough.
 COMPILED = 32
 ROUNDS, CALLS = 7, 20
-# How often a batch of the tests runs: the last time, its steps are replayed.
-REPEATS = 4
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "maxLength": 40},
-        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 8},
-        "place": {"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "number"}}},
-    },
-    "required": ["name", "tags"],
-}
 GRAMMAR = 'root ::= sum\nsum ::= term ("+" term)*\nterm ::= [0-9]+ | "(" sum ")"\n'
-
-
-class Difference(NamedTuple):
-    """How far a row of the registry is from the CPU's results.
-
-    Args:
-        row: Its name, and the dtype.
-        what: An error, or what differs.
-    """
-
-    row: str
-    what: str
-
-
-def on_device(batch: Batch, processor: lk.Processor[Any]) -> tuple[Any, list[Tensor]]:
-    """Run a batch on the device, whose tables are there; no step reads a value on the host."""
-    context = lk.Context.of(batch.prompts, COLUMNS, device=DEVICE, max_length=MAX_LENGTH)
-    context = replace(context, stream_ids=None if batch.streams is None else torch.tensor(batch.streams, device=DEVICE))
-    tokens, logits = batch.tokens.to(DEVICE), batch.logits.to(DEVICE)
-    state = processor.init_state(context)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        state, first = processor.process_logits(state, logits[0].clone(), context)
-        out = [first]
-        for t in range(batch.steps):
-            state = processor.advance(state, tokens[:, t])
-            context = step(context, tokens[:, t])
-            state, now = processor.process_logits(state, logits[t + 1].clone(), context)
-            out.append(now)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    return state, out
-
-
-def compared(row: Row, dtype: torch.dtype) -> list[Difference]:
-    """Compare a row of the registry on the device with itself on the CPU."""
-    batch, name = continue_saved.batch(row, 0, dtype), f"{row.name}, {dtype}"
-    wanted = run(row.processor, batch)
-    try:
-        # The first step brings tables to the device.
-        context = lk.Context.of(batch.prompts, COLUMNS, device=DEVICE, max_length=MAX_LENGTH)
-        row.processor.process_logits(row.processor.init_state(context), batch.logits[0].to(DEVICE), context)
-        results = [on_device(batch, row.processor) for _ in range(REPEATS)]
-    except RuntimeError as error:  # so torch says that the host reads a value; the other rows are compared too
-        traceback.print_exc(limit=-3)
-        return [Difference(name, f"{type(error).__name__}: {str(error)[:200]}")]
-    return [difference for result in results for difference in differences_of(name, wanted, *result)]
-
-
-def differences_of(name: str, wanted: Result, state: Any, logits: list[Tensor]) -> list[Difference]:
-    """Compare the results of a batch with those of the CPU."""
-    found = []
-    for number, (expected, given) in enumerate(zip(wanted.logits, [one.cpu() for one in logits], strict=True)):
-        if not torch.equal(expected.isneginf(), given.isneginf()):
-            found.append(Difference(name, f"the mask of step {number}"))
-        elif not torch.allclose(expected, given, equal_nan=True):
-            worst = (expected.float() - given.float()).abs().nan_to_num(0).max()
-            found.append(Difference(name, f"the logits of step {number}, by {worst:.3g}"))
-    for expected, given in zip(leaves(wanted.state), leaves(state), strict=True):
-        # The generation of a slot and sizes after the last value differ between runs, not between devices.
-        if expected.shape != given.shape or not torch.allclose(expected, given.cpu()):
-            found.append(Difference(name, f"the state, {tuple(expected.shape)}"))
-    return found
 
 
 def subjects() -> dict[str, lk.Processor[Any]]:
@@ -168,16 +92,6 @@ def running(processor: lk.Processor[Any], rows: int) -> Running:
 def called(at: Running) -> Callable[[], object]:
     """Run a step as the methods of the processor do."""
     return lambda: at.step(at.state, at.tokens, at.logits, at.context)
-
-
-@contextmanager
-def without_graphs() -> Iterator[None]:
-    """Run steps operation by operation."""
-    before, StepGraphs.enabled = StepGraphs.enabled, False
-    try:
-        yield
-    finally:
-        StepGraphs.enabled = before
 
 
 def eager(at: Running) -> Callable[[], object]:
@@ -252,45 +166,6 @@ def timed(rows: int, ways: dict[str, Callable[[Running], Callable[[], object]]])
         found[name] = microseconds(functions)  # type: ignore[assignment]
         print(f"{rows} rows, {name}: {found[name]}", flush=True)
     return found
-
-
-def generated() -> dict[str, float]:
-    """Return the time per token of `generate` of transformers with the model of the demo, in ms, by what it runs with."""
-    import transformers
-
-    from logitkit_adapters.demo import model_dir
-    from logitkit_adapters.transformers import logits_processor
-
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(model_dir())
-    model.to(DEVICE)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir())
-    inputs = tokenizer("The price of", return_tensors="pt").to(DEVICE)
-    people = {"type": "array", "items": SCHEMA, "minItems": 9}
-    with_hook = lambda: [logits_processor(people, tokenizer, model=model)]  # noqa: E731
-    ways: dict[str, Callable[[], Any]] = {
-        "without a hook": lambda: (nullcontext(), []),
-        "with a hook": lambda: (nullcontext(), with_hook()),
-        "with a hook, operation by operation": lambda: (without_graphs(), with_hook()),
-        "without a hook again": lambda: (nullcontext(), []),
-    }
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    texts = {}
-    for turn in range(4):
-        for name, way in ways.items():
-            manager, hooks = way()
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            with manager:
-                ids = model.generate(
-                    **inputs, do_sample=False, max_new_tokens=100, min_new_tokens=100, logits_processor=hooks
-                )
-            torch.cuda.synchronize()
-            if turn:
-                found[name].append((time.perf_counter() - begin) * 1e3 / (ids.shape[1] - inputs["input_ids"].shape[1]))
-            texts[name] = ids.tolist()
-    if texts["with a hook"] != texts["with a hook, operation by operation"]:
-        raise SystemExit("generate wrote another text with graphs than operation by operation")
-    return {name: statistics.median(times) for name, times in found.items()}
 
 
 def main() -> None:

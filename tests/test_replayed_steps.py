@@ -106,7 +106,7 @@ def test_new_tables_have_new_graphs() -> None:
                     state = regex.advance(state, torch.tensor([token]))
                 wanted = [regex.matches("a" * 3 + "a" * more + "b") for more in range(60)]
                 assert bool(regex.is_dead(state)) is not any(wanted)
-        # A layout has two graphs for one size of batch.
+        # `advance` of one row has a graph in each layout.
         assert again.captured > 2
 
 

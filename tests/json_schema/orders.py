@@ -39,7 +39,7 @@ def _members(left: dict[str, Any], before: str, dfa: NestedDfa) -> Iterator[str]
 def accepted_in_some_order(value: Any, schema: Any, dfa: NestedDfa) -> bool:
     """Whether an automaton accepts a value in some order of its members, if the schema negates something.
 
-    A negation may ask for an order that `canonical` does not know. Without one, there is no excuse.
+    A negation may ask for an order that `canonical` does not know. Other schemas must accept the order of `canonical`.
     """
     text = json.dumps(schema, default=str)
     return any(word in text for word in ('"not"', '"oneOf"', '"if"')) and any(

@@ -18,7 +18,6 @@ from logitkit.runtime.bank_layout import BankLayout
 from logitkit.runtime.bank_tables import BankTables
 from logitkit.runtime.mask_cache import MaskCache
 from logitkit.runtime.row_mask import RowMask
-from logitkit.runtime.stack_tables import StackTables
 from logitkit.runtime.tracing import prepare_trace, traced_as, tracing_waits
 
 __all__ = ["Bank", "Lease"]
@@ -193,10 +192,6 @@ class Bank:
     def tables_on(self, device: torch.device) -> BankTables:
         """Return the tables of all automata as tensors on a device; see `layout_on`."""
         return self.layout_on(device).tables
-
-    def stacks_on(self, device: torch.device) -> StackTables:
-        """Return the tables of all automata, with what tokens do to stacks, as tensors on a device; see `layout_on`."""
-        return self.layout_on(device).stacks
 
     def layout_on(self, device: torch.device) -> BankLayout:
         """Return the tables of all automata on a device, and the graphs that read them, including all changes to the bank.

@@ -142,7 +142,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def capture_on(device: torch.device) -> Capture | None:
-    """Return what captures graphs on a device, or None if it has none."""
+    """Return the capture of a device, or None if the device has no graphs."""
     return CudaCapture(device) if device.type == "cuda" else None
 
 

@@ -15,6 +15,7 @@ AGE = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18
 PAIR = {"type": "object", "properties": {"a": {}, "b": {}}}
 CLOSED = {**PAIR, "additionalProperties": False}
 BOTH = {**CLOSED, "required": ["a", "b"]}
+INTEGERS = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}}
 NOTHING = {"allOf": [{"enum": [None]}, {"type": "boolean"}]}
 SHAPE = {"anyOf": [{"type": "integer", "maximum": 5}, {"type": "string"}]}
 
@@ -135,6 +136,15 @@ def test_the_branches_of_a_union_follow_the_union() -> None:
         (CLOSED, '{"b":1,"a":2}', "the members stand in the order of the schema", "/a"),
         (BOTH, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
         ({**BOTH, "minProperties": 2}, '{"b":1,"a":2}', "the members stand in the order of the schema", "/b"),
+        # A value after the refused byte is wrong as well.
+        (INTEGERS, '{"b":1,"a":"x"}', "the members stand in the order of the schema", "/a"),
+        (
+            {**INTEGERS, "additionalProperties": False},
+            '{"b":1,"a":"x"}',
+            "the members stand in the order of the schema",
+            "/a",
+        ),
+        ({**INTEGERS, "required": ["a", "b"]}, '{"b":1,"a":"x"}', "the members stand in the order of the schema", "/b"),
         (PAIR, '{"a":1,"a":2}', "each member stands once", "/a"),
         (CLOSED, '{"b":1,"b":2}', "each member stands once", "/b"),
         ({"type": "string"}, '"\\u0061"', "no needless escapes", ""),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 from logitkit.explaining.byte_language import is_legal
@@ -61,15 +60,17 @@ def schema_sources(schema: Any, written: bytes, rest: bytes, whitespace: Whitesp
     for paths in (begun, {following}):
         for value in (whole, closed_at_the_end(whole, after_comma=len(rest) == 1)):
             found = found or [fault for fault in faults.of(value) if fault.path in paths]
-    if complete:
-        # A later value may be refused this early, such as one of a required member; else it is a matter of spelling.
-        found = found or faults.of(whole)
-    else:
-        found = found or faults.of(closed_at_the_end(node, following=end.name))
+    # A later value may be refused this early, such as one of a required member; else it is a matter of spelling.
+    found = found or (faults.of(whole) if complete else [])
+    is_later = bool(found) and found[0].path not in {*_paths(node), *_outer(path.rpartition("/")[0])}
+    # A value after the byte may be wrong as well, while the byte is refused for the order of the members.
+    found = [] if is_later and not _is_legal_without(found, schema, start, whitespace) else found
+    if not found and not complete:
+        found = faults.of(closed_at_the_end(node, following=end.name))
         every = closed_at_the_end(node, every=True, following=end.name)
         found = found or [fault for fault in faults.of(every) if fault.path == path]
     if not found:
-        found = [fault for fault in faults.suspects if _is_legal_without(fault, schema, start, whitespace)]
+        found = [fault for fault in faults.suspects if _is_legal_without([fault], schema, start, whitespace)]
     if not found:
         return (_spelling(_convention(end, len(rest) > 1 and not faults.suspects), faults, following or path),)
     return tuple(dict.fromkeys(_source(fault) for fault in _with_branches(found[0], path)))
@@ -132,14 +133,25 @@ def _outer(path: str) -> Iterator[str]:
         yield path
 
 
-def _is_legal_without(fault: Fault, schema: Any, text: bytes, whitespace: Whitespace) -> bool:
-    """Whether a text is the beginning of a legal one if a keyword is left out of the schema."""
-    copy = inside = deepcopy(schema)
-    *outer, last = names_of(fault.pointer)
-    for name in outer:
-        inside = inside[int(name) if isinstance(inside, list) else name]
-    del inside[last]
-    return bool(is_legal(JsonValue(copy, whitespace), text, complete=False))
+def _is_legal_without(faults: list[Fault], schema: Any, text: bytes, whitespace: Whitespace) -> bool:
+    """Whether a text is the beginning of a legal one if some keywords are left out of the schema."""
+    for fault in faults:
+        schema = _without(schema, names_of(fault.pointer))
+    return bool(is_legal(JsonValue(schema, whitespace), text, complete=False))
+
+
+def _without(schema: Any, names: list[str]) -> Any:
+    """Return a schema without one keyword, or with `true` for one of its schemas; others may share its parts, so none changes."""
+    name, *inside = names
+    if isinstance(schema, list):
+        place = int(name)
+        return [*schema[:place], _without(schema[place], inside) if inside else True, *schema[place + 1 :]]
+    if name not in schema:
+        return schema
+    others = {keyword: value for keyword, value in schema.items() if keyword != name}
+    if inside:
+        return {**schema, name: _without(schema[name], inside)}
+    return {**schema, name: True} if schema[name] is False else others
 
 
 def _convention(end: _End, named: bool) -> str:

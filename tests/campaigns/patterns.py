@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import warnings
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ LIMITS = lk.Limits(states=5_000, work=200_000)
 BYTES = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
 EOS = 256
 
+# Seconds of CPU time for a text. Some patterns can read a text in so many ways that `re`, which tries them all, does not end.
+JUDGING_SECONDS = 2.0
+
 # Continuations for a beginning that cannot become a match, in addition to the rest of each text of the case.
 ENDINGS = ("", *ALPHABET, "aa", "ab", "a b", "00", "\n\n")
 
@@ -42,10 +46,42 @@ def cases(draw: DrawFn) -> Case:
     return Case(pattern, tuple(text for text in texts if _is_encodable(text)))
 
 
+class Judge:
+    """A pattern of `re` that gives up on a text with TimeoutError.
+
+    Args:
+        pattern: The pattern.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            self._pattern = re.compile(pattern)
+
+    def matches(self, text: str) -> bool:
+        """Whether the whole text matches."""
+        # `re` looks for signals while it searches. Tests have a timer of their own, which measures another time.
+        before = signal.signal(signal.SIGVTALRM, _give_up)
+        signal.setitimer(signal.ITIMER_VIRTUAL, JUDGING_SECONDS)
+        try:
+            return self._pattern.fullmatch(text) is not None
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
+
+
+def _give_up(*_: object) -> None:
+    raise TimeoutError
+
+
 def check(case: Case, tried: Counter[str]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        judge = re.compile(case.pattern)
+    try:
+        _check(case, Judge(case.pattern), tried)
+    except TimeoutError:
+        tried["patterns left, as re takes too long"] += 1
+
+
+def _check(case: Case, judge: Judge, tried: Counter[str]) -> None:
     try:
         regex = lk.Regex(case.pattern, BYTES, limits=LIMITS)
     except PatternTooLarge:
@@ -60,7 +96,7 @@ def check(case: Case, tried: Counter[str]) -> None:
     except ConfigurationError as error:
         if "matches no text" not in str(error):
             raise
-        assert not any(map(judge.fullmatch, case.texts)), "a pattern refused as empty has a match"
+        assert not any(map(judge.matches, case.texts)), "a pattern refused as empty has a match"
         tried["patterns without a match"] += 1
         return
     tried["patterns compared"] += 1
@@ -71,25 +107,25 @@ def check(case: Case, tried: Counter[str]) -> None:
 
 
 def _check_text(
-    regex: lk.Regex, dfa: ByteDfa, judge: re.Pattern[str], text: str, others: tuple[str, ...], tried: Counter[str]
+    regex: lk.Regex, dfa: ByteDfa, judge: Judge, text: str, others: tuple[str, ...], tried: Counter[str]
 ) -> None:
     spelled = text.encode()
     may_end, may_go_on = _masks_along(regex, spelled)
-    matches = judge.fullmatch(text) is not None
+    matches = judge.matches(text)
     assert may_end[-1] == matches, f"{text!r} {'matches' if matches else 'does not match'} in re"
     tried["texts that match" if matches else "texts that do not match"] += 1
     at = 0
     for character in ["", *text]:
         at += len(character.encode())
         beginning = spelled[:at].decode()
-        assert may_end[at] == (judge.fullmatch(beginning) is not None), f"may end after {beginning!r}"
+        assert may_end[at] == judge.matches(beginning), f"may end after {beginning!r}"
         if may_go_on[at]:
             ending = _shortest_ending(dfa, dfa.run(spelled[:at]))
-            assert judge.fullmatch(beginning + ending), f"{beginning!r} can go on, but {ending!r} is not a match"
+            assert judge.matches(beginning + ending), f"{beginning!r} can go on, but {ending!r} is not a match"
             tried["beginnings that can become a match, seen in re"] += 1
         else:
             for ending in (*ENDINGS, *(other[len(beginning) :] for other in others)):
-                assert not judge.fullmatch(beginning + ending), f"{beginning!r} cannot go on; {ending!r} matches in re"
+                assert not judge.matches(beginning + ending), f"{beginning!r} cannot go on; {ending!r} matches in re"
             tried["beginnings that cannot, none of the endings matches in re"] += 1
             return
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib import import_module
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from torch import Tensor
 
 from logitkit.runtime import Constraint
+from tests.campaigns import patterns
 from tests.campaigns.__main__ import main
 
 
@@ -17,6 +19,15 @@ def test_a_campaign_without_a_difference_counts_what_it_tried(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert "texts that match\n" in said
     assert "no difference" in said
+
+
+def test_re_gives_up_on_a_text_that_it_would_read_for_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "JUDGING_SECONDS", 0.1)
+    with pytest.raises(TimeoutError):
+        patterns.Judge("(a|aa)*(a|aa)*").matches("a" * 100 + "b")
+    tried = Counter[str]()
+    patterns.check(patterns.Case("(a|aa)*(a|aa)*", ("a" * 100 + "b",)), tried)
+    assert tried["patterns left, as re takes too long"] == 1
 
 
 def test_a_difference_is_shrunk_and_can_be_found_again(

@@ -59,7 +59,7 @@ class Intersection(Constraint):
             raise ConfigurationError(
                 "the constraints of a chain have different vocabularies; create them with the same one"
             )
-        endless = next((part for part in self.parts if not part.is_finite), None)
+        endless = next((part for part in self.parts if not part.has_finite_automaton), None)
         if endless is not None:
             raise ConfigurationError(
                 f"a part of an intersection must be a finite automaton, and this {type(endless).__name__} nests without limit, "
@@ -102,6 +102,8 @@ def intersected(processors: Sequence[Processor[Any]], limits: Limits) -> list[Pr
     for constrains, run in groupby(processors, only_masks):
         members = list(run)
         automata = [p for p in members if isinstance(p, Constraint) and p.is_finite]
+        if len(automata) > 1:
+            automata = [p for p in automata if p.has_finite_automaton]
         if not constrains or len(automata) < 2:
             joined.extend(members)
             continue

@@ -163,7 +163,8 @@ class Then(Constraint):
     @property
     def flat_automaton(self) -> TokenAutomaton:
         """The automaton without a stack, if the second part nests to a limited depth."""
-        if not self.automaton.has_stacks:
+        is_finite = self.second is None or self.second.has_finite_automaton
+        if not self.automaton.has_stacks or not is_finite:
             return self.automaton
         parts = (part and part.automaton.content_key for part in (self.first, self.second))
         key = (Then, "flat", *parts, self.marker, self.limits)

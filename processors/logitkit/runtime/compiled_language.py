@@ -27,12 +27,21 @@ class CompiledLanguage(BankUser):
 
     @property
     def is_finite(self) -> bool:
-        """Whether nesting is limited and no tokens are counted, so that a finite automaton is enough."""
+        """Whether nesting is limited and no tokens are counted, so that there is a finite automaton, which may be too large."""
         return self.automaton.nesting.is_flat and self.closing is False
 
     @property
+    def has_finite_automaton(self) -> bool:
+        """Whether `flat_automaton` is finite; it is compiled for that.
+
+        Raises:
+            LogitkitError: It exceeds a limit.
+        """
+        return self.is_finite and not self.flat_automaton.has_stacks
+
+    @property
     def flat_automaton(self) -> TokenAutomaton:
-        """The automaton without a stack, of a constraint that is finite."""
+        """The automaton without a stack, of a constraint that is finite; with one if it shares parts, so that they are called."""
         return self.automaton
 
     def nested_dfa(self) -> NestedDfa:

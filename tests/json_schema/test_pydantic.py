@@ -23,6 +23,14 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class Plain(BaseModel):
+    a: int
+
+
+class Keeping(BaseModel, extra="allow"):
+    a: int
+
+
 class Colour(Enum):
     RED = "red"
     GREEN = "green é\n"
@@ -193,3 +201,16 @@ def test_a_model_and_its_schema_are_one_constraint() -> None:
 
 def test_type_adapters() -> None:
     assert load(TypeAdapter(list[int])) == {"type": "array", "items": {"type": "integer"}}
+
+
+@pytest.mark.parametrize("given", [Plain, TypeAdapter(Plain), Plain | None])
+def test_objects_of_a_type_have_only_its_members(given: Any) -> None:
+    """As an output type, in tools and in languages: a value that is read drops all others."""
+    for constraint in (lk.JsonSchema(given, BYTES), lk.languages.json_schema(given).constraint(BYTES)):
+        assert constraint.matches('{"a":1}')
+        assert not constraint.matches('{"a":1,"b":2}')
+
+
+def test_a_type_may_keep_other_members_and_a_schema_is_left_as_it_is() -> None:
+    for given in (Keeping, Plain.model_json_schema()):
+        assert lk.JsonSchema(given, BYTES).matches('{"a":1,"b":2}')

@@ -57,15 +57,15 @@ def test_an_answer_that_is_a_pattern_may_begin_like_a_call() -> None:
 
 
 @pytest.mark.parametrize("name", ["llama3_json", "json"])
-@pytest.mark.parametrize("answer", [Note, True, {"type": "object"}])
+@pytest.mark.parametrize("answer", [Note.model_json_schema(), True, {"type": "object"}])
 def test_answers_that_could_be_calls_are_refused_by_name(name: str, answer: Any) -> None:
     form = FORMATS[name]
     with pytest.raises(
         ConfigurationError, match=f"in the format '{name}' a call begins with .*, and so may the answer"
     ):
         Tools(TOOLS, form, answer=answer).constraint(vocabulary(form))
-    closed = {**Note.model_json_schema(), "additionalProperties": False}
-    assert Tools(TOOLS, form, answer=closed).parse('{"name": "x"}').complete
+    # A type has only its own members, so it cannot have the arguments of a call.
+    assert Tools(TOOLS, form, answer=Note).parse('{"name": "x"}').complete
     assert tools_of("hermes").constraint(vocabulary(FORMATS["hermes"]))
 
 

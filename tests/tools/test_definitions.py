@@ -111,6 +111,7 @@ def test_parameters_may_be_a_type() -> None:
         "properties": {"x": {"title": "X", "type": "integer"}},
         "required": ["x"],
         "title": "Plain",
+        "additionalProperties": False,
     }
     shown = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     assert Tools([inner]).schemas() == shown

@@ -2,7 +2,7 @@
 
 document, dialect, references, pointer, keywords    load a document, and resolve what it refers to
 python_types        from Python types and pydantic models to schemas (validated_schema, validated_text,
-                    validated_numbers, type_patterns, rust_patterns, typed_dicts)
+                    validated_numbers, type_patterns, rust_patterns, typed_dicts, closed_objects)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
 values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness, simple_negations)

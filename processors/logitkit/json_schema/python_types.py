@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from logitkit.errors import ConfigurationError
+from logitkit.json_schema.closed_objects import closed_objects
 from logitkit.parameters.documents import is_python_type
 
 
@@ -24,6 +25,8 @@ def schema_of(given: Any) -> Any:
 
 def typed_schema(given: Any) -> tuple[Any, Callable[[str], Any]] | None:
     """Return the JSON Schema of a type, and a function that reads JSON as a value of it; None if it is not a type.
+
+    Objects have no other members than those of the type, unless the type keeps them.
 
     Args:
         given: A Python type, a pydantic model or a `TypeAdapter`. One with a schema but without a reader gives plain values.
@@ -60,12 +63,12 @@ def _generated(given: object, method: Any) -> Any:
     """Call the method that returns a schema, with our generator if it takes one."""
     parameters = inspect.signature(method).parameters.values()
     if not any(p.name == "schema_generator" or p.kind is p.VAR_KEYWORD for p in parameters):
-        return method()
+        return closed_objects(method())
 
     from logitkit.json_schema.validated_schema import ValidatedSchema
 
     with _json_types_only(given):
-        return method(schema_generator=ValidatedSchema)
+        return closed_objects(method(schema_generator=ValidatedSchema))
 
 
 @contextmanager

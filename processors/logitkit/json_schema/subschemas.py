@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from logitkit.json_schema.document import Json
 from logitkit.json_schema.keywords import OF_LIST, OF_NAMES, OF_ONE
 from logitkit.json_schema.pointer import below
 
 __all__ = ["replaced", "subschemas"]
 
 
-def subschemas(schema: Json) -> Iterator[tuple[str, dict[str, Any]]]:
+def subschemas(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the pointer of each object that is a schema, and the schema. Equal schemas are yielded once.
 
     Args:

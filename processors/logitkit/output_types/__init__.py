@@ -2,7 +2,6 @@
 
 output_type    OutputType, which compiles to a constraint and reads an output as a value
 definitions    the output types: of a processor, a language or pattern, tools, a type or schema
-closed_objects    objects of types have no other members
 accepted       output_type_of: the output type of a value that a caller gave
 """
 

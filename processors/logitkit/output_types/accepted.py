@@ -11,7 +11,6 @@ from logitkit.json_schema.document import load
 from logitkit.json_schema.python_types import typed_schema
 from logitkit.languages.language import Language
 from logitkit.languages.texts import RegexText
-from logitkit.output_types.closed_objects import closed_objects
 from logitkit.output_types.definitions import (
     JsonOutput,
     LanguageOutput,
@@ -84,7 +83,7 @@ def output_type_of(given: object, name: str = "output_type") -> OutputType:
         return JsonOutput(load(given), json.loads)
     found = typed_schema(given)
     if found is not None:
-        return JsonOutput(closed_objects(load(found[0])), found[1])
+        return JsonOutput(load(found[0]), found[1])
     check_is_processor(
         given, name, "a Python type, a JSON Schema as a dict, re.compile(...), logitkit.Tools or a language"
     )

@@ -12,9 +12,10 @@ import torch
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import Language, sequence, xml_arguments
+from logitkit.languages import Language, counted_texts, sequence, xml_arguments
 from tests.examples import examples
 
 # Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
@@ -235,3 +236,15 @@ def test_counted_text_ends_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -
                 ]
             else:
                 pytest.fail("it has not ended")
+
+
+def test_a_leaf_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may clear what is remembered."""
+
+    class Forgetful(Remembered[Any, Any]):
+        def keep(self, key: Any, value: Any, nbytes: int) -> Any:
+            return value
+
+    monkeypatch.setattr(counted_texts, "_known", Forgetful(0))
+    schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 71}}, "required": ["a"]}
+    assert xml_arguments(schema).constraint(VOCABULARY).automaton.counting is not None

@@ -82,24 +82,17 @@ def any_order_plan(
 
     if may_end(first):
         plan.move(start, literal("}"), None, plan.end)
-    todo: list[_State] = []
-
-    def number(state: _State) -> int:
-        if plan.is_new(state):
-            todo.append(state)
-        return plan.state(state)
-
     if members or others:
-        plan.move(start, layout.opened, None, number(first))
-    while todo:
-        state = todo.pop()
+        plan.move(start, layout.opened, None, plan.reach(first))
+    while plan.todo:
+        state = plan.todo.pop()
         source = plan.state(state)
         left = [index for index in range(len(members)) if not state.written >> index & 1]
         if state.behind:
             if may_end(state):
                 plan.move(source, layout.closing["}"], None, plan.end)
             if left or others:
-                plan.move(source, layout.comma, None, number(state._replace(behind=False)))
+                plan.move(source, layout.comma, None, plan.reach(state._replace(behind=False)))
             continue
         more = [(members[index], state.written | 1 << index) for index in left]
         for member, written in [*more, *((member, state.written) for member in others)]:
@@ -107,5 +100,5 @@ def any_order_plan(
             if grown is None:
                 continue
             for value, fails in values_after(member, state.fails, failing):
-                plan.move(source, member.text, value, number(_State(True, written, grown, fails)), member.names)
+                plan.move(source, member.text, value, plan.reach(_State(True, written, grown, fails)), member.names)
     return plan

@@ -92,7 +92,6 @@ class _Writer:
                 "'minItems' to a few thousand, or leave out 'closing'"
             )
         self._plan = Plan()
-        self._todo: list[tuple[str, int, tuple[int, ...], frozenset[str]]] = []
 
     def _counted(self) -> int | None:
         """Return what is counted in blocks: all items, or those of one `contains`, by its index; None: nothing is."""
@@ -144,21 +143,21 @@ class _Writer:
         if self._may_end(0, none):
             self._plan.move(start, literal("]"), None, self._plan.end)
         if self.most is None or self.most:
-            self._plan.move(start, self.layout.opened, None, self._state("next", 0, none, frozenset()))
-        while self._todo:
-            kind, index, counts, used = self._todo.pop()
+            self._plan.move(start, self.layout.opened, None, self._plan.reach(("next", 0, none, frozenset())))
+        while self._plan.todo:
+            kind, index, counts, used = self._plan.todo.pop()
             source = self._plan.state((kind, index, counts, used))
             if kind == "next":
                 after = index + 1 if self.most is not None or index < self.same else index
                 for (text, value), grown, now in self._items(index, counts, used):
-                    self._plan.move(source, text, value, self._state("behind", after, grown, now))
+                    self._plan.move(source, text, value, self._plan.reach(("behind", after, grown, now)))
                 continue
             if self._may_end(index, counts):
                 self._plan.move(source, self.layout.closing["]"], None, self._plan.end)
             if self._calls_block(source, index, counts):
                 continue
             if self.most is None or index < self.most:
-                self._plan.move(source, self.layout.comma, None, self._state("next", index, counts, used))
+                self._plan.move(source, self.layout.comma, None, self._plan.reach(("next", index, counts, used)))
         return self._plan
 
     def _items(
@@ -213,9 +212,9 @@ class _Writer:
         def after(more: int, phase: int) -> int:
             grown = self.phases[phase]
             if counted == ITEMS:
-                return self._state("next", index + more, grown, frozenset())
+                return self._plan.reach(("next", index + more, grown, frozenset()))
             grown = (*grown[:counted], counts[counted] + more, *grown[counted + 1 :])
-            return self._state("next", index, grown, frozenset())
+            return self._plan.reach(("next", index, grown, frozenset()))
 
         phase = self.phases.index(self._phase(counts))
         return call_block(self._plan, source, self.run, room - written, may_end, after, self._plan.end, phase)
@@ -223,9 +222,3 @@ class _Writer:
     def _may_end(self, index: int, counts: tuple[int, ...]) -> bool:
         enough = all(count >= some.minimum for count, some in zip(counts, self.arrays.contains, strict=True))
         return index >= self.arrays.minimum and enough
-
-    def _state(self, kind: str, index: int, counts: tuple[int, ...], used: frozenset[str]) -> int:
-        name = (kind, index, counts, used)
-        if self._plan.is_new(name):
-            self._todo.append(name)
-        return self._plan.state(name)

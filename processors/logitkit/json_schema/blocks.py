@@ -82,24 +82,18 @@ def block_plan(block: Block) -> Plan:
     run, size, begin, end = block
     plan = Plan()
     start, plan.end = plan.state("start"), plan.state("end")
-    todo: list[tuple[str, int, int]] = []
-
-    def state(kind: str, count: int, phase: int) -> int:
-        if plan.is_new((kind, count, phase)):
-            todo.append((kind, count, phase))
-        return plan.state((kind, count, phase))
 
     def next_item(count: int, more: int, phase: int) -> int:
-        return state("next", count + more, phase)
+        return plan.reach(("next", count + more, phase))
 
-    plan.move(start, run.gap, None, state("next", 0, begin))
-    while todo:
-        kind, count, phase = todo.pop()
+    plan.move(start, run.gap, None, plan.reach(("next", 0, begin)))
+    while plan.todo:
+        kind, count, phase = plan.todo.pop()
         source = plan.state((kind, count, phase))
         if kind == "next":
             for moves, after in ((run.counted[phase], count + 1), (run.uncounted[phase], count)):
                 for move in moves:
-                    plan.move(source, move.text, move.value, state("behind", after, move.target), move.names)
+                    plan.move(source, move.text, move.value, plan.reach(("behind", after, move.target)), move.names)
             continue
         if end is None and run.complete[phase]:
             plan.move(source, run.closing, None, plan.end)
@@ -109,5 +103,5 @@ def block_plan(block: Block) -> Plan:
         elif not call_block(plan, source, run, size - count, end is None, partial(next_item, count), plan.end, phase):
             comma = plan.state(("comma", count, phase))
             plan.move(source, literal(","), None, comma)
-            plan.move(comma, run.gap, None, state("next", count, phase))
+            plan.move(comma, run.gap, None, plan.reach(("next", count, phase)))
     return plan

@@ -62,8 +62,8 @@ def constants_plan(values: Sequence[Any], limits: Limits) -> Plan | None:
         *pieces, last = _PIECES.findall(text[1:])
         for piece in pieces:
             # Values that begin alike share states.
-            is_new, target = plan.is_new((source, piece)), plan.state((source, piece))
-            if is_new:
+            known, target = len(plan.moves), plan.state((source, piece))
+            if target == known:
                 _read(plan, source, piece, target)
             source = target
         _read(plan, source, last, plan.end)

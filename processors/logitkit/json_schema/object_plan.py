@@ -179,7 +179,6 @@ class _Writer:
             else:
                 self.needing.setdefault(needed, set()).add(name)
         self._plan = Plan()
-        self._todo: list[_State] = []
 
     def plan(self) -> Plan:
         start = self._plan.state("start")
@@ -188,9 +187,9 @@ class _Writer:
         if self._may_end(none):
             self._plan.move(start, literal("}"), None, self._plan.end)
         if self.members or self.others:
-            self._plan.move(start, self.layout.opened, None, self._state(none))
-        while self._todo:
-            state = self._todo.pop()
+            self._plan.move(start, self.layout.opened, None, self._plan.reach(none))
+        while self._plan.todo:
+            state = self._plan.todo.pop()
             source = self._plan.state(state)
             if not state.behind:
                 self._next(source, state)
@@ -200,7 +199,7 @@ class _Writer:
             if self._calls_block(source, state):
                 continue
             if state.place < len(self.members) or self.others:
-                self._plan.move(source, self.layout.comma, None, self._state(state._replace(behind=False)))
+                self._plan.move(source, self.layout.comma, None, self._plan.reach(state._replace(behind=False)))
         return self._plan
 
     def _calls_block(self, source: int, state: _State) -> bool:
@@ -219,7 +218,7 @@ class _Writer:
         def after(more: int, _: int) -> int:
             grown = [count + more * counts for count, _, counts in bounds]
             kept = [g if b.maximum is not None else min(g, b.minimum) for g, b in zip(grown, self.counts, strict=True)]
-            return self._state(state._replace(behind=False, counts=tuple(kept)))
+            return self._plan.reach(state._replace(behind=False, counts=tuple(kept)))
 
         items = tuple([Move(member.text, member.value, 0, member.names) for member in self.others])
         run = run_of(items, self.layout, "}")
@@ -237,7 +236,7 @@ class _Writer:
             may_skip = not member.required and index not in owed.needed
             if may_skip and (index + 1 < len(self.members) or self.others):
                 less = _Owed(needed, banned | self.needing.get(index, set()))
-                self._plan.move(source, Empty(), None, self._state(state._replace(place=index + 1, owed=less)))
+                self._plan.move(source, Empty(), None, self._plan.reach(state._replace(place=index + 1, owed=less)))
             return
         for member in self.others:
             for counted, count, bound in zip(member.counted, state.counts, self.counts, strict=True):
@@ -251,16 +250,9 @@ class _Writer:
         if grown is None:
             return
         for value, fails in values_after(member, before.fails, self.failing):
-            target = self._state(_State(True, place, grown, owed, fails))
+            target = self._plan.reach(_State(True, place, grown, owed, fails))
             self._plan.move(source, member.text, value, target, member.names)
 
     def _may_end(self, state: _State) -> bool:
         enough = all(count >= bound.minimum for count, bound in zip(state.counts, self.counts, strict=True))
         return state.place >= self.free and not state.owed.needed and enough and all(state.fails)
-
-    def _state(self, state: _State) -> int:
-        known = len(self._plan.moves)
-        found = self._plan.state(state)
-        if found == known:
-            self._todo.append(state)
-        return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from logitkit.budget import spend
 from logitkit.errors import UnsupportedSchema
@@ -99,10 +99,12 @@ class Plan:
     Args:
         moves: The edges of each state.
         end: The accepting state, or -1 while there is none.
+        todo: The names of states that `reach` has made, for whoever adds the moves behind them.
     """
 
     moves: list[list[Move]] = field(default_factory=list)
     end: int = -1
+    todo: list[Any] = field(default_factory=list)
     _numbers: dict[Hashable, int] = field(default_factory=dict)
     _count: int = 0
 
@@ -113,9 +115,13 @@ class Plan:
             self.moves.append([])
         return found
 
-    def is_new(self, name: Hashable) -> bool:
-        """Whether no state has a name."""
-        return name not in self._numbers
+    def reach(self, name: Hashable) -> int:
+        """Return the state of a name; if it is made for that, its name is still to do."""
+        known = len(self.moves)
+        found = self.state(name)
+        if found == known:
+            self.todo.append(name)
+        return found
 
     def move(
         self,

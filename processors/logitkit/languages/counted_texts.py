@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ STEPS_ANY, STEPS_A_STATE = 500, 10
 
 # What is kept for all vocabularies.
 _known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
+_lock = Lock()
 
 
 def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
@@ -64,11 +66,13 @@ def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: i
     before = len(end) - 1
     key = strings.texts.key, without.key, end
     strings.limits.spend(STEPS_ANY)
-    if key not in _known:
+    try:
+        found = _known[key]
+    except KeyError:
         with outside_budget():
-            leaf = _leaf(strings.texts & without, end)
-        _known.keep(key, leaf, 0 if leaf is None else 2 * leaf.leaf.step.nbytes)
-    found = _known[key]
+            found = _leaf(strings.texts & without, end)
+        with _lock:
+            _known.keep(key, found, 0 if found is None else 2 * found.leaf.step.nbytes)
     if found is None or (most is not None and found.shortest > most):
         return None
     # White space after the marker comes too late to be text after all.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
+from logitkit.compiler.bytes.sorting import which_of
 from logitkit.compiler.bytes.utf8 import Beyond, Utf8Tree
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.subset import SymbolDfa
@@ -20,9 +21,6 @@ FEW_SYMBOLS = 16
 # Trees of more roots are seldom worth what it takes to build them.
 MANY_ROOTS = 16
 MANY_CLASSES = 32
-
-# Numbers up to here, or of twice as many as there are, are told apart by a table rather than by sorting.
-MANY_VALUES = 2**12
 
 
 def to_bytes(dfa: SymbolDfa | None, alphabet: Alphabet, limits: Limits) -> ByteDfa:
@@ -129,11 +127,11 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
     target = targets.max(axis=1)
     if classes > 2 and not np.array_equal(targets, live * target[:, None]):
         return None
-    read, read_by = _distinct(live @ (1 << np.arange(classes)))
+    read, read_by = which_of(live @ (1 << np.arange(classes)))
     if len(read) > MANY_ROOTS:
         return None
     tree = Utf8Tree.of(beyond, tuple([tuple([r >> c & 1 for c in range(classes)]) for r in read.tolist()]))
-    behind, which = _distinct(target)
+    behind, which = which_of(target)
     nodes = len(tree.heights)
     limits.check_work(len(behind) * nodes // 4)
     met = np.zeros((len(behind), nodes), bool)
@@ -150,17 +148,6 @@ def _one_target(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> I
     number[:, nodes] = behind
     shown = np.where((tree.heights[:, None] == 1) & (tree.shown != 0), nodes, tree.shown)
     return tree, number[which[:, None], tree.leads[read_by]], number[where[:, None], shown[node]]
-
-
-def _distinct(values: NDArray[np.integer]) -> tuple[NDArray[np.integer], NDArray[np.intp]]:
-    """Return the distinct ones of some numbers from 0 on, ascending, and which of them each is."""
-    most = int(values.max())
-    if most > max(MANY_VALUES, 2 * len(values)):
-        return np.unique(values, return_inverse=True)
-    # Without sorting, and in fewer calls.
-    met = np.zeros(most + 1, np.intp)
-    met[values] = 1
-    return np.flatnonzero(met), (np.cumsum(met) - 1).take(values)
 
 
 def _many_targets(beyond: Beyond, targets: NDArray[np.int32], limits: Limits) -> Inside:

@@ -14,7 +14,7 @@ SPARSE, FEW = 8, 2**12
 # Rows are numbered as one number each, up to this one.
 LARGEST = 2**62
 
-__all__ = ["distinct", "distinct_rows", "examples", "stable_order", "which_of"]
+__all__ = ["distinct", "distinct_rows", "examples", "looked_up", "stable_order", "which_of"]
 
 
 def stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -97,6 +97,19 @@ def which_of(numbers: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDAr
     seen = np.zeros(bound, bool)
     seen[numbers] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[numbers]
+
+
+def looked_up(keys: NDArray[np.int64], values: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the values of some keys, given all keys, ascending, and their values; 0 for a key that is not among them.
+
+    Example:
+        >>> looked_up(np.array([3, 7]), np.array([30, 70]), np.array([7, 5])).tolist()
+        [70, 0]
+    """
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, values[place], 0)
 
 
 def _fresh(ordered: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:

@@ -93,14 +93,17 @@ def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
     return replace(dfa, accepting=accepting, letters=letters)
 
 
-def _with_copy(dfa: NestedDfa, region: NDArray[np.int64]) -> NestedDfa:
-    """Append a copy of some states, whose moves to each other stay in the copy."""
+def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = True) -> NestedDfa:
+    """Append a copy of some states, whose moves to each other stay in the copy, or a copy without moves."""
     states = dfa.states
     means = np.arange(states + dfa.calls + len(dfa.behind))
     means[states:] += len(region)
-    within = means.copy()
-    within[region] = states + np.arange(len(region))
-    step = np.concatenate([means[dfa.step], within[dfa.step[region]]]).astype(np.int32)
+    within = means.copy() if with_moves else np.full_like(means, DEAD)
+    if with_moves:
+        within[region] = states + np.arange(len(region))
+    # There may be many states without moves.
+    moves = within[dfa.step[region]] if with_moves else np.zeros((len(region), dfa.step.shape[1]), np.int64)
+    step = np.concatenate([means[dfa.step], moves]).astype(np.int32)
     copies = dfa.copies
     if copies is not None:
         copies = copies._replace(like=np.append(copies.like, np.zeros(len(region), np.int64)))
@@ -118,21 +121,6 @@ def with_layers(dfa: NestedDfa) -> NestedDfa:
     """Append the states of all layers after the first one; no byte leads anywhere from them."""
     found = list(dfa.token_limits)
     for place, limit in enumerate(found):
-        more = np.tile(limit.later, limit.most - 1)
-        means = np.arange(dfa.states + dfa.calls + len(dfa.behind))
-        means[dfa.states :] += len(more)
         found[place] = limit._replace(first=dfa.states)
-        nowhere = np.zeros(len(more), np.int64)
-        step = np.concatenate([means[dfa.step], np.zeros((len(more), dfa.step.shape[1]), np.int64)]).astype(np.int32)
-        copies = dfa.copies
-        if copies is not None:
-            copies = copies._replace(like=np.append(copies.like, nowhere))
-        dfa = replace(
-            dfa,
-            step=step,
-            accepting=np.append(dfa.accepting, dfa.accepting[more]),
-            need=np.append(dfa.need, dfa.need[more]),
-            letters={token: np.append(leads, nowhere) for token, leads in dfa.letters.items()},
-            copies=copies,
-        )
+        dfa = _with_copy(dfa, np.tile(limit.later, limit.most - 1), with_moves=False)
     return replace(dfa, token_limits=tuple(found))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from logitkit.budget import spend
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
-from logitkit.compiler.bytes.sorting import distinct, examples, stable_order
+from logitkit.compiler.bytes.sorting import distinct, examples, looked_up, stable_order
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import TrieWalk
@@ -130,11 +130,7 @@ class Rests:
             outside = np.flatnonzero(~within)
             found[outside] = self.pops(-1 - states[outside], remainders[outside], np.zeros_like(outside))
             return found
-        keys = states * self._size + remainders
-        place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        return np.where(self._keys[place] == keys, self._values[place], DEAD)
+        return looked_up(self._keys, self._values, states * self._size + remainders)
 
 
 def _left_below(remainders: Remainders, trie: Trie, are_tokens: bool, node: int) -> tuple[Ints, Ints]:

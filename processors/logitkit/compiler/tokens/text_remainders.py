@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.sorting import looked_up
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import TrieWalk
 from logitkit.compiler.tokens.walked_prefixes import Starts
@@ -91,9 +91,5 @@ class TextRests:
         self._keys, self._values = keys[order], np.concatenate([states, found.outcome])[order]
 
     def of(self, states: Ints, remainders: Ints) -> Ints:
-        """Return the numbers of the outcomes of remainders in some states, `DEAD` where they lead nowhere."""
-        keys = states * len(self.remainders) + remainders
-        place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
-        if not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        return np.where(self._keys[place] == keys, self._values[place], DEAD)
+        """Return the numbers of the outcomes of remainders in some states, 0 where they lead nowhere."""
+        return looked_up(self._keys, self._values, states * len(self.remainders) + remainders)

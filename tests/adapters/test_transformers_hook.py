@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor
+from transformers import BatchEncoding, LogitsProcessor
 
 import logitkit as lk
 from logitkit.errors import BatchMismatch, ConfigurationError, ProcessorError
@@ -181,6 +181,13 @@ def test_the_prompt_tells_where_the_output_begins() -> None:
         assert legal(hook(ids([4, 1, 2, 0, 1]), torch.zeros(1, 5))) == [[1, 3]]
         with pytest.raises(ConfigurationError, match="prompt"):
             hook(ids([4, 2, 2, 0, 1]), torch.zeros(1, 5))
+
+
+def test_a_prompt_that_is_not_a_list_for_each_row() -> None:
+    with pytest.raises(ConfigurationError, match=r"one list for each row of the batch, as in prompt=\[ids\]"):
+        logits_processor(AB, prompt=[1, 2])  # type: ignore[list-item]
+    with pytest.raises(ConfigurationError, match=r"prompt is a BatchEncoding; give its ids, prompt\['input_ids'\]"):
+        logits_processor(AB, prompt=BatchEncoding({"input_ids": [[1, 2]]}))  # type: ignore[arg-type]
 
 
 def test_pads_do_not_count() -> None:

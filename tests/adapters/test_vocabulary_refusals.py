@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import ByT5Tokenizer
 from transformers.tokenization_utils_sentencepiece import SentencePieceBackend
 
+import logitkit as lk
 from logitkit.errors import VocabularyError
 from logitkit_adapters.tokenizers import DecoderChain, decoder_chain, verification, vocabulary
 from tests.adapters import tokenizer_zoo as zoo
@@ -89,6 +90,12 @@ def test_pieces_that_end_words() -> None:
 def test_objects_of_an_unknown_kind_are_refused(tokenizer: Any, name: str) -> None:
     with pytest.raises(VocabularyError, match=f"{name}: it is of no known kind, such as a tokenizer written in Python"):
         vocabulary(tokenizer)
+
+
+def test_a_vocabulary_is_not_a_tokenizer() -> None:
+    known = lk.Vocabulary([b"a", None], eos_ids=[1])
+    with pytest.raises(VocabularyError, match="the tokenizer is a Vocabulary; pass the tokenizer of the model"):
+        vocabulary(known)
 
 
 def test_encoder_that_does_not_write_the_bytes_that_the_decoder_reads() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -58,6 +59,18 @@ def test_it_runs_at_its_place_of_the_canonical_order() -> None:
 def test_a_processor_made_by_hand_has_the_json_form_of_its_class() -> None:
     lk.register("own_top_a", OwnTopA)
     assert lk.to_config(lk.chain(lk.TopK(5), OwnTopA(0.25))) == {"top_k": 5, "own_top_a": 0.25}
+
+
+@dataclass(frozen=True)
+class Shifted(OwnTopA):
+    by: int = 0
+
+
+def test_a_field_that_no_parameter_describes_is_not_lost() -> None:
+    lk.register("shifted", Shifted)
+    assert lk.to_config(Shifted(0.25)) == {"shifted": 0.25}
+    with pytest.raises(ConfigurationError, match="a Shifted with by=3 has no JSON form"):
+        lk.to_config(Shifted(0.25, by=3))
 
 
 def test_the_published_schema_has_it() -> None:

@@ -164,6 +164,7 @@ junk = st.recursive(
 )
 
 
+@pytest.mark.filterwarnings("ignore:JsonSchema ignores unknown keywords")
 @pytest.mark.parametrize("name", KINDS)
 @settings(max_examples=examples(120))
 @given(st.data())

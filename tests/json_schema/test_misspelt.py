@@ -103,6 +103,28 @@ def test_it_is_quiet_on_published_schemas() -> None:
         assert misspelt(load(validator.META_SCHEMA)) is None
 
 
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"name": "p", "schema": {"type": "object"}, "strict": True}, "the schema may be what 'schema' holds"),
+        ({"name": "f", "description": "D", "input_schema": {}}, "the schema may be what 'input_schema' holds"),
+        ({"a": {"type": "integer"}, "b": {"type": "string"}}, "the names of members belong into 'properties'"),
+        ({"name": "Emma", "age": 3}, "none of 'name', 'age' is a keyword, so any JSON value is allowed"),
+    ],
+)
+def test_a_schema_without_keywords_is_named(schema: dict[str, Any], said: str) -> None:
+    assert said in (misspelt(load(schema)) or "")
+    with pytest.warns(UserWarning, match=said):
+        assert lk.JsonSchema(schema, BYTES).matches("[]")
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"title": "any"}, {"$id": "a:b", "x": 1}, {"properties": {}, "name": "p"}, True]
+)
+def test_a_schema_that_allows_anything_on_purpose_is_not(schema: Any) -> None:
+    assert misspelt(load(schema)) is None
+
+
 def test_equal_schemas_are_named_once_and_few_are_listed() -> None:
     schema = {"prefixItems": [{"requred": ["a"]}, {"requred": ["a"]}, *({"requred": [str(i)]} for i in range(30))]}
     found = misspelt(load(schema))
@@ -125,6 +147,7 @@ def test_it_is_said_for_every_processor() -> None:
 
 def test_strange_keys_take_little_time() -> None:
     start = time.process_time()
-    schema = {f"m{'a' * (i % 3000)}{i}": i for i in range(5000)}
-    assert misspelt(load(schema)) is None
+    schema: dict[str, Any] = {f"m{'a' * (i % 3000)}{i}": i for i in range(5000)}
+    assert misspelt(load({"type": "object", **schema})) is None
+    assert len(misspelt(load(schema)) or "") < 1000
     assert time.process_time() - start < 5

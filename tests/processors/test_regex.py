@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -150,6 +151,11 @@ def test_a_wrong_pattern_is_shown() -> None:
 def test_a_pattern_that_is_not_a_text() -> None:
     with pytest.raises(ConfigurationError, match="a pattern must be str, not bytes"):
         lk.Regex(b"ab", AB)  # type: ignore[arg-type]
+
+
+def test_a_compiled_pattern_is_refused_with_what_to_give() -> None:
+    with pytest.raises(ConfigurationError, match=r"give its text, pattern\.pattern"):
+        lk.Regex(re.compile("ab"), AB)  # type: ignore[arg-type]
 
 
 def test_a_pattern_that_matches_nothing() -> None:

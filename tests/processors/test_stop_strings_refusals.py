@@ -11,7 +11,14 @@ import pytest
 import torch
 
 import logitkit as lk
-from logitkit.errors import ConfigurationError, PatternTooLarge, StaleAutomaton, StateFileError, VocabularyError
+from logitkit.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    PatternTooLarge,
+    StaleAutomaton,
+    StateFileError,
+    VocabularyError,
+)
 from tests.processors.four_logits import AB, LOGITS, NEVER, begun
 from tests.processors.four_logits import on_either_path as after
 from tests.processors.stops import ENDED, asked
@@ -75,6 +82,14 @@ def test_stops_outlive_neither_their_processor_nor_a_copy() -> None:
     with mock.patch.object(torch.compiler, "is_compiling", return_value=True):
         out = other.process_logits(state, torch.tensor([LOGITS]), lk.Context.of([[]], 4))[1]
     assert out[0].tolist() == ENDED
+
+
+def test_the_state_of_another_processor() -> None:
+    stops = lk.StopStrings(["ab"], AB)
+    for state in (None, (begun(stops, [0]),)):
+        for question in (stops.which, stops.place):
+            with pytest.raises(ArgumentTypeError, match=r"not one of StopStrings; .* hook\.state\[0\]"):
+                question(state)  # type: ignore[arg-type]
 
 
 def test_a_state_that_cannot_be_is_refused(tmp_path: Path) -> None:

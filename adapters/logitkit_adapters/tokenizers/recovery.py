@@ -135,7 +135,14 @@ def _read(tokenizer: Any) -> Reading:
         return read_fast(tokenizer)
     if is_instance(getattr(tokenizer, "sp_model", None), "sentencepiece", "SentencePieceProcessor"):
         return read_slow(tokenizer)
+    raise _unknown(tokenizer)
+
+
+def _unknown(tokenizer: Any) -> VocabularyError:
+    """Return the error for what is not a tokenizer, or not one that can be read."""
     kind = type(tokenizer)
-    raise refusal(
+    if isinstance(tokenizer, logitkit.Vocabulary) or callable(getattr(tokenizer, "generate", None)):
+        return VocabularyError(f"the tokenizer is a {kind.__name__}; pass the tokenizer of the model")
+    return refusal(
         f"{kind.__module__}.{kind.__qualname__}", "it is of no known kind, such as a tokenizer written in Python"
     )

@@ -22,7 +22,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transformers
@@ -194,8 +194,8 @@ def logits_processor(
         The hook.
 
     Raises:
-        ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones,
-            `processor` is something else, or it needs a tokenizer.
+        ConfigurationError: Both `attention_mask` and `pad_id` are given, the mask is not zeros followed by ones, `prompt` is not
+            ids for each row, `processor` is something else, or it needs a tokenizer.
         VocabularyError: The vocabulary cannot be read, or the processor was built for another tokenizer.
         LogitkitError: A type, schema or language cannot be compiled.
 
@@ -216,4 +216,8 @@ def logits_processor(
     """
     processor = processor_for(processor, tokenizer, model, vocabulary, closing=max_new_tokens is not None)
     most = checked_max_new_tokens(processor, max_new_tokens)
+    if isinstance(prompt, Mapping):
+        raise ConfigurationError(f"prompt is a {type(prompt).__name__}; give its ids, prompt['input_ids']")
+    if isinstance(prompt, Sequence) and any(isinstance(row, int) for row in prompt):
+        raise ConfigurationError("prompt is a list of ids; give one list for each row of the batch, as in prompt=[ids]")
     return TransformersLogitsProcessor(processor, prompt, Padding(processor, attention_mask, pad_id), most)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -100,6 +100,20 @@ class RegisteredKind(Kind):
     def write(self, processor: Any, nested: Callable[[Any], Any]) -> Any:
         """Return the parameters of a processor."""
         if not isinstance(processor, Registered):
+            self._check_described(processor)
             return super().write(processor, nested)
         given = json.loads(processor.parameters)
         return given[self.main] if self.main is not None and list(given) == [self.main] else given
+
+    def _check_described(self, processor: Any) -> None:
+        """Raise ConfigurationError for a field that no parameter describes, if its value is not its default."""
+        for own in fields(processor) if is_dataclass(processor) else ():
+            if not own.init or own.name in self.parameters or own.name in ("vocabulary", "limits"):
+                continue
+            default = own.default_factory() if own.default_factory is not MISSING else own.default
+            value = getattr(processor, own.name)
+            if value != default:
+                raise ConfigurationError(
+                    f"a {type(processor).__name__} with {own.name}={value!r} has no JSON form, because the parameters of "
+                    f"{self.name!r} do not describe {own.name!r}; add it to them, or make the processor with from_config"
+                )

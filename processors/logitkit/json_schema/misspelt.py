@@ -1,4 +1,4 @@
-"""Keys of schemas that look like misspelt keywords. The standard ignores them, so what they were meant to say is lost."""
+"""Keys of schemas that look like misspelt keywords, and schemas without keywords: the standard ignores what they say."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ _OTHERS = frozenset(
     }
 )
 
+# Where APIs and tools put the schema of an output or of arguments.
+_HOLDERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
+
 # How alike two words must be, as `SequenceMatcher.ratio` counts, and how many letters may differ: for `propertys`, these are 0.84
 # and 2. In short words, a letter makes another word: `note` is not `not`.
 _ALIKE = 0.83
@@ -61,6 +64,8 @@ _SHORT = 5
 _DIFFERENT = 2
 # A warning lists this many, at most.
 _MOST_LISTED = 10
+# It shows this many characters of a key.
+_LONGEST = 40
 
 
 def misspelt(schema: Json) -> str | None:
@@ -74,10 +79,27 @@ def misspelt(schema: Json) -> str | None:
         "'propertys' at # is not a keyword; it resembles 'properties'"
         >>> misspelt({"properties": {"propertys": True}, "x-item": 1, "title_": "a"}) is None
         True
+        >>> misspelt({"name": "person", "schema": {"type": "object"}})
+        "none of 'name', 'schema' is a keyword, so any JSON value is allowed; the schema may be what 'schema' holds"
     """
     found = [f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}" for pointer, key, meant in _found(schema)]
+    if not found and (nothing := _without_keywords(schema)):
+        return nothing
     more = len(found) - _MOST_LISTED
     return "; ".join([*found[:_MOST_LISTED], *([f"and {more} more"] if more > 0 else [])]) or None
+
+
+def _without_keywords(schema: Json) -> str | None:
+    """Return what to say about a whole schema that has keys, of which none is a keyword, or None."""
+    if not isinstance(schema, dict) or any(key in ASSERTIONS | _MEANT or key.startswith("$") for key in schema):
+        return None
+    unknown = [key for key in schema if key not in _OTHERS]
+    if not unknown:
+        return None
+    names = ", ".join(repr(key[:_LONGEST]) for key in unknown[:_MOST_LISTED])
+    inside = next((key for key in unknown if key in _HOLDERS and isinstance(schema[key], dict)), None)
+    held = f"the schema may be what {inside!r} holds" if inside else "the names of members belong into 'properties'"
+    return f"none of {names} is a keyword, so any JSON value is allowed; {held}"
 
 
 def _found(schema: Json) -> Iterator[tuple[str, str, str]]:

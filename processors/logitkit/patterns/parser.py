@@ -71,6 +71,10 @@ def parse(pattern: str) -> Node:
         >>> parse("ab?").parts[1].minimum
         0
     """
+    if isinstance(pattern, re.Pattern):
+        raise ConfigurationError(
+            "the pattern is compiled; give its text, pattern.pattern, with flags written at its beginning, such as (?i)"
+        )
     if not isinstance(pattern, str):
         raise ConfigurationError(f"a pattern must be str, not {type(pattern).__name__}; decode bytes first")
     return Parser(pattern).run()

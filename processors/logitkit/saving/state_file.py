@@ -160,7 +160,7 @@ def _bound(contents: Contents, like: Any, processor: Processor[Any], device: tor
     """Return the state in a file, on the CPU, if it belongs to this processor."""
     kind, wanted = kind_of(processor), describe(like)
     if contents.kind != kind:
-        raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}")
+        raise StateFileError(f"it holds a state of {contents.kind}, not of {kind}; give the processor that wrote it")
     tensors = {path: _described(tensor) for path, tensor in contents.tensors.items()}
     leaves = {path: text for path, text in wanted.items() if not text.endswith(")")}
     problem = difference(contents.structure, wanted) or difference(tensors, leaves)

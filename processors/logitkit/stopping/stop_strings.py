@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import FINISHED
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ArgumentTypeError, ConfigurationError
 from logitkit.lazy import lazy
 from logitkit.limits import DEFAULT_LIMITS, Limits, check_limits
 from logitkit.parameters import Boolean, Either, ListOf, Text, TokenId
@@ -207,6 +207,11 @@ class StopStrings(BankUser):
 
     def _asked(self, state: StopState) -> list[Tensor]:
         """Return the index, begin, end and token of every row's stop; -1 if there is none."""
+        if not isinstance(state, StopState):
+            raise ArgumentTypeError(
+                f"the state is a {type(state).__name__}, not one of StopStrings; hook.state is None before the first step, and "
+                "of a chain it has one state for each processor, as in hook.state[0]"
+            )
         columns = (state.at.slot, state.at.generation, *state[1:])
         found = []
         for slot, generation, before, token, tokens, text in zip(*(c.tolist() for c in columns), strict=True):

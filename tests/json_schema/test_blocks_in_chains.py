@@ -45,7 +45,7 @@ BROKEN = ["[[]", "[[,]", "[{}", "[{,}]", "[[null,]]", "[]]", "[[]]]", "["]
 def test_a_chain_allows_what_both_allow(name: str, order: int) -> None:
     """It had an automaton without the stack, which took `[[]` for a whole array."""
     schema, validator = lk.JsonSchema(SCHEMAS[name], BYTES), judge(SCHEMAS[name])
-    made = [
+    made: list[Any] = [
         lk.chain(*[BAN, schema][::order]),
         lk.chain(*[lk.Regex(r"[^1]*", BYTES), schema][::order]),
         lk.from_config({"banned_strings": ["11"], "json_schema": SCHEMAS[name]}, BYTES),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -64,11 +64,15 @@ def test_a_processor_made_by_hand_has_the_json_form_of_its_class() -> None:
 @dataclass(frozen=True)
 class Shifted(OwnTopA):
     by: int = 0
+    weights: torch.Tensor | None = None
+    note: str = field(default="", compare=False)
 
 
 def test_a_field_that_no_parameter_describes_is_not_lost() -> None:
     lk.register("shifted", Shifted)
-    assert lk.to_config(Shifted(0.25)) == {"shifted": 0.25}
+    assert lk.to_config(Shifted(0.25, note="n")) == {"shifted": 0.25}
+    with pytest.raises(ConfigurationError, match=r"a Shifted with weights=.* has no JSON form"):
+        lk.to_config(Shifted(0.25, weights=torch.ones(2)))
     with pytest.raises(ConfigurationError, match="a Shifted with by=3 has no JSON form"):
         lk.to_config(Shifted(0.25, by=3))
 

@@ -263,3 +263,9 @@ def test_what_is_not_a_turn_is_refused(given: Any, message: str) -> None:
 def test_arguments_that_are_not_json_are_not_written(value: object) -> None:
     with pytest.raises(ConfigurationError, match="which is not JSON"):
         tools_of("hermes").write([ToolCall("save", {"note": {"a": value}, "tags": []})])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_of_a_surrogate_pair_is_not_written(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="which UTF-8 cannot encode"):
+        tools_of(name).write([ToolCall("save", {"note": {"a": "\ud800"}, "tags": []})])

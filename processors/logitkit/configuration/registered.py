@@ -108,11 +108,12 @@ class RegisteredKind(Kind):
     def _check_described(self, processor: Any) -> None:
         """Raise ConfigurationError for a field that no parameter describes, if its value is not its default."""
         for own in fields(processor) if is_dataclass(processor) else ():
-            if not own.init or own.name in self.parameters or own.name in ("vocabulary", "limits"):
+            # A field that is not compared does not tell one processor from another.
+            if not (own.init and own.compare) or own.name in self.parameters or own.name in ("vocabulary", "limits"):
                 continue
             default = own.default_factory() if own.default_factory is not MISSING else own.default
             value = getattr(processor, own.name)
-            if value != default:
+            if isinstance(value, Tensor) or value != default:
                 raise ConfigurationError(
                     f"a {type(processor).__name__} with {own.name}={value!r} has no JSON form, because the parameters of "
                     f"{self.name!r} do not describe {own.name!r}; add it to them, or make the processor with from_config"

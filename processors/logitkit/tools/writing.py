@@ -26,11 +26,18 @@ def written_calls(
 
     Raises:
         ConfigurationError: The format has no place for several calls; a tool is not known; or a string cannot be written, because
-            it contains the closing marker or would be read as another value; or an argument is not a JSON value.
+            it contains the closing marker or half of a surrogate pair, or would be read as another value; or an argument is not a
+            JSON value.
     """
     if len(calls) > 1 and form.separator is None:
         raise ConfigurationError(f"there are {len(calls)} calls; the format {form.name!r} allows one in a turn")
     texts = [_call(call, tools, form, values) for call in calls]
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"the arguments contain {error.object[error.start]!r}, which UTF-8 cannot encode"
+        ) from None
     return form.calls_begin + (form.separator or "").join(texts) + form.calls_end if texts else ""
 
 

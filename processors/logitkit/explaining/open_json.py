@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 __all__ = ["JsonNode", "closed_at_the_end", "read_json"]
 
@@ -12,6 +13,9 @@ _CHARACTERS = rb"""(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"""
 _STRING = re.compile(b'"' + _CHARACTERS + rb'("|\\(?:u[0-9a-fA-F]{0,3})?(?!.))?', re.DOTALL)
 _DIGITS = rb"(?:0|[1-9][0-9]*)"
 _SCALAR = re.compile(rb"-?" + _DIGITS + rb"(?:\.(?:[0-9]+(?:[eE][-+]?[0-9]*)?)?|[eE][-+]?[0-9]*)?|-|[a-z]+")
+_EXPONENT = re.compile(rb"[eE]([-+]?[0-9]*)$")
+# Of an exponent that is written out, at most.
+_MOST_DIGITS = 3
 _LITERALS = {b"true": "boolean", b"false": "boolean", b"null": "null"}
 _BRACKETS = {"object": "{", "array": "["}
 
@@ -59,6 +63,24 @@ class JsonNode:
         """The characters of a string, without an incomplete one at its end."""
         (written,) = re.findall(b"^" + _CHARACTERS, self.raw[1 : -1 if self.closed else None])
         return str(json.loads('"' + written.decode("utf-8", "ignore") + '"'))
+
+    @property
+    def respelled(self) -> bytes:
+        r"""The text of a string without needless escapes, or that of a number without an exponent; other text as it is.
+
+        Example:
+            >>> read_json(rb'["\u0061", 15e-1, 1]')[0].children[0].respelled
+            b'"a"'
+        """
+        if self.kind == "string" and b"\\" in self.raw:
+            found = json.dumps(self.text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+            return found if self.closed else found[:-1]
+        exponent = _EXPONENT.search(self.raw) if self.kind == "number" else None
+        if exponent is None:
+            return self.raw
+        digits = exponent[1].lstrip(b"+-")
+        # While its digits are missing, the number may still become any other one.
+        return format(Decimal(self.raw.decode()), "f").encode() if 0 < len(digits) <= _MOST_DIGITS else b""
 
 
 def read_json(text: bytes) -> tuple[JsonNode | None, int]:
@@ -109,7 +131,9 @@ def closed_at_the_end(
         keys, children = node.keys[:named], node.children[:named]
         return replace(node, raw=b"", closed=True, keys=keys, children=children, more=False)
     word = next((word for word in _LITERALS if word.startswith(node.raw)), node.raw)
-    ended = {"string": node.raw + b'"', "number": node.raw + b"1" * (not node.raw[-1:].isdigit())}
+    # With an exponent, it might be any number.
+    digit = b"" if _EXPONENT.search(node.raw) else b"1"
+    ended = {"string": node.raw + b'"', "number": node.raw + digit * (not node.raw[-1:].isdigit())}
     return node if node.closed else replace(node, raw=ended.get(node.kind, word), closed=True)
 
 

@@ -60,8 +60,9 @@ class SchemaFaults:
         return not self.refused({"type": "string", "pattern": pattern}, name)
 
     def refused(self, schema: dict[str, Any], node: JsonNode) -> bool:
-        """Whether a small schema by itself refuses the text of a value."""
-        return is_legal(JsonValue(schema, self.whitespace), node.raw, node.closed) is False
+        """Whether a small schema by itself refuses a value, however it is spelled."""
+        text = node.respelled
+        return bool(text) and is_legal(JsonValue(schema, self.whitespace), text, node.closed) is False
 
     def _faults(self, place: Place, node: JsonNode | None, path: str) -> Iterator[Fault]:
         schema = self.references.dialect.known(place.value)

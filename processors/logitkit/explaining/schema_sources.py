@@ -157,11 +157,13 @@ def _without(schema: Any, names: list[str]) -> Any:
 def _convention(end: _End, named: bool) -> str:
     """Return which rule of spelling a text breaks that no keyword refuses; "" if it is not known."""
     node = end.node
+    if node.kind == "number" and b"e" in node.raw.lower():
+        return "numbers without an exponent"
+    if b"\\" in (node.keys[-1] if end.in_string and node.keys else node).raw[-6:] and end.in_string:
+        return "no needless escapes"
     names = [*node.names, end.name.text] if end.name else node.names if not node.more else ()
     if node.kind == "object" and named and names:
         return "each member stands once" if names[-1] in names[:-1] else "the members stand in the order of the schema"
-    if node.kind == "string" and b"\\" in node.raw[-6:]:
-        return "no needless escapes"
     return ""
 
 

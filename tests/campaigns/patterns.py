@@ -24,7 +24,7 @@ LIMITS = lk.Limits(states=5_000, work=200_000)
 BYTES = lk.Vocabulary([bytes([b]) for b in range(256)] + [None], eos_ids=[256])
 EOS = 256
 
-# Seconds of CPU time for a text. Some patterns can read a text in so many ways that `re`, which tries them all, does not end.
+# Seconds of CPU time for a text. `re` tries all ways in which a pattern can match, and for some patterns that takes hours.
 JUDGING_SECONDS = 2.0
 
 # Continuations for a beginning that cannot become a match, in addition to the rest of each text of the case.

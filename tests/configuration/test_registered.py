@@ -71,9 +71,9 @@ class Shifted(OwnTopA):
 def test_a_field_that_no_parameter_describes_is_not_lost() -> None:
     lk.register("shifted", Shifted)
     assert lk.to_config(Shifted(0.25, note="n")) == {"shifted": 0.25}
-    with pytest.raises(ConfigurationError, match=r"a Shifted with weights=.* has no JSON form"):
+    with pytest.raises(ConfigurationError, match=r"a Shifted with weights=.* cannot be written as JSON"):
         lk.to_config(Shifted(0.25, weights=torch.ones(2)))
-    with pytest.raises(ConfigurationError, match="a Shifted with by=3 has no JSON form"):
+    with pytest.raises(ConfigurationError, match="a Shifted with by=3 cannot be written as JSON"):
         lk.to_config(Shifted(0.25, by=3))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from benchmarks.report_appendix import GPU, GRAMMARS, SCHEMAS, gpu_page, grammars_page, number, schemas_page
 
 
@@ -13,3 +15,26 @@ def test_the_pages_have_the_tables_of_the_results() -> None:
 
 def test_a_number_has_two_digits_or_more() -> None:
     assert [number(value) for value in (0.04, 9.94, 10.4, 1234.5, None)] == ["0.0", "9.9", "10", "1,234", "-"]
+
+
+def test_the_comparison_has_the_numbers_of_the_tables() -> None:
+    """The page is written by hand. It had numbers of older tables, and recommended another library for them."""
+    page = (SCHEMAS.parent / "peers.md").read_text("utf-8")
+    own, others = re.split(r"^604 schemas of snapshot", SCHEMAS.read_text("utf-8"), maxsplit=1, flags=re.MULTILINE)
+
+    def cells(tables: str, library: str, number: int) -> list[str]:
+        """Return the cells of a library in one of the tables."""
+        found = re.findall(rf"^\| {library} \| (.*) \|$", tables, re.MULTILINE)[number]
+        return [cell.strip() for cell in found.split("|")]
+
+    assert f"no wrong verdict on {int(cells(own, 'logitkit', 0)[-1]):,}" in page
+    for library in ("LLGuidance", "XGrammar", "outlines-core"):
+        *_, accepts, rejects, documents = cells(own, library, 0)
+        assert f"{library} {int(accepts.split()[0]) + int(rejects.split()[0])} on {int(documents):,}" in re.sub(
+            r"\s+", " ", page
+        )
+    ours, theirs = (cells(others, library, 1)[1] for library in ("logitkit", "LLGuidance"))
+    assert f"the first mask takes {theirs} ms in the median of 604 real schemas, and {ours} ms with logitkit" in page
+    ours, theirs = (cells(others, library, 0)[0].split()[0] for library in ("logitkit", "LLGuidance"))
+    assert f"logitkit compiles {ours} of them, and LLGuidance {theirs}" in re.sub(r"\s+", " ", page)
+    assert float(cells(own, "logitkit", 3)[1]) < float(cells(own, "XGrammar", 3)[1])

@@ -1,4 +1,4 @@
-"""Long arrays inside of long arrays, in a chain with another constraint: what is shared there has no finite automaton."""
+"""Long arrays inside of long arrays, in a chain with another constraint: they need a stack, so they are not joined with it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_before_a_marker_it_is_refused(marker: Any) -> None:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_languages_that_count(order: int) -> None:
-    """A language has no other automaton than the one that counts."""
+    """The only automaton of a language is the one that counts."""
     words = json_schema({"type": "string", "maxLength": 40}).constraint(BYTES)
     numbers = json_schema({"type": "array", "items": {"type": "integer"}, "maxItems": 100}).constraint(BYTES)
     for language, texts in (

@@ -115,6 +115,7 @@ class RegisteredKind(Kind):
             value = getattr(processor, own.name)
             if isinstance(value, Tensor) or value != default:
                 raise ConfigurationError(
-                    f"a {type(processor).__name__} with {own.name}={value!r} has no JSON form, because the parameters of "
-                    f"{self.name!r} do not describe {own.name!r}; add it to them, or make the processor with from_config"
+                    f"a {type(processor).__name__} with {own.name}={value!r} cannot be written as JSON, because the "
+                    f"parameters of {self.name!r} do not describe {own.name!r}; add it to them, or make the processor with "
+                    "from_config"
                 )

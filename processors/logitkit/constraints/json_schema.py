@@ -200,7 +200,7 @@ class JsonSchema(Constraint):
 
     @property
     def flat_automaton(self) -> TokenAutomaton:
-        """The automaton without a stack, of a schema whose values nest to a limited depth."""
+        """The automaton without a stack, of a schema whose values nest to a limited depth; with one if it calls shared parts."""
         if not self.automaton.nesting.frames and self.automaton.counting is None:
             return self.automaton
         with self._one_budget():

@@ -159,7 +159,8 @@ def _convention(end: _End, named: bool) -> str:
     node = end.node
     if node.kind == "number" and b"e" in node.raw.lower():
         return "numbers without an exponent"
-    if b"\\" in (node.keys[-1] if end.in_string and node.keys else node).raw[-6:] and end.in_string:
+    written = node.keys[-1] if node.keys else node
+    if end.in_string and b"\\" in written.raw[-6:]:
         return "no needless escapes"
     names = [*node.names, end.name.text] if end.name else node.names if not node.more else ()
     if node.kind == "object" and named and names:

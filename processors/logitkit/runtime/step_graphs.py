@@ -142,7 +142,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def capture_on(device: torch.device) -> Capture | None:
-    """Return the capture of a device, or None if the device has no graphs."""
+    """Return the object that captures steps on a device, or None if steps are not captured there."""
     return CudaCapture(device) if device.type == "cuda" else None
 
 

@@ -39,6 +39,9 @@ def intersect(a: TokenAutomaton, b: TokenAutomaton, limits: Limits) -> TokenAuto
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
+    # A pair of states says nothing of stacks, so the product would allow texts that neither does.
+    assert not a.has_stacks
+    assert not b.has_stacks
     class_of, side_a, side_b = joint_classes(a, b)
     product = _Product(side_a, side_b, limits)
     start = a.start * b.states + b.start

@@ -55,6 +55,8 @@ def until_token(first: TokenAutomaton, marker: int, second: TokenAutomaton, limi
     Raises:
         PatternTooLarge: A limit is exceeded.
     """
+    assert not first.has_stacks
+    assert not second.has_stacks
     before = before_token(first, marker, limits)
     if before is None:
         return None

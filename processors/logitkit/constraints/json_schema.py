@@ -177,8 +177,8 @@ class JsonSchema(Constraint):
                     return network_dfa(compiled.network, self.limits, share, many_ways=not early), compiled
                 except (CountsOverlap, PatternTooLarge) as error:
                     # As in `schema_network`: without counts it is known which keyword asks for too many states. And calls that
-                    # begin in one place, which cannot be told apart, may be written there.
-                    if not (longest or early) or spent() > self.limits.work:
+                    # begin in one place, which cannot be told apart, may be written there. Without calls, all ways are the same.
+                    if not (longest or early) or not compiled.network.definitions or spent() > self.limits.work:
                         raise
                     reason = str(error)
                     ways = [(apart, 0, early) if longest else (False, most, False)]

@@ -144,12 +144,12 @@ class NumberSet:
 
     @cached_property
     def _tree(self) -> Node:
-        if self.is_everything:
-            return _ANY_NUMBER
-        limits = self.language.limits
         with outside_budget():
-            finite = self._shortest.longest is not None
-            if finite or (self.language - _integers(limits).language).is_empty:
+            if self._shortest.longest is not None:
+                return self._shortest.machine()
+            if self.is_everything:
+                return _ANY_NUMBER
+            if (self.language - _integers(self.language.limits).language).is_empty:
                 return self._shortest.machine()
             return self.language.machine()
 

@@ -12,10 +12,11 @@ from difflib import get_close_matches
 
 from logitkit.compiler.bytes.letters import OTHERS
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.grammars.rule_trees import deriving, inside
+from logitkit.compiler.grammars.rule_trees import deriving
 from logitkit.errors import GrammarError
 from logitkit.grammars.rule_set import GrammarRule, RuleSet
 from logitkit.limits import UNBOUNDED
+from logitkit.patterns.inner_trees import inside
 from logitkit.patterns.syntax import Call, Characters, Node
 
 __all__ = ["calls_of", "check_names_of_tokens", "checked_rule_set", "defined_twice", "no_start", "undefined_rule"]
@@ -84,7 +85,7 @@ def checked_rule_set(
     productive = deriving(bodies, lambda leaf: not isinstance(leaf, Characters) or bool(leaf.charset), UNBOUNDED)
     if not all(productive):
         raise _endless(grammar, rules, callees, productive)
-    kept = {rules[i].name for i in reached(start, callees)}
+    kept = {rules[i].name for i in reached(start, callees.__getitem__)}
     unused = list(dict.fromkeys(rule.name for rule in rules if rule.name not in kept))
     said = [f"the rule{'s' * (len(unused) > 1)} {_listed(unused)} {'are' if len(unused) > 1 else 'is'} not used"]
     return RuleSet(tuple(rules), start, tuple(tokens), (*warnings, *said[: len(unused)]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from logitkit.compiler.characters.components import reached
 from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.parts import Key, Part
 from logitkit.json_schema.plan import Block, Move, Names, Plan
@@ -94,14 +95,10 @@ class Trimmed:
         return move.value is None or self.has_value(move.value)
 
     def _ends(self, plan: Plan) -> bool:
-        reached = {0}
-        todo = [0]
-        while todo:
-            for move in plan.moves[todo.pop()]:
-                if move.target not in reached and self._passes(move):
-                    reached.add(move.target)
-                    todo.append(move.target)
-        return plan.end in reached
+        def following(state: int) -> list[int]:
+            return [move.target for move in plan.moves[state] if self._passes(move)]
+
+        return plan.end in reached(0, following)
 
     def _joined(self, plans: list[Plan]) -> tuple[list[list[Move]], list[bool]]:
         """Join the plans to one graph, without what leads to no end."""
@@ -135,11 +132,4 @@ def _leading_to(rows: list[list[Move]], end: int) -> set[int]:
     for state, row in enumerate(rows):
         for move in row:
             sources[move.target].append(state)
-    kept = {end}
-    todo = [end]
-    while todo:
-        for state in sources[todo.pop()]:
-            if state not in kept:
-                kept.add(state)
-                todo.append(state)
-    return kept
+    return {*reached(end, sources.__getitem__)}

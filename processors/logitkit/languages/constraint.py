@@ -12,6 +12,7 @@ from logitkit.compiler.bytes.letters import WHOLE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.bytes.pushdown_dfa import PushdownDfa
 from logitkit.compiler.bytes.texts_beside import BracketsOverlap, CallsOverlap, CountsOverlap
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.collection import uncollected
 from logitkit.compiler.grammars.dfa import pushdown_dfa
 from logitkit.compiler.networks.dfa import network_dfa
@@ -237,10 +238,4 @@ class LanguageConstraint(Constraint):
 
 def parts_of_language(language: Any) -> Iterator[Any]:
     """Return a language and all that it is built from; equal ones once."""
-    met = {language: None}
-    todo = [language]
-    while todo:
-        fresh = [part for part in todo.pop().parts if part not in met]
-        met.update(dict.fromkeys(fresh))
-        todo.extend(fresh)
-    return iter(met)
+    return iter(reached(language, lambda part: part.parts))

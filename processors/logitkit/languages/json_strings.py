@@ -12,7 +12,8 @@ from logitkit.languages.language import Language
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
-from logitkit.patterns.syntax import Alternate, Characters, Concat, Graph, Look, Machine, Node, Repeat
+from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.syntax import Alternate, Characters, Concat, Graph, Look, Machine, Node
 
 __all__ = ["JsonStringOf"]
 
@@ -78,18 +79,10 @@ class _Escaping:
                 return _escaped(charset)
             case Look(Characters(charset)):
                 return replace(tree, node=Characters(_first(charset)))
-            case Concat(parts):
-                return Concat(tuple(map(self.of, parts)))
-            case Alternate(options):
-                return Alternate(tuple(map(self.of, options)))
-            case Repeat(node, minimum, maximum, kind):
-                return Repeat(self.of(node), minimum, maximum, kind)
-            case Graph(moves, accepting):
-                return Graph(tuple([tuple([(self.of(node), to) for node, to in row]) for row in moves]), accepting)
             case Machine(moves, accepting):
                 return Graph(tuple([tuple([(_escaped(chars), to) for chars, to in row]) for row in moves]), accepting)
             case _:
-                return tree
+                return with_inside(tree, self.of)
 
 
 def _escaped(charset: CharSet) -> Node:

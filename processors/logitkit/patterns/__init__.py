@@ -2,7 +2,7 @@
 
 parser          parses a pattern to its tree, with groups, quantifiers, escapes, classes and flags
 spans           parses a pattern and keeps where its parts stand
-syntax          the tree; construction builds and simplifies its nodes
+syntax          the tree; construction builds and simplifies its nodes; inner_trees are those directly inside of one
 advice          warnings of patterns that allow more, or less, than expected
 charset         sets of code points (case_folding, unicode_classes, unicode_properties, unicode_scripts)
 """

@@ -20,12 +20,11 @@ numbers there: these fail. So by default a step is captured only if no other thr
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -34,6 +33,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from logitkit.compiler.collection import uncollected
 from logitkit.errors import ConfigurationError
 from logitkit.protocol.state import leaves, map_tensors
 
@@ -107,7 +107,8 @@ class CudaCapture:
         `torch.cuda.graph` would also wait for the device, collect garbage and return all free memory to the device.
         """
         first = self._first.get(stream)
-        with self._turn, torch.cuda.device(self._device), _no_garbage_collection():
+        # Garbage may contain graphs, which cannot be deleted while one is captured.
+        with self._turn, torch.cuda.device(self._device), uncollected():
             number = torch.cuda.current_device()
             if number not in self._aside:
                 self._aside[number] = torch.cuda.Stream(priority=-1)  # type: ignore[no-untyped-call]
@@ -127,18 +128,6 @@ class CudaCapture:
                     raise
         self._first.setdefault(stream, graph)
         return graph.replay, results
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Collect no garbage for a moment, since it may contain graphs, which cannot be deleted while one is captured."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def capture_on(device: torch.device) -> Capture | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from logitkit.patterns.charset import ANY, CharSet
+from logitkit.patterns.inner_trees import with_inside
 from logitkit.patterns.syntax import Alternate, Anchor, Atomic, Characters, Concat, Look, Node, Repeat
 
 NEWLINE = CharSet(((10, 10),))
@@ -28,19 +29,7 @@ def has_assertions(tree: Node) -> bool:
 
 def without_anchors(tree: Node) -> Node:
     """Return a tree of the same language that has no anchors."""
-    match tree:
-        case Anchor():
-            return _written_out(tree)
-        case Concat(parts):
-            return Concat(tuple(map(without_anchors, parts)))
-        case Alternate(options):
-            return Alternate(tuple(map(without_anchors, options)))
-        case Repeat(node, minimum, maximum, kind):
-            return Repeat(without_anchors(node), minimum, maximum, kind)
-        case Look(node, behind, negative, position):
-            return Look(without_anchors(node), behind, negative, position)
-        case _:
-            return tree
+    return _written_out(tree) if isinstance(tree, Anchor) else with_inside(tree, without_anchors)
 
 
 def _written_out(anchor: Anchor) -> Node:

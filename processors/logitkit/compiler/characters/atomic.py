@@ -11,6 +11,7 @@ from __future__ import annotations
 from logitkit.budget import took
 from logitkit.errors import PatternSyntaxError
 from logitkit.limits import Limits
+from logitkit.patterns.inner_trees import with_inside
 from logitkit.patterns.syntax import (
     Alternate,
     Anchor,
@@ -62,20 +63,10 @@ class _Rewriter:
         """Rewrite the atomic groups anywhere inside."""
         self.made += 1
         self.limits.check_work(NODE_STEPS * self.made)
-        match tree:
-            case Atomic(node, position):
-                self.position = position
-                return self.first([node])
-            case Concat(parts):
-                return Concat(tuple(map(self.whole, parts)))
-            case Alternate(options):
-                return Alternate(tuple(map(self.whole, options)))
-            case Repeat(node, minimum, maximum, kind):
-                return Repeat(self.whole(node), minimum, maximum, kind)
-            case Look(node, behind, negative, position):
-                return Look(self.whole(node), behind, negative, position)
-            case _:
-                return tree
+        if isinstance(tree, Atomic):
+            self.position = tree.position
+            return self.first([tree.node])
+        return with_inside(tree, self.whole)
 
     def first(self, parts: list[Node]) -> Node:
         """Return a tree that matches the concatenation of some parts, but only its first match."""

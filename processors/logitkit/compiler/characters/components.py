@@ -5,20 +5,27 @@ Source: Tarjan, Depth-first search and linear graph algorithms (1972).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 
-def reached(start: int, following: Sequence[Iterable[int]]) -> list[int]:
-    """Return what can be reached from a node, itself included, given what follows each node.
+def reached(start: T, following: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return what can be reached from a node, itself included, each once.
+
+    Args:
+        start: The node.
+        following: Returns what follows a node.
 
     Example:
-        >>> reached(1, [[], [2], [1]])
+        >>> reached(1, [[], [2], [1]].__getitem__)
         [1, 2]
     """
     found = {start: None}
     todo = [start]
     while todo:
-        fresh = [node for node in following[todo.pop()] if node not in found]
+        fresh = [node for node in following(todo.pop()) if node not in found]
         found.update(dict.fromkeys(fresh))
         todo.extend(fresh)
     return list(found)

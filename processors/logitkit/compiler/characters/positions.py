@@ -8,6 +8,7 @@ from operator import lt
 from typing import NamedTuple
 
 from logitkit.budget import spent, took
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.characters.factoring import factor
 from logitkit.limits import Limits
 from logitkit.patterns.charset import MAX_CODE_POINT, CharSet
@@ -268,10 +269,4 @@ def _reached(parts: list[list[tuple[Part, int]]], state: int) -> list[int]:
     """Return the states of a graph that are reached from one without reading anything."""
     if not any(part.nullable for part, _ in parts[state]):
         return [state]
-    reached = {state: None}
-    todo = [state]
-    while todo:
-        fresh = [target for part, target in parts[todo.pop()] if part.nullable and target not in reached]
-        reached.update(dict.fromkeys(fresh))
-        todo.extend(fresh)
-    return list(reached)
+    return reached(state, lambda source: [target for part, target in parts[source] if part.nullable])

@@ -77,6 +77,6 @@ class Nfa:
     def _reached(self, state: int) -> list[int]:
         if not self.empty[state]:
             return [state]
-        found = reached(state, self.empty)
+        found = reached(state, self.empty.__getitem__)
         self.limits.spend(len(found))
         return found

@@ -120,7 +120,7 @@ def rule_automata(rules: Rules, limits: Limits) -> RuleAutomata:
     """
     called = check_trees(rules, limits)
     nullable = nullable_rules(rules, limits)
-    used = reached(rules.start, called)
+    used = reached(rules.start, called.__getitem__)
     limits.spend(RULE_STEPS * len(used))
     looks: dict[CharSet, int] = {}
     positions = {rule: rule_positions(rules.bodies[rule], nullable, looks, limits) for rule in used}
@@ -170,7 +170,7 @@ def _drop_unproductive(rules: RuleAutomata, limits: Limits) -> None:
         dfa = automata[rule]
         limits.spend(len(dfa.moves) + 5)
         following = [[t for t, mask in row.items() if mask & ~never] for row in dfa.moves]
-        if any(dfa.accepting[state] for state in reached(0, following)):
+        if any(dfa.accepting[state] for state in reached(0, following.__getitem__)):
             productive.add(rule)
             never &= ~bit.get(rule, 0)
             todo.extend(callers.get(rule, ()))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from logitkit.compiler.grammars.rules import Rules
 from logitkit.errors import GrammarError, PatternTooLarge
 from logitkit.limits import Limits
+from logitkit.patterns.inner_trees import inside
 from logitkit.patterns.syntax import (
     Alternate,
-    Atomic,
     Call,
     Characters,
     Concat,
@@ -21,23 +21,10 @@ from logitkit.patterns.syntax import (
     Repeat,
 )
 
-__all__ = ["check_trees", "deriving", "inside", "nullable_rules"]
+__all__ = ["check_trees", "deriving", "nullable_rules"]
 
 # Functions that walk a tree call themselves up to three times per level.
 DEEPEST_TREE = 200
-
-
-def inside(tree: Node) -> Sequence[Node]:
-    """Return the trees directly inside of a tree."""
-    match tree:
-        case Concat(parts) | Alternate(parts):
-            return parts
-        case Repeat(node) | Atomic(node) | Look(node):
-            return (node,)
-        case Graph(moves):
-            return [label for row in moves for label, _ in row]
-        case _:
-            return ()
 
 
 def check_trees(rules: Rules, limits: Limits) -> list[list[int]]:

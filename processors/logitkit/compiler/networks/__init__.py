@@ -4,7 +4,6 @@ network              what comes in: trees that call each other, and strings that
 symbols, renumbered  what stands for calls, words and special tokens in a tree; a tree as part of a larger network
 part, parts          one automaton over characters for everything that is called; known_parts keeps those of many networks
 overlaps             calls that begin with the same bracket, and words that are also called strings
-endless_calls        definitions that have no text
 token_limits         free text of a limited number of tokens
 text_regions         free text as leaves, so that what tokens do in it is known
 joint, live, words   one automaton over bytes, in which names are written out, without what leads nowhere (leaf_copies)

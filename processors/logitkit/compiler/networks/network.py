@@ -16,7 +16,7 @@ __all__ = ["LETTERS", "WORDS", "CountedText", "Definition", "Network", "PlacedDe
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The texts `opening` + a text of `body`.
+    """The texts `opening` + a text of `body`. There are some, or a bracket could be followed by what leads nowhere.
 
     Args:
         opening: The bracket that a text of the definition begins with, and that begins nothing else where it is called; or the

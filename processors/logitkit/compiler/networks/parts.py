@@ -15,7 +15,6 @@ from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import determinise
-from logitkit.compiler.networks.endless_calls import endless_calls
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
 from logitkit.compiler.networks.overlaps import Resolver, bracket_check
@@ -24,7 +23,8 @@ from logitkit.compiler.networks.symbols import MARKS
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node, Repeat
+from logitkit.patterns.inner_trees import inside
+from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Node
 
 # The most places to which one bracket may lead a caller. Where it is not known which sets of them occur, each set gets a state;
 # where it is, and more are wanted, there is a part for each set of calls that begin together.
@@ -55,7 +55,6 @@ class _Finder:
 
     def __init__(self, network: Network, limits: Limits, many_ways: bool) -> None:
         self.network, self.limits, self.many_ways = network, limits, many_ways
-        self.endless = endless_calls(network)
         self.parts: dict[Called, Part] = {}
         self.known: dict[Called, Part] = {}
         self.unfinished: set[Called] = set()
@@ -107,7 +106,7 @@ class _Finder:
 
     def _made(self, called: Called) -> Part:
         self.unfinished.add(called)
-        made = _part(_tree(called, self.network), self.network, self.endless, self.limits, self.marks_of)
+        made = _part(_tree(called, self.network), self.network, self.limits, self.marks_of)
         self.unfinished.discard(called)
         return made
 
@@ -126,17 +125,9 @@ def _has_calls(tree: Node, seen: set[int]) -> bool:
     if id(tree) in seen:
         return False
     seen.add(id(tree))
-    match tree:
-        case Call():
-            return True
-        case Concat(inside) | Alternate(inside):
-            return any(_has_calls(node, seen) for node in inside if type(node) is not Characters)
-        case Repeat(node):
-            return _has_calls(node, seen)
-        case _:
-            return hasattr(tree, "moves") and any(
-                _has_calls(label, seen) for row in tree.moves for label, _ in row if not isinstance(label, CharSet)
-            )
+    return isinstance(tree, Call) or any(
+        _has_calls(node, seen) for node in inside(tree) if type(node) is not Characters
+    )
 
 
 def _tree(called: Called, network: Network) -> Node:
@@ -154,7 +145,6 @@ def _tree(called: Called, network: Network) -> Node:
 def _part(
     tree: Node,
     network: Network,
-    endless: frozenset[int],
     limits: Limits,
     marks_of: Callable[[Called], Iterable[int]],
 ) -> Part:
@@ -165,8 +155,7 @@ def _part(
             special.setdefault(charset, len(special))
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
-    mask_of |= {c: 0 for c in special if c.ranges[0][0] - CALLS in endless}
-    check = bracket_check(positions, alphabet.members, [c for c in special if mask_of[c]], network)
+    check = bracket_check(positions, alphabet.members, special, network)
     dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, check), limits)
     if dfa is None:
         return Part(None, alphabet)

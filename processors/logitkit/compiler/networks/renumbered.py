@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from logitkit.compiler.networks.symbols import LETTERS, WORDS
 from logitkit.patterns.charset import CharSet
-from logitkit.patterns.syntax import Alternate, Call, Characters, Concat, Graph, Node, Repeat
+from logitkit.patterns.inner_trees import with_inside
+from logitkit.patterns.syntax import Alternate, Call, Characters, Node
 
 __all__ = ["renumbered"]
 
@@ -42,19 +43,7 @@ class _Renumbering:
         return found
 
     def _of(self, tree: Node) -> Node:
-        match tree:
-            case Call(definition):
-                return Call(self.calls[definition])
-            case Concat(parts):
-                return Concat(tuple(map(self.of, parts)))
-            case Alternate(options):
-                return Alternate(tuple(map(self.of, options)))
-            case Repeat(node, minimum, maximum, kind):
-                return Repeat(self.of(node), minimum, maximum, kind)
-            case Graph(moves, accepting):
-                return Graph(tuple([tuple([(self.of(n), t) for n, t in row]) for row in moves]), accepting)
-            case _:
-                return tree
+        return Call(self.calls[tree.definition]) if isinstance(tree, Call) else with_inside(tree, self.of)
 
     def _characters(self, tree: Characters) -> Node:
         ranges = tree.charset.ranges

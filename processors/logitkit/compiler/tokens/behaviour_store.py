@@ -1,14 +1,12 @@
-"""All behaviours that have been met, each once: a number stands for a behaviour through all levels of a trie."""
+"""The behaviours of the beginnings of tokens: a number stands for a behaviour through all levels of a trie."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, contents, of_bytes, starts, then_byte
-from logitkit.compiler.bytes.byte_dfa import DEAD, NOT_LISTED
+from logitkit.compiler.bytes.behaviours import Behaviours, Ints, Moves, of_bytes, starts, then_byte
+from logitkit.compiler.bytes.byte_dfa import NOT_LISTED
+from logitkit.compiler.tokens.behaviour_table import BehaviourTable
 from logitkit.limits import Limits
 
 # Behaviours of more exceptions, or so few behaviours at once, are stepped one by one: calls of numpy cost little beside them.
@@ -19,31 +17,7 @@ FEW = 10
 EXCEPTIONS_A_STEP = 4
 
 
-class Growing:
-    """An array that is appended to, and doubles its room when it is full."""
-
-    def __init__(self, first: NDArray[Any]) -> None:
-        self.size = len(first)
-        self.room = np.empty(max(1024, 2 * self.size), first.dtype)
-        self.room[: self.size] = first
-
-    def append(self, more: NDArray[Any]) -> None:
-        """Put some values behind the others."""
-        size = self.size + len(more)
-        if size > len(self.room):
-            room = np.empty(2 * size, self.room.dtype)
-            room[: self.size] = self.room[: self.size]
-            self.room = room
-        self.room[self.size : size] = more
-        self.size = size
-
-    @property
-    def values(self) -> NDArray[Any]:
-        """What has been appended so far; a view."""
-        return self.room[: self.size]
-
-
-class BehaviourStore:
+class BehaviourStore(BehaviourTable):
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
 
     Args:
@@ -54,29 +28,14 @@ class BehaviourStore:
     """
 
     def __init__(self, moves: Moves, limits: Limits, work: int, sources: int | None = None) -> None:
+        super().__init__(moves.step.dtype, limits, work)
         self.moves = moves
         self.sources = sources
-        self.limits = limits
-        self.work = work
-        nothing = np.zeros(0, moves.step.dtype)
-        self._default = Growing(np.zeros(1, nothing.dtype))
-        self._start = Growing(np.zeros(2, np.int64))
-        self._source = Growing(nothing)
-        self._target = Growing(nothing)
-        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
-
-    def __len__(self) -> int:
-        return self._default.size
 
     @property
     def width(self) -> int:
         """Number of byte classes."""
         return len(self.moves.step)
-
-    @property
-    def table(self) -> Behaviours:
-        """All behaviours so far; views that later additions may leave behind."""
-        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
 
     def of_bytes(self) -> Ints:
         """Return the number of the behaviour of every byte class."""
@@ -123,7 +82,7 @@ class BehaviourStore:
                 # Quicker than by a mask, where two arrays are selected from.
                 (kept,) = keep.nonzero()
                 source, target = source.take(kept), target.take(kept)
-            self.charge(1, len(target))
+            self.charge(1 + len(target) // EXCEPTIONS_A_STEP)
             known = len(self._number)
             number = self._number.setdefault((default, source.tobytes() + target.tobytes()), known)
             if number == known:
@@ -143,34 +102,4 @@ class BehaviourStore:
         return found
 
     def _add(self, met: Behaviours) -> Ints:
-        """Return the numbers of some behaviours; those not met before get new ones."""
-        self.charge(len(met), len(met.source))
-        numbers = np.zeros(len(met), np.int64)
-        # Most that a byte does is to end in death.
-        busy = ((met.default != DEAD) | (met.start[1:] > met.start[:-1])).nonzero()[0]
-        if len(busy) < len(met):
-            met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
-        fresh: list[int] = []
-        found: list[int] = []
-        for i, content in enumerate(contents(met)):
-            known = len(self._number)
-            number = self._number.setdefault(content, known)
-            if number == known:
-                fresh.append(i)
-            found.append(number)
-        numbers[busy] = found
-        if fresh:
-            self._append(met if len(fresh) == len(met) else met.take(np.array(fresh)))
-        return numbers
-
-    def charge(self, behaviours: int, exceptions: int) -> None:
-        """Count what is done."""
-        self.work += behaviours + exceptions // EXCEPTIONS_A_STEP
-        self.limits.check_work(self.work)
-
-    def _append(self, fresh: Behaviours) -> None:
-        begin = self._source.size
-        self._default.append(fresh.default)
-        self._start.append(fresh.start[1:] + begin)
-        self._source.append(fresh.source)
-        self._target.append(fresh.target)
+        return self._numbers(met, len(met.source) // EXCEPTIONS_A_STEP)

@@ -178,7 +178,7 @@ class LookaheadSuffixes(SuffixStore):
         source, target = source.astype(np.int32), target.astype(np.int32)
         start = starts(np.bincount(owner, minlength=len(symbol)))
         met = Behaviours(np.zeros(len(symbol), np.int32), start, source, target)
-        return self._add(met, EXCEPTION_STEPS * len(source))
+        return self._numbers(met, EXCEPTION_STEPS * len(source))
 
     def _moved(self, move: Ints, inside: Ints) -> Ints:
         """Return the outcomes of moves that push frames, each with an outcome after it."""

@@ -151,11 +151,11 @@ class SuffixBehaviours(SuffixStore):
         steps = LONG_STEPS + len(target) // STATES_A_STEP + len(source) // EXCEPTIONS_A_STEP
         target = target[source].astype(np.int32)
         met = Behaviours(np.zeros(1, np.int32), np.array([0, len(source)]), source, target)
-        return int(self._add(met, steps)[0])
+        return int(self._numbers(met, steps)[0])
 
     def _add_short(self, table: Behaviours, which: Ints, symbol: Ints) -> Ints:
         met = self._short(table, which, symbol)
-        return self._add(met, EXCEPTION_STEPS * len(met.source))
+        return self._numbers(met, EXCEPTION_STEPS * len(met.source))
 
     def _short(self, table: Behaviours, which: Ints, symbol: Ints) -> Behaviours:
         """Return some behaviours, each with a byte of a class before it."""

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from logitkit.compiler.bytes.behaviours import Behaviours, Ints, contents, starts
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.behaviours import Ints, starts
 from logitkit.compiler.bytes.sorting import stable_order, which_of
-from logitkit.compiler.tokens.behaviour_store import Growing
+from logitkit.compiler.tokens.behaviour_table import BehaviourTable
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.limits import Limits
 from logitkit.vocabulary.ranges import expand
@@ -18,7 +17,7 @@ from logitkit.vocabulary.ranges import expand
 __all__ = ["Index", "SuffixStore"]
 
 
-class SuffixStore:
+class SuffixStore(BehaviourTable):
     """Numbers behaviours as they are met; behaviour 0 leads to death from everywhere.
 
     Args:
@@ -29,24 +28,9 @@ class SuffixStore:
     """
 
     def __init__(self, outcomes: Outcomes, width: int, limits: Limits, work: int) -> None:
+        super().__init__(np.int32, limits, work)
         self.outcomes = outcomes
         self.width = width
-        self.limits = limits
-        self.work = work
-        none = np.zeros(0, np.int32)
-        self._default = Growing(np.zeros(1, np.int32))
-        self._start = Growing(np.zeros(2, np.int64))
-        self._source = Growing(none)
-        self._target = Growing(none)
-        self._number: dict[tuple[int, bytes], int] = {(DEAD, b""): 0}
-
-    def __len__(self) -> int:
-        return self._default.size
-
-    @property
-    def table(self) -> Behaviours:
-        """All behaviours so far; views that later additions may leave behind."""
-        return Behaviours(self._default.values, self._start.values, self._source.values, self._target.values)
 
     def _called(self, frame: Ints, inside: Ints) -> Ints:
         """Return the outcomes of brackets that push frames, each with an outcome behind it."""
@@ -54,31 +38,6 @@ class SuffixStore:
         pairs, inverse = which_of(frame * np.int64(several) + inside)
         made = [self.outcomes.called(*divmod(pair, several)) for pair in pairs.tolist()]
         return np.array(made, np.int64)[inverse]
-
-    def _add(self, met: Behaviours, steps: int) -> Ints:
-        """Return the numbers of some behaviours that took some steps to find; those not met before get new ones."""
-        self.work += len(met) + steps
-        self.limits.check_work(self.work)
-        numbers = np.zeros(len(met), np.int64)
-        busy = np.flatnonzero(met.start[1:] > met.start[:-1])
-        met = Behaviours(met.default[busy], np.append(met.start[busy], met.start[-1]), met.source, met.target)
-        fresh: list[int] = []
-        found: list[int] = []
-        for i, content in enumerate(contents(met)):
-            known = len(self._number)
-            number = self._number.setdefault(content, known)
-            if number == known:
-                fresh.append(i)
-            found.append(number)
-        numbers[busy] = found
-        if fresh:
-            new = met if len(fresh) == len(met) else met.take(np.array(fresh))
-            begin = self._source.size
-            self._default.append(new.default)
-            self._start.append(new.start[1:] + begin)
-            self._source.append(new.source)
-            self._target.append(new.target)
-        return numbers
 
 
 class Index:

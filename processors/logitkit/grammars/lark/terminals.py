@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import NoReturn
 
 from logitkit.compiler.characters.assertions import has_assertions
-from logitkit.compiler.grammars.rule_trees import inside
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import GrammarError, PatternSyntaxError
 from logitkit.grammars.lark.draft import Draft, LarkDefinition
@@ -23,6 +22,7 @@ from logitkit.grammars.lark.lexeme import EdgeAssertion, Lexeme, asserting_lexem
 from logitkit.grammars.lark.literals import Literals
 from logitkit.grammars.lark.trees import has_lazy_quantifiers, with_calls_replaced
 from logitkit.limits import Limits
+from logitkit.patterns.inner_trees import inside
 from logitkit.patterns.syntax import Alternate, Atomic, Characters, Concat, Machine, Node
 
 __all__ = ["Terminals"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from logitkit.patterns.construction import concatenate
+from logitkit.patterns.inner_trees import with_inside
 from logitkit.patterns.syntax import Alternate, Call, Concat, Node, Repeat
 
 __all__ = ["has_lazy_quantifiers", "with_calls_replaced"]
@@ -17,12 +18,8 @@ def with_calls_replaced(tree: Node, replacement: Callable[[int], Node]) -> Node:
             return replacement(definition)
         case Concat(parts):
             return concatenate([with_calls_replaced(part, replacement) for part in parts])
-        case Alternate(options):
-            return Alternate(tuple([with_calls_replaced(option, replacement) for option in options]))
-        case Repeat(node, minimum, maximum, kind):
-            return Repeat(with_calls_replaced(node, replacement), minimum, maximum, kind)
         case _:
-            return tree
+            return with_inside(tree, lambda node: with_calls_replaced(node, replacement))
 
 
 def has_lazy_quantifiers(tree: Node) -> bool:

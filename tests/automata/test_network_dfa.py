@@ -65,21 +65,6 @@ def test_networks_are_read_as_they_stand(network: Network, rng: random.Random) -
                 assert dfa.accepts(changed.encode(), depth) == matches(network, changed, depth), (changed, depth)
 
 
-def test_a_bracket_may_begin_a_call_without_end_beside_others() -> None:
-    """Within the second, `{` may begin the first, which never ends, and in it the third, which does."""
-    network = Network(
-        Repeat(Alternate((Call(0), Call(1))), 0, None),
-        (
-            Definition("{", sequence(Call(2), text("a"), Call(0), text("}"))),
-            Definition("{", sequence(Repeat(Alternate((Call(0), Call(1))), 0, None), text("}"))),
-            Definition("{", text("a}")),
-        ),
-    )
-    dfa = network_dfa(network, DEFAULT_LIMITS)
-    for whole in ("", "{}", "{{}{}}{}", "{a}", "{{a}}", "{{a}a{}}", "{"):
-        assert dfa.accepts(whole.encode()) == matches(network, whole, 8), whole
-
-
 def test_which_definition_was_called_may_be_known_at_its_end() -> None:
     """`{a}` is followed by x, `{b}` by y, and `{c}` by either."""
     network = Network(

@@ -78,3 +78,28 @@ def test_arrays_that_continue_in_many_ways_are_told_apart_by_their_ends(name: st
         assert alone.matches(text) == verdict
         assert tagged.matches(f"<x>{text}</x>") == verdict
     assert met == {True, False}
+
+
+def test_what_has_no_finite_value_begins_nothing() -> None:
+    """A loop holds a loop; beside trees, which begin with the same bracket, it is never entered."""
+    members = {"kids": {"$ref": "#/$defs/tree"}, "loop": {"$ref": "#/$defs/loop"}}
+    kid = {"anyOf": [{"$ref": "#/$defs/loop"}, {"$ref": "#/$defs/tree"}]}
+    tree = {"properties": {"kids": {"type": "array", "items": kid}}, "required": ["kids"]}
+    definitions = {
+        "tree": {"type": "object", "additionalProperties": False, **tree},
+        "loop": {"type": "object", "additionalProperties": False, "properties": members, "required": ["loop", "kids"]},
+    }
+    schema = {"$ref": "#/$defs/tree", "$defs": definitions}
+    vocabulary = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
+    constraint = lk.JsonSchema(schema, vocabulary)
+    dfa = constraint.nested_dfa()
+    for text in (
+        '{"kids":[{"kids":[]}]}',
+        '{"kids":[{"kids":{',
+        '{"kids":[{"loop"',
+        '{"kids":[{"kids":[{"kids":[]},{"',
+    ):
+        legal = len([*dfa.endings(text.encode())]) == len(text) + 1
+        assert legal == ('kids":{' not in text and "loop" not in text), text
+    assert constraint.matches('{"kids":[{"kids":[]}]}')
+    assert judge(schema).is_valid({"kids": [{"kids": []}]})

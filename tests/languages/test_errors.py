@@ -42,6 +42,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: choice("ab"), "options is 'ab'; allowed is a list of texts"),
     (lambda: choice([]), "options is empty; give at least one text"),
     (lambda: ANY.choice(["a", 1]), r"options\[1\] is 1 of type int; allowed is str"),
+    (lambda: ANY.choice([ANY.regex("a")]), r"of type RegexText; allowed is str, and `either` for languages"),
     (lambda: ANY.regex(3), "pattern is 3 of type int; allowed is str"),
     (lambda: regex("("), "missing \\)"),
     (lambda: regex(r"(a)\1"), "its language is not regular"),

@@ -230,6 +230,7 @@ def as_language(name: str, given: object) -> Language:
 
 def _text(name: str, given: object) -> str:
     if not isinstance(given, str):
-        raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed is str")
+        advice = ", and `either` for languages" if isinstance(given, Language) else ""
+        raise ConfigurationError(f"{name} is {given!r} of type {type(given).__name__}; allowed is str{advice}")
     encoded(name, given)
     return given

@@ -188,7 +188,10 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ([{"name": 5}], "is 5"),
         ([{"name": "a"}, {"name": "a"}], "two tools have the name 'a'"),
         ([{"name": "a", "description": 5}], "allowed is text"),
-        ([{"name": "a", "parameters": {"type": "string"}}], "schema of an object"),
+        (
+            [{"name": "a", "parameters": {"type": "dict"}}],
+            "'type' of the parameters of the tool 'a' is 'dict'; allowed is 'object'",
+        ),
         (
             [{"name": "a", "input_schema": {"type": "object"}}],
             "has no 'parameters', but 'input_schema'; give the schema",

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from logitkit import Vocabulary
 from logitkit.errors import ConfigurationError, UnsupportedSchema
-from logitkit.languages import xml_arguments
+from logitkit.languages import either, xml_arguments
 
 BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 BEGIN, END = "<parameter=", "\n</parameter>"
@@ -213,6 +213,9 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], message: str) ->
         xml_arguments({}, **arguments)
 
 
-def test_a_schema_without_objects_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no object"):
-        xml_arguments({"type": "string"}).constraint(BYTES)
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"properties": {"n": {"type": "integer", "enum": ["1"]}}, "required": ["n"]}]
+)
+def test_a_schema_without_objects_is_refused(schema: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no object satisfies the schema"):
+        either(xml_arguments(schema), xml_arguments({})).constraint(BYTES)

@@ -37,11 +37,7 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     Raises:
         UnsupportedSchema: A bound cannot be kept exactly.
     """
-    listed = _listed(objects)
-    pieces = _pieces(objects.pieces or (Piece(every, ANYTHING),), listed)
-    few = [None if piece.names.excluded else piece.names.strings.values(MOST_LISTED) for piece in pieces]
-    listed = [*listed, *sorted(name for names in few for name in names or ())]
-    pieces = [piece for piece, names in zip(pieces, few, strict=True) if names is None]
+    listed, pieces = _names(objects, every)
     required = set(objects.required)
     possible = _possible(objects, listed)
     if not required.issubset(possible):
@@ -68,6 +64,20 @@ def object_plan(objects: Objects, every: StringSet, layout: Layout) -> Plan | No
     if layout.any_order:
         return any_order_plan(objects.counts, objects.failing, members, others, needs, layout)
     return _Writer(objects.counts, objects.failing, members, others, needs, layout).plan()
+
+
+def names_in_order(objects: Objects, every: StringSet) -> list[str]:
+    """Return the names of a set of objects that come first, in their order; `every` is the set of all names."""
+    return _names(objects, every)[0]
+
+
+def _names(objects: Objects, every: StringSet) -> tuple[list[str], list[_Others]]:
+    """Return the names that are listed, in their order, and the members that are not."""
+    listed = _listed(objects)
+    pieces = _pieces(objects.pieces or (Piece(every, ANYTHING),), listed)
+    few = [None if piece.names.excluded else piece.names.strings.values(MOST_LISTED) for piece in pieces]
+    listed = [*listed, *sorted(name for names in few for name in names or ())]
+    return listed, [piece for piece, names in zip(pieces, few, strict=True) if names is None]
 
 
 def _where(inside: tuple[bool, ...]) -> tuple[int, ...]:

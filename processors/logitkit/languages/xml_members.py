@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from logitkit.budget import spend
+from logitkit.compiler.characters.components import reached
 from logitkit.compiler.networks.network import CountedText
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
@@ -97,16 +98,19 @@ class XmlMembers:
         objects = () if root == NOTHING else reader.values(root).objects
         with reader.blaming_one_of(root, "maxProperties", "minProperties", "patternProperties", "properties"):
             plans = [object_plan(some, reader.everything.strings, self.layout) for some in objects]
-        graphs = [self._graph(plan) for plan in plans if plan is not None]
+        graphs = [graph for plan in plans if plan is not None and (graph := self._graph(plan)) is not None]
         if not graphs:
             raise ConfigurationError("no object satisfies the schema of the arguments, so nothing could be generated")
         self.writer.ignored.extend(reader.ignored)
         return Alternate(tuple(graphs)) if len(graphs) > 1 else graphs[0]
 
-    def _graph(self, plan: Plan) -> Node:
+    def _graph(self, plan: Plan) -> Graph | None:
+        """Return the graph of what can be written, None if nothing can."""
         rows = tuple(
             tuple((tree, move.target) for move in row if (tree := self._move(move)) is not None) for row in plan.moves
         )
+        if plan.end not in reached(0, lambda state: [target for _, target in rows[state]]):
+            return None
         return Graph(rows, tuple(state == plan.end for state in range(len(rows))))
 
     def _move(self, move: Move) -> Node | None:

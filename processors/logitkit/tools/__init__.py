@@ -7,7 +7,7 @@ formats           how models write calls
 turn_language     the language of a turn
 turn              what is read: calls, text, events
 turn_reader       reads a turn as it grows (turn_text, marked_text)
-call_reader       reads one call of it (json_end, xml_reading, member_values)
+call_reader       reads one call of it (json_values, xml_reading, member_values)
 turn_stream       reads token ids or text (named_text), with the constraint beside it
 writing           from calls to text
 """

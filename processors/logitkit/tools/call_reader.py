@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
-from logitkit.tools.json_end import JsonEnd
+from logitkit.tools.json_values import JsonEnd, value_of_text
 from logitkit.tools.marked_text import Markers
 from logitkit.tools.member_values import MemberValues
 from logitkit.tools.turn import ArgumentsDelta, CallDone, CallStarted, ToolCall, TurnEvent
@@ -115,9 +114,9 @@ class CallReader:
         if end is None:
             return False
         try:
-            self._arguments = json.loads(self.markers.plain(text[begin:end]))
+            self._arguments = value_of_text(self.markers.plain(text[begin:end]))
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the arguments are not JSON ({error})") from error
+            raise ValueError(f"the arguments cannot be read as JSON ({error})") from error
         self.text.at, self._state = end, self._end
         return True
 
@@ -127,7 +126,7 @@ class CallReader:
         self.text.at = self._xml.at
         self._show(self._xml.start, self._xml.at)
         if found == "none":
-            self._arguments, self._state = self._xml.arguments, self._end
+            self._arguments, self._state = self._xml.arguments(), self._end
         return found != "more"
 
     def _show(self, start: int, stop: int) -> None:

@@ -167,7 +167,13 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
             )
         parameters = {"type": "object", "properties": {}}
     loaded = load(parameters)
-    if not isinstance(loaded, dict) or loaded.get("type", "object") != "object":
+    kind = loaded.get("type", "object") if isinstance(loaded, dict) else "object"
+    if kind != "object":
+        raise ConfigurationError(
+            f"'type' of the parameters of the tool {name!r} is {kind!r}; allowed is 'object', as in "
+            '{"type": "object", "properties": {...}}'
+        )
+    if not isinstance(loaded, dict):
         raise ConfigurationError(
             f"the parameters of the tool {name!r} are {str(parameters)[:200]}; allowed is the schema of an object, "
             '{"type": "object", "properties": {...}}'

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from logitkit.tools.call_reader import CallReader
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
-from logitkit.tools.json_end import JsonEnd
+from logitkit.tools.json_values import JsonEnd
 from logitkit.tools.marked_text import Markers
 from logitkit.tools.member_values import MemberValues
 from logitkit.tools.turn import ReasoningDelta, TextDelta, ToolCall, Turn, TurnEvent

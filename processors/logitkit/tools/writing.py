@@ -48,31 +48,36 @@ def _call(
         raise ConfigurationError(
             f"there is no tool {call.name!r}; allowed are {', '.join(map(repr, list(tools)[:20]))}"
         )
-    order = list(tools[call.name].schema.get("properties", {}))
-    listed = {name: call.arguments[name] for name in order if name in call.arguments}
-    arguments = {**listed, **{name: value for name, value in call.arguments.items() if name not in listed}}
-    if form.arguments == "json":
-        text = _dumped(arguments)
-    else:
-        known = values(call.name)
-        text = "".join(_member(name, value, form, known) for name, value in arguments.items())
+    known = values(call.name)
+    arguments = known.in_order(json.loads(_dumped(dict(call.arguments))))
+    text = _dumped(arguments) if form.arguments == "json" else _members(arguments, form, known)
     return form.call_begin + call.name + form.name_end + text + form.call_end
 
 
-def _member(name: str, value: Any, form: ToolFormat, values: MemberValues) -> str:
-    text = value if isinstance(value, str) else _dumped(value)
+def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) -> str:
+    texts = {name: value if isinstance(value, str) else _dumped(value) for name, value in arguments.items()}
     closing = form.parameter_end.strip()
-    if isinstance(value, str) and closing in text:
-        raise ConfigurationError(
-            f"the string {value[:80]!r} of {name!r} contains {closing!r}, which ends it in this format"
-        )
+    for name, value in arguments.items():
+        if isinstance(value, str) and closing in value:
+            raise ConfigurationError(
+                f"the string {value[:80]!r} of {name!r} contains {closing!r}, which ends it in this format"
+            )
     try:
-        read = values.read(name, text)
+        read = values.read(texts)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    if isinstance(value, str) and not isinstance(read, str):
-        raise ConfigurationError(f"the string {value!r} of {name!r} would be read as the JSON value {read!r}")
-    return form.parameter_begin.replace("{name}", name) + text + form.parameter_end
+    for name, value in arguments.items():
+        if _dumped(read[name]) != _dumped(value):
+            raise ConfigurationError(
+                f"the {_kind(value)} {shown(value)} of {name!r} would be read as the {_kind(read[name])} {shown(read[name])}"
+            )
+    return "".join(
+        form.parameter_begin.replace("{name}", name) + text + form.parameter_end for name, text in texts.items()
+    )
+
+
+def _kind(value: Any) -> str:
+    return "string" if isinstance(value, str) else "JSON value"
 
 
 def _dumped(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from logitkit.tools.formats import ToolFormat
-from logitkit.tools.json_end import JsonEnd
+from logitkit.tools.json_values import JsonEnd
 from logitkit.tools.marked_text import Markers
 from logitkit.tools.member_values import MemberValues
 
@@ -30,7 +30,7 @@ class XmlReading:
         self.end = markers.marked(form.parameter_end)
         self.closing = self.end.strip()
         self.lead = self.end.index(self.closing)
-        self.arguments: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
         self.scan: JsonEnd | None = None
 
     def read(self, text: str, final: bool) -> Literal["member", "more", "none"]:
@@ -54,7 +54,7 @@ class XmlReading:
         if named < 0:
             return "more"
         name, value_at = self.markers.plain(text[start:named]), named + len(self.after)
-        if name in self.arguments:
+        if name in self._texts:
             raise ValueError(f"the member {name!r} is given twice")
         stop = self._value_end(name, text, value_at)
         if stop is None:
@@ -63,9 +63,15 @@ class XmlReading:
             if final or not self.end.startswith(text[stop:]):
                 raise ValueError(f"the value of {name!r} does not end with {self.markers.plain(self.end)!r}")
             return "more"
-        self.arguments[name] = self.values.read(name, self.markers.plain(text[value_at:stop]))
+        self._texts[name] = self.markers.plain(text[value_at:stop])
+        # What no members after it could put right is told at once.
+        self.values.read_alone(name, self._texts[name])
         self.at, self.scan = stop + len(self.end), None
         return "member"
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the values of the members that have been read."""
+        return self.values.read(self._texts)
 
     def _value_end(self, name: str, text: str, start: int) -> int | None:
         """Return where a value ends, or None if it goes on."""

@@ -1,10 +1,13 @@
-"""Where a JSON object, array or string ends in text that grows."""
+"""JSON values in turns: where one ends in text that grows, and what it is."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from typing import Any, NoReturn
 
-__all__ = ["JsonEnd"]
+__all__ = ["JsonEnd", "value_of_text"]
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -57,3 +60,28 @@ class JsonEnd:
             self._depth -= 1
             if self._depth <= 0:
                 self.end = self.position
+
+
+def value_of_text(text: str) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        ValueError: It is not JSON, or a number is too large: it has more than 4,300 digits, or becomes an infinite float.
+        RecursionError: It is nested too deeply.
+
+    Example:
+        >>> value_of_text("[1, 2.5]")
+        [1, 2.5]
+    """
+    return json.loads(text, parse_float=_finite, parse_constant=_refused)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text[:80]} is too large for a float")
+    return value
+
+
+def _refused(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON value")

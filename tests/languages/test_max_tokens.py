@@ -32,25 +32,25 @@ NAMED, OTHER, EOS = 6, 7, 8
 VOCABULARY = lk.Vocabulary(TOKENS, eos_ids=[EOS], special={"<end>": NAMED})
 
 
-def belongs(tokens: tuple[int, ...], most: int, marker: str) -> bool:
-    """Whether tokens are text up to the marker, of at most `most` tokens before the one that completes it, and then `c?`."""
+def belongs(tokens: tuple[int, ...], most: int, marker: str, after: str) -> bool:
+    """Whether tokens are text up to the marker, of at most `most` tokens before the one that completes it, and what follows."""
     text = ""
     for place, token in enumerate(tokens):
         if token == NAMED:
             # The special token adds nothing to the text.
             if marker == "<end>":
-                return place <= most and rest(tokens[place + 1 :], "")
+                return place <= most and rest(tokens[place + 1 :], "", after)
             continue
         text += (TOKENS[token] or b"").decode()
         if marker in text:
-            return place <= most and rest(tokens[place + 1 :], text.partition(marker)[2])
+            return place <= most and rest(tokens[place + 1 :], text.partition(marker)[2], after)
     return False
 
 
-def rest(tokens: tuple[int, ...], text: str) -> bool:
+def rest(tokens: tuple[int, ...], text: str, after: str) -> bool:
     if {NAMED, OTHER} & set(tokens):
         return False
-    return re.fullmatch("c?", text + b"".join(TOKENS[t] or b"" for t in tokens).decode()) is not None
+    return re.fullmatch(after, text + b"".join(TOKENS[t] or b"" for t in tokens).decode()) is not None
 
 
 def legal(constraint: LanguageConstraint, tokens: tuple[int, ...]) -> set[int]:
@@ -65,14 +65,15 @@ def legal(constraint: LanguageConstraint, tokens: tuple[int, ...]) -> set[int]:
 
 
 @pytest.mark.parametrize("closing", [False, 20])
+@pytest.mark.parametrize("after", ["c?", ""])
 @pytest.mark.parametrize(
     ("most", "marker"), [*[(n, marker) for n in (1, 2) for marker in ("b", "ab", "bb", "abab", "<end>")], (3, "ab")]
 )
-def test_masks_are_those_of_all_sequences(most: int, marker: str, closing: int) -> None:
-    until = special("<end>") if marker == "<end>" else marker
-    constraint = sequence(any_text(until=until, max_tokens=most), regex("c?")).constraint(VOCABULARY, closing=closing)
+def test_masks_are_those_of_all_sequences(most: int, marker: str, after: str, closing: int) -> None:
+    text = any_text(until=special("<end>") if marker == "<end>" else marker, max_tokens=most)
+    constraint = (sequence(text, regex(after)) if after else text).constraint(VOCABULARY, closing=closing)
     longest = most + 3
-    accepted = {t for n in range(longest + 1) for t in product(range(EOS), repeat=n) if belongs(t, most, marker)}
+    accepted = {t for n in range(longest + 1) for t in product(range(EOS), repeat=n) if belongs(t, most, marker, after)}
     begun = {t[:n] for t in accepted for n in range(len(t) + 1)}
     for n in range(most + 1):
         for tokens in product(range(EOS), repeat=n):
@@ -126,6 +127,32 @@ def test_the_count_starts_again_with_each_text() -> None:
     assert legal(constraint, (0, 0, 4)) == set(range(EOS))
     assert legal(constraint, (0, 0, 4, 0, 0)) == {1, 3, 4, 5}
     assert legal(constraint, (5,) * 9) == set(range(EOS + 1))
+
+
+def are_two_texts(tokens: tuple[int, ...], most: int, after: str) -> bool:
+    """Whether tokens are two texts up to `b`, each of at most `most` tokens that are wholly in it before that of its `b`."""
+    characters = [(c, place, i) for place, t in enumerate(tokens) for i, c in enumerate((TOKENS[t] or b"").decode())]
+    at = 0
+    for _ in range(2):
+        end = next((i for i in range(at, len(characters)) if characters[i][0] == "b"), None)
+        if end is None or characters[end][1] - (characters[at][1] + (characters[at][2] > 0)) > most:
+            return False
+        at = end + 1
+    return re.fullmatch(after, "".join(c for c, _, _ in characters[at:])) is not None
+
+
+@pytest.mark.parametrize("after", ["c?", ""])
+@pytest.mark.parametrize("most", [1, 2])
+def test_masks_of_two_texts_are_those_of_all_sequences(most: int, after: str) -> None:
+    texts = repeat(any_text(until="b", max_tokens=most), 2, 2)
+    constraint = (sequence(texts, regex(after)) if after else texts).constraint(VOCABULARY)
+    plain = [token for token in range(EOS) if token not in {NAMED, OTHER}]
+    longest = 2 * most + 3
+    accepted = {t for n in range(longest + 1) for t in product(plain, repeat=n) if are_two_texts(t, most, after)}
+    begun = {t[:n] for t in accepted for n in range(len(t) + 1)}
+    for tokens in [t for t in begun if len(t) <= 2 * most + 1]:
+        expected = {t for t in plain if (*tokens, t) in begun} | ({EOS} if tokens in accepted else set())
+        assert legal(constraint, tokens) & {*plain, EOS} == expected, tokens
 
 
 def test_a_marker_that_no_tokens_spell_in_time() -> None:

@@ -141,15 +141,22 @@ def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
 
 
 def with_characters(dfa: NestedDfa, text: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return some states, [S] bool, with those inside of a character: these lead there, and from there only to these."""
+    """Return some states, [S] bool, with those inside of a character: these lead there, and from there only to these.
+
+    Inside of a character, only the bytes 0x80 to 0xBF follow. A state without moves, as after a marker, is not inside of one.
+    """
     within = text.copy()
+    begins = np.ones(256, bool)
+    begins[0x80:0xC0] = False
+    first = np.unique(dfa.byte_class[begins])
+    inside = (dfa.step[:, first] == DEAD).all(axis=1) & (dfa.step != DEAD).any(axis=1)
     # Numbers above those of states stand for brackets, which do not lead on in the text.
     others = np.zeros(dfa.calls + len(dfa.behind), bool)
     for _ in range(MOST_INSIDE):
         led = np.zeros(dfa.states + len(others), bool)
         led[dfa.step[within]] = True
         led[:FIRST_STATE] = False
-        fresh = np.flatnonzero(led[: dfa.states] & ~within)
+        fresh = np.flatnonzero(led[: dfa.states] & inside & ~within)
         rows = dfa.step[fresh]
         within[fresh] = (np.append(within, others)[rows] | (rows == DEAD)).all(axis=1)
     return within

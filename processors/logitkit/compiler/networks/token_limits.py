@@ -2,8 +2,10 @@
 
 Take text up to `</think>` of at most 1,000 tokens. Bytes know nothing of tokens. So the automaton over bytes gets the text twice:
 the *fresh* states, in which what came before leads, and the same states as they are after the first token. A move from the
-latter to themselves says that a whole token was part of the text; one that left the text and came back is fresh again. States for
-more tokens need no moves by bytes: they do as those after the first token, one layer further (`compiler.tokens.layers`).
+latter to themselves says that a whole token was part of the text; one that left the text and came back is fresh again. Two texts
+with one limit may follow each other: each is a strongly connected component, and a move from one to the other leaves the first.
+States for more tokens need no moves by bytes: they do as those after the first token, one layer further
+(`compiler.tokens.layers`).
 
 Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused.
 """
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
+from logitkit.compiler.characters.components import components
 from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
@@ -94,15 +97,22 @@ def _ending_anywhere(dfa: NestedDfa, end: int) -> NestedDfa:
 
 
 def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = True) -> NestedDfa:
-    """Append a copy of some states, whose moves to each other stay in the copy, or a copy without moves."""
+    """Append a copy of some states, whose moves within one text stay in the copy, or a copy without moves."""
     states = dfa.states
     means = np.arange(states + dfa.calls + len(dfa.behind))
     means[states:] += len(region)
-    within = means.copy() if with_moves else np.full_like(means, DEAD)
-    if with_moves:
-        within[region] = states + np.arange(len(region))
+    copied = np.full_like(means, DEAD)
     # There may be many states without moves.
-    moves = within[dfa.step[region]] if with_moves else np.zeros((len(region), dfa.step.shape[1]), np.int64)
+    moves = np.zeros((len(region), dfa.step.shape[1]), np.int64)
+    letters = dict.fromkeys(dfa.letters, np.full(len(region), DEAD))
+    if with_moves:
+        copied[region] = states + np.arange(len(region))
+        text = _texts(dfa, region)
+        inside = text[dfa.step[region]] == text[region, None]
+        moves = np.where(inside, copied[dfa.step[region]], means[dfa.step[region]])
+        for token, leads in dfa.letters.items():
+            to = leads[region]
+            letters[token] = np.where(text[to] == text[region], copied[to], to)
     step = np.concatenate([means[dfa.step], moves]).astype(np.int32)
     copies = dfa.copies
     if copies is not None:
@@ -112,9 +122,26 @@ def _with_copy(dfa: NestedDfa, region: NDArray[np.int64], with_moves: bool = Tru
         step=step,
         accepting=np.append(dfa.accepting, dfa.accepting[region]),
         need=np.append(dfa.need, dfa.need[region]),
-        letters={token: np.append(leads, within[leads[region]]) for token, leads in dfa.letters.items()},
+        letters={token: np.append(leads, letters[token]) for token, leads in dfa.letters.items()},
         copies=copies,
     )
+
+
+def _texts(dfa: NestedDfa, region: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return a number for each text that some states are in, by state; all others, and what brackets lead to, have 0."""
+    place = np.zeros(dfa.states + dfa.calls + len(dfa.behind), np.int64)
+    place[region] = 1 + np.arange(len(region))
+    led = np.concatenate([dfa.step[region], *[leads[region, None] for leads in dfa.letters.values()]], axis=1)
+    # All can be reached from the first.
+    moves = [dict.fromkeys(range(1, 1 + len(region)), 0)]
+    moves += [dict.fromkeys(targets, 0) for targets in map(np.unique, place[led])]
+    for targets in moves:
+        targets.pop(0, None)
+    number = np.zeros(len(moves), np.int64)
+    for text, states in enumerate(components(moves), 1):
+        number[states] = text
+    number[0] = 0
+    return number[place]
 
 
 def with_layers(dfa: NestedDfa) -> NestedDfa:

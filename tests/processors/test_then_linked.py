@@ -192,3 +192,14 @@ def test_a_marker_that_some_text_needs_leaves_no_dead_end() -> None:
     context = lk.Context.of([[]], linked.SMALL.size)
     masked = constraint.process_logits(constraint.init_state(context), torch.zeros(1, linked.SMALL.size), context)[1]
     assert (masked[0] == 0).nonzero().flatten().tolist() == [ord("a")]
+
+
+@pytest.mark.parametrize(("marker", "needed"), [("a:", 4), (257, 3), ("<t>", 3)])
+def test_what_cannot_be_complete_in_time_is_refused(marker: str | int, needed: int) -> None:
+    """The shortest text is the marker and an empty array."""
+    tokens = [*(bytes([byte]) for byte in range(256)), None, None]
+    vocabulary = lk.Vocabulary(tokens, eos_ids=[256], special={"<t>": 257})
+    array = {"type": "array"}
+    with pytest.raises(ConfigurationError, match=f"both constraints with the marker .* takes {needed} tokens"):
+        lk.then(None, lk.JsonSchema(array, vocabulary, closing=needed - 1), marker)
+    lk.then(None, lk.JsonSchema(array, vocabulary, closing=needed), marker)

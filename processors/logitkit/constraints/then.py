@@ -58,7 +58,7 @@ def then(
     Raises:
         ConfigurationError: Both constraints are None; one is not a constraint, or not one over text although the marker is text;
             their vocabularies differ; the marker is empty, is or contains EOS, is neither text nor a token id, or contains more
-            than eight names of special tokens; or no text satisfies them.
+            than eight names of special tokens; no text satisfies them; or no text fits in the `closing` of the second.
         PatternTooLarge: The automaton would exceed a limit.
 
     Example:
@@ -106,6 +106,8 @@ class Then(Constraint):
         object.__setattr__(self, "closing", False if self.second is None else self.second.closing)
         object.__setattr__(self, "marker", checked_marker(self.marker, self.vocabulary))
         self._compile_once(Then, self.first, self.second, self.marker)
+        if self.closing:
+            self._check_closing(self.closing, f"both constraints with the marker {self.marker!r}")
 
     def nested_dfa(self) -> NestedDfa:
         """Return the automaton over bytes.

@@ -16,7 +16,7 @@ from tests.json_schema.judge import judge
 
 BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_ids=[256])
 STRING = {"type": "string"}
-CLOSED = {"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+CLOSED = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
 KINDS: dict[str, Any] = {
     "type": "object",
     "oneOf": [

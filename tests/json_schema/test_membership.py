@@ -9,10 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from logitkit.budget import one_budget, spent
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
-from logitkit.errors import UnsupportedSchema
+from logitkit.errors import PatternTooLarge, UnsupportedSchema
 from logitkit.json_schema.document import load
-from logitkit.json_schema.membership import in_order, satisfies
+from logitkit.json_schema.membership import Membership
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from tests.json_schema.acceptance import acceptor, nested
@@ -23,22 +24,22 @@ from tests.json_schema.orders import accepted_in_some_order
 from tests.json_schema.test_generated import QUICK, ends
 
 
-def read(schema: Any) -> tuple[Reader, Any]:
-    """The reader of a schema, and what its values satisfy."""
+def read(schema: Any) -> tuple[Membership, Any]:
+    """The judge of a schema, and what its values satisfy."""
     reader = Reader(References.of(load(schema)), SCHEMA_LIMITS)
-    return reader, reader.conjunction(reader.references.resources[""])
+    return Membership(reader), reader.conjunction(reader.references.resources[""])
 
 
 @QUICK
 @given(st.data())
 def test_values_satisfy_what_is_read_exactly_if_they_are_valid(data: st.DataObject) -> None:
     schema = data.draw(schemas)
-    reader, root = read(schema)
+    membership, root = read(schema)
     validator = judge(schema)
     assume(ends(validator))
     for value in data.draw(st.lists(instances(schema), min_size=6, max_size=12)):
         try:
-            found = satisfies(reader, root, value)
+            found = membership.satisfies(root, value)
         except UnsupportedSchema:
             return
         assert found == validator.is_valid(exact(value)), (schema, value)
@@ -52,10 +53,10 @@ def test_what_is_put_in_order_is_accepted(data: st.DataObject) -> None:
         accepts = acceptor(schema)
     except UnsupportedSchema:
         return
-    reader, root = read(schema)
+    membership, root = read(schema)
     for value in data.draw(st.lists(instances(schema), min_size=6, max_size=12)):
-        if satisfies(reader, root, value):
-            ordered = in_order(reader, root, backwards(value))
+        if membership.satisfies(root, value):
+            ordered = membership.in_order(root, backwards(value))
             text = canonical(ordered)
             assert ordered == value
             assert accepts(text) or accepted_in_some_order(value, schema, nested(schema)), (schema, text)
@@ -70,7 +71,8 @@ def backwards(value: Any) -> Any:
 
 @pytest.mark.parametrize(("value", "valid"), [([1, True], True), ([1, 1.0], False), ([{"a": 1}, {"a": 1.0}], False)])
 def test_equal_items_are_equal_as_in_json(value: Any, valid: bool) -> None:
-    assert satisfies(*read({"uniqueItems": True}), value) == valid
+    membership, root = read({"uniqueItems": True})
+    assert membership.satisfies(root, value) == valid
 
 
 @pytest.mark.parametrize(
@@ -85,4 +87,26 @@ def test_equal_items_are_equal_as_in_json(value: Any, valid: bool) -> None:
     ids=["listed first", "inside of an object", "inside of an array", "constant", "of what is not valid"],
 )
 def test_orders(schema: Any, value: Any, ordered: str) -> None:
-    assert json.dumps(in_order(*read(schema), value)) == ordered
+    membership, root = read(schema)
+    assert json.dumps(membership.in_order(root, value)) == ordered
+
+
+def test_branches_inside_of_branches_take_no_exponential_time() -> None:
+    kinds = [
+        {"properties": {"child": {"$ref": "#/$defs/n"}, "kind": {"const": k}}, "required": ["kind"]} for k in "abcd"
+    ]
+    schema = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "anyOf": kinds}}}
+    value: dict[str, Any] = {"kind": "d"}
+    for _ in range(60):
+        value = {"child": value, "kind": "d"}
+    membership, root = read(schema)
+    with one_budget(SCHEMA_LIMITS.work):
+        assert membership.satisfies(root, value)
+        assert membership.in_order(root, backwards(value)) == value
+        assert spent() < 100_000
+
+
+def test_what_is_judged_is_counted() -> None:
+    membership, root = read({"items": {"type": "number", "minimum": 0.5}})
+    with pytest.raises(PatternTooLarge), one_budget(100_000):
+        membership.satisfies(root, [*range(1, 1000)])

@@ -82,6 +82,33 @@ def test_masks_are_those_of_all_sequences(most: int, marker: str, after: str, cl
                 assert legal(constraint, tokens) == expected, tokens
 
 
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("marker", ["é", "aé", "éa", "éé", "。", "a。"])
+def test_parts_of_characters_of_a_marker_are_counted(marker: str, most: int) -> None:
+    tokens = sorted({*(bytes([byte]) for byte in "aéè。々".encode()), "é".encode()})
+    vocabulary = lk.Vocabulary([*tokens, None], eos_ids=[len(tokens)])
+    language = any_text(until=marker, max_tokens=most)
+    longest = most + 1
+    every = [given for n in range(longest + 1) for given in product(range(len(tokens)), repeat=n)]
+    accepted = {given for given in every if ends_with_the_first(b"".join(tokens[t] for t in given), marker)}
+    if not accepted:
+        with pytest.raises(ConfigurationError, match="spell no text"):
+            language.constraint(vocabulary)
+        return
+    constraint = language.constraint(vocabulary)
+    for given in product(range(len(tokens)), repeat=longest):
+        state = constraint.advance(constraint.init_state(lk.Context.of([[]], len(tokens) + 1)), torch.tensor([given]))
+        assert bool(constraint.is_dead(state)) == (given not in accepted), given
+
+
+def ends_with_the_first(text: bytes, marker: str) -> bool:
+    """Whether a text is valid, and ends with the first occurrence of a marker in it."""
+    try:
+        return text.decode().find(marker) == len(text.decode()) - len(marker) and marker in text.decode()
+    except UnicodeDecodeError:
+        return False
+
+
 def written(tokens: tuple[int, ...]) -> str:
     """Return the text of tokens, without special tokens, which change nothing in free text."""
     return "".join((TOKENS[token] or b"").decode() for token in tokens)

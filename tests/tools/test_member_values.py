@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from logitkit import ToolCall, Tools, Vocabulary
 from logitkit.errors import ConfigurationError
+from logitkit.tools.member_values import MemberValues
 from tests.examples import examples
 from tests.json_schema.judge import judge
 
@@ -73,11 +75,79 @@ def test_it_may_depend_on_a_member_after_it(kind: str, value: Any) -> None:
     assert read.calls[0].arguments == {"v": value, "kind": kind}
 
 
-def test_with_a_negation_it_may_be_the_second_way() -> None:
-    """Some member is no integer: here not `n`, so `s`."""
-    schema = {"type": "object", "additionalProperties": True, "not": {"additionalProperties": {"type": "integer"}}}
-    read = tools(schema).parse(turn(n="1", s="1"))
+@pytest.mark.parametrize("others", [1, 9])
+def test_with_a_negation_one_of_many_may_be_a_string(others: int) -> None:
+    """Some member whose name begins with x is no integer, and there is one such member only."""
+    no_integer = {"not": {"patternProperties": {"^x": {"type": "integer"}}}}
+    schema = {"type": "object", "additionalProperties": True, **no_integer}
+    read = tools(schema).parse(turn(x="1", **{f"y{i}": "1" for i in range(others)}))
+    assert read.complete
     assert judge(schema).is_valid(read.calls[0].arguments)
+
+
+@pytest.mark.parametrize("text", ["1E400", "[1E400]"])
+def test_a_number_that_is_too_large_is_no_string_that_is_not_allowed(text: str) -> None:
+    numbers = {"type": "array", "items": {"type": "number"}}
+    read = of_member({"anyOf": [{"type": "number"}, numbers, {"type": "string", "format": "date"}]}).parse(turn(s=text))
+    assert not read.complete
+    assert "1E400 is too large for a float" in str(read.problem)
+
+
+def test_the_end_tag_may_stand_in_json() -> None:
+    """Beside limited strings a value is JSON, where the tag stands in a string."""
+    schema = {"anyOf": [{"type": "array", "items": STRING}, {"const": "x"}]}
+    text = turn(s='["</parameter>"]')
+    assert of_member(schema).constraint(BYTES).matches(text)
+    read = of_member(schema).parse(text)
+    assert read.complete
+    assert read.calls[0].arguments == {"s": ["</parameter>"]}
+    stream = of_member(schema).stream()
+    for character in text:
+        stream.feed(character)
+    assert stream.finish()[1].calls == read.calls
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "message"),
+    [
+        ({"properties": {"s": {}}}, {"s": ["</parameter>"]}, "contains '</parameter>'"),
+        ({"properties": {"s": STRING}}, {"s": "</parameter>"}, "the string .* contains '</parameter>'"),
+        ({"additionalProperties": {}}, {"a>b": "x"}, "the name 'a>b' cannot be written"),
+        ({"additionalProperties": {}}, {"": "x"}, "the name '' cannot be written: it is empty"),
+        ({}, None, "the arguments of 'f' are None, which is not a dict"),
+        ({}, [1], "the arguments of 'f' are .1., which is not a dict"),
+    ],
+)
+def test_what_would_be_read_as_something_else_is_not_written(schema: Any, arguments: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tools({"type": "object", **schema}).write([ToolCall("f", arguments)])
+
+
+def test_a_schema_that_cannot_be_read_has_no_order() -> None:
+    parameters = {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}}}
+    found = Tools([{"name": "f", "parameters": parameters}], "hermes")
+    assert '{"b": 1, "a": 2}' in found.write([ToolCall("f", {"b": 1, "a": 2})])
+
+
+def test_many_values_and_nested_branches_are_read_and_written_soon() -> None:
+    kinds = [
+        {"properties": {"kind": {"const": k}, "child": {"$ref": "#/$defs/n"}}, "required": ["kind"]} for k in "abcd"
+    ]
+    parameters: dict[str, Any] = {
+        "type": "object",
+        "properties": {"numbers": {"type": "array", "items": {"type": "number"}}, "o": {"$ref": "#/$defs/n"}},
+        "$defs": {"n": {"type": "object", "anyOf": kinds}},
+    }
+    value: dict[str, Any] = {"kind": "d"}
+    for _ in range(30):
+        value = {"child": value, "kind": "d"}
+    arguments = {"numbers": [i / 7 for i in range(20_000)], "o": value}
+    begin = time.process_time()
+    for name in ("hermes", "qwen_coder"):
+        found = Tools([{"name": "f", "parameters": parameters}], name)
+        assert MemberValues(parameters).read({"o": json.dumps(value)}) == {"o": value}
+        assert '"kind": "d", "child"' in found.write([ToolCall("f", arguments)])
+    assert time.process_time() - begin < 10
 
 
 TEXTS = ["", "a", "1", "5", "12", "1.5", "true", "null", "[]", "[1]", '["a"]', "{}", '{"a":1}', '{"b":1}', '"a"', "NaN"]
@@ -120,7 +190,9 @@ def test_what_would_be_read_as_a_string_is_not_written(value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["hermes", "qwen_coder"])
-@pytest.mark.parametrize(("number", "problem"), [("3E619", "is too large for a float"), ("1" * 5000, "4300 digits")])
+@pytest.mark.parametrize(
+    ("number", "problem"), [("3E619", "is too large for a float"), ("1" * 5000, "5000 digits is too large")]
+)
 def test_numbers_that_python_cannot_hold_are_a_problem(name: str, number: str, problem: str) -> None:
     parameters = {"type": "object", "properties": {"s": {"type": "number"}}, "required": ["s"]}
     found = Tools([{"name": "f", "parameters": parameters}], name)

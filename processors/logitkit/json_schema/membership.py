@@ -7,72 +7,118 @@ exactly if some text of it does, in some order of its members. Example: of `{"an
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
+from logitkit.budget import spend
 from logitkit.json_schema.arrays import Arrays
-from logitkit.json_schema.conjunction import Conjunction
+from logitkit.json_schema.conjunction import ANYTHING, Conjunction
+from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.object_plan import names_in_order
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.reader import Reader
+from logitkit.json_schema.values import Branch
 
-__all__ = ["in_order", "is_member", "satisfies"]
+__all__ = ["Membership"]
+
+# What it costs to look at a value, and at a number or a character of a string besides.
+VALUE_STEPS, NUMBER_STEPS = 15, 150
 
 
-def satisfies(reader: Reader, conjunction: Conjunction, value: Any) -> bool:
-    """Whether a value satisfies a conjunction.
+class Membership:
+    """Judges values by a schema; what has been judged once is remembered, so that no value must change or go away.
 
     Args:
-        reader: Knows the schemas of the conjunction.
-        conjunction: What the value must satisfy.
-        value: A value as `json.loads` returns it, without infinite numbers.
+        reader: Knows the schemas.
 
     Raises:
-        UnsupportedSchema: A keyword cannot be honoured exactly.
-        PatternTooLarge: A number has too many digits, or nothing is left of what the schema may cost.
+        UnsupportedSchema: (by all methods) A keyword cannot be honoured exactly.
+        PatternTooLarge: (by all methods) A number has too many digits, or nothing is left of what may be spent.
     """
-    values = reader.values(conjunction)
-    match value:
-        case None:
-            return values.null
-        case bool():
-            return value in values.booleans
-        case int() | float():
-            return values.numbers.contains(value)
-        case str():
-            return values.strings.contains(value)
-        case dict():
-            return any(is_member(reader, objects, value) for objects in values.objects)
-        case _:
-            return any(_is_array(reader, arrays, value) for arrays in values.arrays)
 
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._integers = NumberSet.integers(reader.limits)
+        # By identity: equal values may be of different types.
+        self._known: dict[tuple[Conjunction, int], bool] = {}
 
-def is_member(reader: Reader, objects: Objects, value: dict[str, Any]) -> bool:
-    """Whether an object belongs to a set; the arguments and errors are those of `satisfies`."""
-    if not value.keys() >= {*objects.required} or any(a in value and b not in value for a, b in objects.needs):
-        return False
-    for names, minimum, maximum, _ in objects.counts:
-        count = sum(names is None or names.contains(name) for name in value)
-        if count < minimum or (maximum is not None and count > maximum):
+    def satisfies(self, conjunction: Conjunction, value: Any) -> bool:
+        """Whether a value, as `json.loads` returns it without infinite numbers, satisfies a conjunction."""
+        if conjunction == ANYTHING:
+            return True
+        spend(VALUE_STEPS)
+        values = self._reader.values(conjunction)
+        match value:
+            case None:
+                return values.null
+            case bool():
+                return value in values.booleans
+            case int() | float():
+                return self._is_number_of(values.numbers, value)
+            case str():
+                spend(len(value))
+                return values.strings.contains(value)
+        key = conjunction, id(value)
+        if key not in self._known:
+            self._known[key] = (
+                any(self.is_member(objects, value) for objects in values.objects)
+                if isinstance(value, dict)
+                else any(self._is_array(arrays, value) for arrays in values.arrays)
+            )
+        return self._known[key]
+
+    def _is_number_of(self, numbers: NumberSet, value: float) -> bool:
+        if numbers is self._integers or numbers.is_everything:
+            return numbers is not self._integers or isinstance(value, int) or value.is_integer()
+        spend(NUMBER_STEPS)
+        return numbers.contains(value)
+
+    def is_member(self, objects: Objects, value: dict[str, Any]) -> bool:
+        """Whether an object belongs to a set."""
+        if not value.keys() >= {*objects.required} or any(a in value and b not in value for a, b in objects.needs):
             return False
-    if not all(satisfies(reader, objects.value_of(name), inside) for name, inside in value.items()):
-        return False
-    return all(
-        any(some.names.contains(name) and not satisfies(reader, some.value, inside) for name, inside in value.items())
-        for some in objects.failing
-    )
-
-
-def _is_array(reader: Reader, arrays: Arrays, value: list[Any]) -> bool:
-    if len(value) < arrays.minimum or (arrays.maximum is not None and len(value) > arrays.maximum):
-        return False
-    if not all(satisfies(reader, arrays.at(i), item) for i, item in enumerate(value)):
-        return False
-    for inside, minimum, maximum, begin, _ in arrays.contains:
-        count = sum(satisfies(reader, inside, item) for item in value[begin:])
-        if count < minimum or (maximum is not None and count > maximum):
+        for names, minimum, maximum, _ in objects.counts:
+            count = sum(names is None or names.contains(name) for name in value)
+            if count < minimum or (maximum is not None and count > maximum):
+                return False
+        if not all(self.satisfies(objects.value_of(name), inside) for name, inside in value.items()):
             return False
-    return not arrays.unique or len({*map(_key, value)}) == len(value)
+        return all(
+            any(some.names.contains(name) and not self.satisfies(some.value, inside) for name, inside in value.items())
+            for some in objects.failing
+        )
+
+    def _is_array(self, arrays: Arrays, value: list[Any]) -> bool:
+        if len(value) < arrays.minimum or (arrays.maximum is not None and len(value) > arrays.maximum):
+            return False
+        if not all(self.satisfies(arrays.at(i), item) for i, item in enumerate(value)):
+            return False
+        for inside, minimum, maximum, begin, _ in arrays.contains:
+            count = sum(self.satisfies(inside, item) for item in value[begin:])
+            if count < minimum or (maximum is not None and count > maximum):
+                return False
+        return not arrays.unique or len({*map(_key, value)}) == len(value)
+
+    def in_order(self, conjunction: Conjunction, value: Any) -> Any:
+        """Return a value with the members of its objects in an order in which a mask allows them, if the value satisfies it."""
+        if not isinstance(value, dict | list):
+            return value
+        spend(VALUE_STEPS)
+        values = self._reader.values(conjunction)
+        if isinstance(value, dict) and values.objects:
+            objects = _first(values.objects, lambda one: self.is_member(one, value))
+            order = names_in_order(objects, self._reader.everything.strings)
+            names = dict.fromkeys((*[name for name in order if name in value], *value))
+            return {name: self.in_order(objects.value_of(name), value[name]) for name in names}
+        if isinstance(value, list) and values.arrays:
+            arrays = _first(values.arrays, lambda one: self._is_array(one, value))
+            return [self.in_order(arrays.at(i), item) for i, item in enumerate(value)]
+        return value
+
+
+def _first(branches: tuple[Branch, ...], fits: Callable[[Branch], bool]) -> Branch:
+    """Return the first branch that fits a value; if none does or there is but one, the first."""
+    return branches[0] if len(branches) == 1 else next(filter(fits, branches), branches[0])
 
 
 def _key(value: Any) -> Hashable:
@@ -86,22 +132,3 @@ def _key(value: Any) -> Hashable:
             return value
         case _:
             return type(value), value
-
-
-def in_order(reader: Reader, conjunction: Conjunction, value: Any) -> Any:
-    """Return a value with the members of its objects in an order in which a mask allows them, if the value satisfies it.
-
-    The arguments and errors are those of `satisfies`.
-    """
-    values = reader.values(conjunction)
-    if isinstance(value, dict) and values.objects:
-        fitting = (objects for objects in values.objects if is_member(reader, objects, value))
-        objects = next(fitting, values.objects[0])
-        order = names_in_order(objects, reader.everything.strings)
-        names = dict.fromkeys((*[name for name in order if name in value], *value))
-        return {name: in_order(reader, objects.value_of(name), value[name]) for name in names}
-    if isinstance(value, list) and values.arrays:
-        found = (arrays for arrays in values.arrays if _is_array(reader, arrays, value))
-        arrays = next(found, values.arrays[0])
-        return [in_order(reader, arrays.at(i), item) for i, item in enumerate(value)]
-    return value

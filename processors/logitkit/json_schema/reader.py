@@ -75,9 +75,11 @@ class Reader(SchemaPlaces):
         if key not in self._read:
             self._open.append(key)
             before = self._drops
-            values = self._keywords(place, track)
+            try:
+                values = self._keywords(place, track)
+            finally:
+                self._open.pop()
             self._read[key] = values, self._drops > before
-            self._open.pop()
         values, weakened = self._read[key]
         self._drops += weakened
         return values
@@ -127,13 +129,12 @@ class Reader(SchemaPlaces):
         """
         if conjunction in self._values:
             return self._values[conjunction]
-        opened, drops = len(self._open), self._drops
+        drops = self._drops
         # A schema that is being read is not to blame, and what is never written is not left out.
         self._telling += 1
         try:
             return self.values(conjunction)
         except UnsupportedSchema:
-            del self._open[opened:]
             if spent() > self.limits.work:
                 raise
             return None
@@ -158,14 +159,13 @@ class Reader(SchemaPlaces):
     def _honoured(self, place: Place, keyword: str | None, read: Callable[[], Values]) -> Values:
         """Return what a function reads, without keywords that cannot be honoured; the keyword is to blame for errors."""
         while True:
-            opened, before, done = len(self._open), spent(), self.work.done
+            before, done = spent(), self.work.done
             try:
                 with self.blaming(place, keyword):
                     return read()
             except UnsupportedSchema as error:
                 if self._telling or not self.left_out.add(error, before):
                     raise
-                del self._open[opened:]
                 self.work.done = done
 
     def _keywords(self, place: Place, track: bool) -> Values:

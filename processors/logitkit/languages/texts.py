@@ -186,8 +186,9 @@ def regex(pattern: str, exclude: str | Iterable[str] = ()) -> RegexText:
 def special(token: str | int) -> SpecialToken:
     """Return the language of one token, usually a special token; its name spelled in ordinary tokens does not count.
 
-    In a language that names a token in this way, the token is never part of other text. An EOS id that a language names ends only
-    the texts that are complete with it; nothing follows it. If no other EOS id can end a complete text, all of them end it.
+    In a language that names a token in this way, its own text, if it has one, is never part of other text. An EOS id that a
+    language names ends only the texts that are complete with it; nothing follows it. If no other EOS id can end a complete text,
+    all of them end it.
 
     Args:
         token: The name of a special token, such as `"<tool_call>"`, or a token id.

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-__all__ = ["JsonEnd", "value_of_text"]
+__all__ = ["JsonEnd", "NumberTooLarge", "value_of_text"]
 
 _IN_STRING = re.compile(r'["\\]')
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -62,24 +62,36 @@ class JsonEnd:
                 self.end = self.position
 
 
+class NumberTooLarge(ValueError):
+    """A number has more digits than Python reads, or becomes an infinite float."""
+
+
 def value_of_text(text: str) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: It is not JSON, or a number is too large: it has more than 4,300 digits, or becomes an infinite float.
+        NumberTooLarge: A number is too large for Python.
+        ValueError: It is not JSON.
         RecursionError: It is nested too deeply.
 
     Example:
         >>> value_of_text("[1, 2.5]")
         [1, 2.5]
     """
-    return json.loads(text, parse_float=_finite, parse_constant=_refused)
+    return json.loads(text, parse_int=_integer, parse_float=_finite, parse_constant=_refused)
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise NumberTooLarge(f"an integer of {len(text)} digits is too large") from error
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise ValueError(f"the number {text[:80]} is too large for a float")
+        raise NumberTooLarge(f"the number {text[:80]} is too large for a float")
     return value
 
 

@@ -7,26 +7,37 @@ allowed may depend on other members: of `{"kind": "text", "v": str}` and `{"kind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice, product
 from typing import Any
 
 from logitkit.budget import one_budget
 from logitkit.errors import LogitkitError
-from logitkit.json_schema.conjunction import Conjunction
 from logitkit.json_schema.document import load
-from logitkit.json_schema.membership import in_order, is_member, satisfies
+from logitkit.json_schema.membership import Membership
 from logitkit.json_schema.objects import Objects
 from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import References
 from logitkit.json_schema.values import Values
 from logitkit.languages.language import LANGUAGE_LIMITS
-from logitkit.tools.json_values import value_of_text
+from logitkit.tools.json_values import NumberTooLarge, value_of_text
 
 __all__ = ["MemberValues"]
 
-# In so many ways, at most, the texts of members are read together. The first one is right unless a schema negates something.
+# Of more than one member that is not read as the first value, so many ways are tried. The first is right unless a schema negates.
 MOST_WAYS = 64
+
+
+# Readers know which schemas they are reading, so two threads must not use one at a time.
+_lock = threading.RLock()
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    with _lock, one_budget(LANGUAGE_LIMITS.work):
+        yield
 
 
 class MemberValues:
@@ -37,7 +48,7 @@ class MemberValues:
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        with one_budget(LANGUAGE_LIMITS.work):
+        with _reading():
             self._reader = Reader(References.of(load(schema)), LANGUAGE_LIMITS)
             self._root = self._reader.conjunction(self._reader.references.resources[""])
             self._objects = self._reader.values(self._root).objects
@@ -46,7 +57,7 @@ class MemberValues:
     def of(self, name: str) -> list[Values]:
         """Return the sets of values that a member may have; it may have any of them."""
         if name not in self._known:
-            with one_budget(LANGUAGE_LIMITS.work):
+            with _reading():
                 found = [self._reader.values(branch.value_of(name)) for branch in self._objects]
             if len(self._known) > 10_000:
                 self._known.clear()
@@ -63,15 +74,19 @@ class MemberValues:
         Raises:
             ValueError: There is none.
         """
-        problem = ""
+        is_string = self.may_be_string(name)
         try:
             value = value_of_text(text)
-        except (ValueError, RecursionError) as error:
-            value, problem = text, f" ({error})"
+        except NumberTooLarge as error:
+            if not is_string or not any(values.strings.contains(text) for values in self.of(name)):
+                raise ValueError(f"{text[:80]!r} of {name!r} cannot be read: {error}") from error
+            value = text
+        except (ValueError, RecursionError):
+            value = text
         if not isinstance(value, str) and any(_has_type(values, value) for values in self.of(name)):
             return value
-        if not self.may_be_string(name):
-            raise ValueError(f"{text[:80]!r} is not a value of {name!r}{problem}")
+        if not is_string:
+            raise ValueError(f"{text[:80]!r} is not a value of {name!r}")
         return text
 
     def read(self, texts: Mapping[str, str]) -> dict[str, Any]:
@@ -80,40 +95,54 @@ class MemberValues:
         Raises:
             ValueError: A text stands for no value of the right type.
         """
+        alone = {name: self.read_alone(name, text) for name, text in texts.items()}
         try:
-            with one_budget(LANGUAGE_LIMITS.work):
-                options = [self._in_branch(objects, texts) for objects in self._objects]
+            with _reading():
+                judge = Membership(self._reader)
+                options = [self._in_branch(judge, objects, texts, alone) for objects in self._objects]
         except (LogitkitError, RecursionError):
-            # The schema has no exact form, or the values nest too deeply: then types must do.
-            options = []
+            # The schema has no exact form, or there is too much to look at: then types must do.
+            return alone
         found = [option for option in options if option is not None]
-        if not found:
-            return {name: self.read_alone(name, text) for name, text in texts.items()}
-        return max(found, key=lambda values: sum(not isinstance(value, str) for value in values.values()))
+        return max(found, key=lambda way: sum(not isinstance(value, str) for value in way.values()), default=alone)
 
-    def _in_branch(self, objects: Objects, texts: Mapping[str, str]) -> dict[str, Any] | None:
+    def _in_branch(
+        self, judge: Membership, objects: Objects, texts: Mapping[str, str], alone: dict[str, Any]
+    ) -> dict[str, Any] | None:
         """Return the values if the arguments are of one branch of the schema; None if they cannot be."""
-        possible = [self._possible(objects.value_of(name), text) for name, text in texts.items()]
-        ways = (dict(zip(texts, values, strict=True)) for values in islice(product(*possible), MOST_WAYS))
-        return next((way for way in ways if is_member(self._reader, objects, way)), None)
-
-    def _possible(self, conjunction: Conjunction, text: str) -> list[Any]:
-        """Return the values that the schema of one member allows; that of JSON first."""
-        try:
-            value = value_of_text(text)
-        except ValueError:
-            value = text
-        options = [text] if isinstance(value, str) else [value, text]
-        return [option for option in options if satisfies(self._reader, conjunction, option)]
+        is_only = len(self._objects) == 1
+        possible: dict[str, list[Any]] = {}
+        for name, text in texts.items():
+            options = [alone[name]] if isinstance(alone[name], str) else [alone[name], text]
+            if is_only and (len(options) == 1 or not self.may_be_string(name)):
+                # Nothing else can be meant.
+                possible[name] = options[:1]
+            else:
+                possible[name] = [option for option in options if judge.satisfies(objects.value_of(name), option)]
+        if not all(possible.values()):
+            return None
+        if is_only and all(len(options) == 1 for options in possible.values()):
+            return {name: options[0] for name, options in possible.items()}
+        return next((way for way in _ways(possible) if judge.is_member(objects, way)), None)
 
     def in_order(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return arguments with the members of all objects in the order in which the constraint allows them."""
         try:
-            with one_budget(LANGUAGE_LIMITS.work):
-                found: dict[str, Any] = in_order(self._reader, self._root, arguments)
+            with _reading():
+                found: dict[str, Any] = Membership(self._reader).in_order(self._root, arguments)
         except (LogitkitError, RecursionError):
             return arguments
         return found
+
+
+def _ways(possible: dict[str, list[Any]]) -> Iterator[dict[str, Any]]:
+    """Yield ways to choose one value of each member: the first of each, all others of a single member, and then some more."""
+    first = {name: options[0] for name, options in possible.items()}
+    yield first
+    for name, options in possible.items():
+        yield from ({**first, name: option} for option in options[1:])
+    for values in islice(product(*possible.values()), MOST_WAYS):
+        yield dict(zip(possible, values, strict=True))
 
 
 def _has_type(values: Values, value: Any) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from logitkit.errors import ConfigurationError
+from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.parameters.place import shown
 from logitkit.tools.definitions import ToolDefinition
 from logitkit.tools.formats import ToolFormat
@@ -48,19 +49,33 @@ def _call(
         raise ConfigurationError(
             f"there is no tool {call.name!r}; allowed are {', '.join(map(repr, list(tools)[:20]))}"
         )
-    known = values(call.name)
-    arguments = known.in_order(json.loads(_dumped(dict(call.arguments))))
-    text = _dumped(arguments) if form.arguments == "json" else _members(arguments, form, known)
+    if not isinstance(call.arguments, Mapping):
+        raise ConfigurationError(
+            f"the arguments of {call.name!r} are {shown(call.arguments)}, which is not a dict of names and values"
+        )
+    arguments = json.loads(_dumped(dict(call.arguments)))
+    if form.arguments == "json":
+        # A schema that cannot be read has no order.
+        with suppress(LogitkitError):
+            arguments = values(call.name).in_order(arguments)
+        text = _dumped(arguments)
+    else:
+        known = values(call.name)
+        text = _members(known.in_order(arguments), form, known)
     return form.call_begin + call.name + form.name_end + text + form.call_end
 
 
 def _members(arguments: dict[str, Any], form: ToolFormat, values: MemberValues) -> str:
     texts = {name: value if isinstance(value, str) else _dumped(value) for name, value in arguments.items()}
-    closing = form.parameter_end.strip()
+    closing, after_name = form.parameter_end.strip(), form.parameter_begin.partition("{name}")[2]
     for name, value in arguments.items():
-        if isinstance(value, str) and closing in value:
+        if not name or after_name[0] in name:
             raise ConfigurationError(
-                f"the string {value[:80]!r} of {name!r} contains {closing!r}, which ends it in this format"
+                f"the name {name!r} cannot be written: it is empty, or contains {after_name[0]!r}, which ends it in this format"
+            )
+        if closing in texts[name] and (values.may_be_string(name) or not isinstance(value, dict | list)):
+            raise ConfigurationError(
+                f"the {_kind(value)} {texts[name][:80]!r} of {name!r} contains {closing!r}, which ends it in this format"
             )
     try:
         read = values.read(texts)

@@ -82,4 +82,13 @@ class XmlReading:
             self.scan = self.scan or JsonEnd(start)
             return self.scan.find(text)
         closing = text.find(self.closing, start)
-        return None if closing < 0 else max(closing - self.lead, start)
+        stop = max(closing - self.lead, start)
+        if (
+            closing >= 0
+            and text[start] in "{["
+            and not (text[stop:].startswith(self.end) or self.end.startswith(text[stop:]))
+        ):
+            # So it ends no value, and stands in a string of JSON.
+            self.scan = self.scan or JsonEnd(start)
+            return self.scan.find(text)
+        return None if closing < 0 else stop

@@ -29,9 +29,6 @@ Ints = NDArray[np.int64]
 # A state that reads this many different bytes or more is in the middle of some text.
 MANY_BYTES = 48
 
-# The bytes of one character after its first.
-MOST_INSIDE = 3
-
 
 def with_text_regions(dfa: NestedDfa) -> NestedDfa:
     """Return the same automaton, in which free text is known as copies of leaves."""
@@ -140,26 +137,34 @@ def _inside_brackets(dfa: NestedDfa) -> NDArray[np.bool_]:
     return met
 
 
-def with_characters(dfa: NestedDfa, text: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return some states, [S] bool, with those inside of a character: these lead there, and from there only to these.
+def with_characters(dfa: NestedDfa, text: NDArray[np.bool_], leaving: bool = False) -> NDArray[np.bool_]:
+    """Return some states, [S] bool, with those inside of a character: these lead there, and from there to these.
 
     Inside of a character, only the bytes 0x80 to 0xBF follow. A state without moves, as after a marker, is not inside of one.
+
+    Args:
+        dfa: The automaton.
+        text: [S] bool, the states.
+        leaving: Whether a character may lead elsewhere too, as the last one of a marker does.
     """
     within = text.copy()
     begins = np.ones(256, bool)
     begins[0x80:0xC0] = False
     first = np.unique(dfa.byte_class[begins])
     inside = (dfa.step[:, first] == DEAD).all(axis=1) & (dfa.step != DEAD).any(axis=1)
+    inside[:FIRST_STATE] = False
     # Numbers above those of states stand for brackets, which do not lead on in the text.
     others = np.zeros(dfa.calls + len(dfa.behind), bool)
-    for _ in range(MOST_INSIDE):
+    while True:
         led = np.zeros(dfa.states + len(others), bool)
         led[dfa.step[within]] = True
-        led[:FIRST_STATE] = False
         fresh = np.flatnonzero(led[: dfa.states] & inside & ~within)
         rows = dfa.step[fresh]
-        within[fresh] = (np.append(within, others)[rows] | (rows == DEAD)).all(axis=1)
-    return within
+        leads = np.append(within, others)[rows]
+        found = leads.any(axis=1) if leaving else (leads | (rows == DEAD)).all(axis=1)
+        if not found.any():
+            return within
+        within[fresh[found]] = True
 
 
 def _components(source: Ints, target: Ints, states: int) -> Ints:

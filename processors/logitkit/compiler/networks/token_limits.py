@@ -60,7 +60,7 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
             raise ConfigurationError(OVERLAP)
         text = np.zeros(dfa.states, bool)
         text[leads[fresh]] = True
-        inside = np.flatnonzero(with_characters(dfa, text) & ~text)
+        inside = np.flatnonzero(with_characters(dfa, text, leaving=True) & ~text)
         found.append((tokens, np.append(fresh, inside), np.append(leads[fresh], inside)))
     dfa = replace(dfa, letters={token: leads for token, leads in dfa.letters.items() if token not in counts})
     token_limits = []

@@ -22,6 +22,7 @@ def renumbered(tree: Node, calls: Sequence[int], words: Sequence[int], letters: 
         letters: The new number of each special token. A set of several becomes a choice.
 
     Example:
+        >>> from logitkit.patterns.syntax import Concat
         >>> renumbered(Concat((Call(0), Call(1))), [5, 3], [])
         Concat(parts=(Call(definition=5), Call(definition=3)))
     """

@@ -86,7 +86,7 @@ def test_with_a_negation_one_of_many_may_be_a_string(others: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["1E400", "[1E400]"])
-def test_a_number_that_is_too_large_is_no_string_that_is_not_allowed(text: str) -> None:
+def test_a_number_that_is_too_large_is_not_taken_for_a_forbidden_string(text: str) -> None:
     numbers = {"type": "array", "items": {"type": "number"}}
     read = of_member({"anyOf": [{"type": "number"}, numbers, {"type": "string", "format": "date"}]}).parse(turn(s=text))
     assert not read.complete

@@ -96,4 +96,4 @@ def _finite(text: str) -> float:
 
 
 def _refused(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON value")
+    raise ValueError(f"{text} is not a JSON value")

@@ -183,3 +183,19 @@ def test_turns_of_text_are_equal_to_turns_of_ids_but_for_positions() -> None:
     assert same(by_text.calls, [*by_ids.calls])
     assert replace(by_text, calls=()) == replace(by_ids, calls=())
     assert [text[slice(*call.span)].count("sep") for call in by_text.calls] == [1, 1]
+
+
+def test_what_cannot_be_compiled_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Vocabulary] = []
+    parameters = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+    refused = Tools([{"name": "f", "parameters": parameters}])
+    compile_ = Tools.constraint
+
+    def noted(self: Tools, vocabulary: Vocabulary) -> Any:
+        tried.append(vocabulary)
+        return compile_(self, vocabulary)
+
+    monkeypatch.setattr(Tools, "constraint", noted)
+    for _ in range(3):
+        assert refused.parse("hello").outside_at is None
+    assert len(tried) == 1

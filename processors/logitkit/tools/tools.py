@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import overload
 
 from logitkit.errors import ConfigurationError, LogitkitError
@@ -158,10 +159,17 @@ class Tools(ToolSet):
         free = replace(self, reasoning=bool(self.reasoning)) if self.reasoning else self
         if any(isinstance(part, AnyText) and part.max_tokens for part in parts_of_language(free.language())):
             return None
-        # Reading needs no constraint, so tools that are too many for one are read all the same.
-        with suppress(LogitkitError):
-            return Walk.start(free.constraint(tokens).automaton)
+        # Reading needs no constraint, so tools that are too many for one are read all the same. To be refused takes seconds.
+        if tokens.content_key not in self._refused:
+            with suppress(LogitkitError):
+                return Walk.start(free.constraint(tokens).automaton)
+            self._refused.add(tokens.content_key)
         return None
+
+    @cached_property
+    def _refused(self) -> set[str]:
+        """The content keys of the vocabularies with which the language of a text cannot be compiled."""
+        return set()
 
     def write(self, calls: Iterable[ToolCall]) -> str:
         """Write calls in the format of the model, for example for a prompt: the inverse of `parse`.

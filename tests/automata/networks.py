@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 from functools import cache
 
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from logitkit.compiler import Definition, NestedDfa, Network, TokenAutomaton, network_dfa, pushdown_automaton
@@ -140,7 +141,28 @@ def networks(draw: st.DrawFn) -> Network:
         Definition(opening, sequence(draw(trees), text(CLOSING[opening])))  # type: ignore[arg-type]
         for opening in openings
     )
+    assume(with_text([definition.body for definition in definitions]) == {*range(count)})
     return Network(draw(trees), definitions)
+
+
+def with_text(bodies: list[Node]) -> set[int]:
+    """Return which bodies of definitions that call each other have a text: those of a network all do."""
+    found: set[int] = set()
+
+    def ends(node: Node) -> bool:
+        match node:
+            case Call(definition):
+                return definition in found
+            case Concat(parts):
+                return all(map(ends, parts))
+            case Alternate(options):
+                return any(map(ends, options))
+            case _:
+                return True
+
+    for _ in bodies:
+        found |= {i for i, body in enumerate(bodies) if ends(body)}
+    return found
 
 
 def sample(network: Network, rng: random.Random, budget: int = 40) -> str:

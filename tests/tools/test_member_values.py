@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -77,7 +76,7 @@ def test_it_may_depend_on_a_member_after_it(kind: str, value: Any) -> None:
 
 @pytest.mark.parametrize("others", [1, 9])
 def test_with_a_negation_one_of_many_may_be_a_string(others: int) -> None:
-    """Some member whose name begins with x is no integer, and there is one such member only."""
+    """At least one member whose name begins with x is not an integer, and there is only one such member."""
     no_integer = {"not": {"patternProperties": {"^x": {"type": "integer"}}}}
     schema = {"type": "object", "additionalProperties": True, **no_integer}
     read = tools(schema).parse(turn(x="1", **{f"y{i}": "1" for i in range(others)}))
@@ -129,7 +128,7 @@ def test_a_schema_that_cannot_be_read_has_no_order() -> None:
     assert '{"b": 1, "a": 2}' in found.write([ToolCall("f", {"b": 1, "a": 2})])
 
 
-def test_many_values_and_nested_branches_are_read_and_written_soon() -> None:
+def test_many_values_and_nested_branches_are_within_the_budget() -> None:
     kinds = [
         {"properties": {"kind": {"const": k}, "child": {"$ref": "#/$defs/n"}}, "required": ["kind"]} for k in "abcd"
     ]
@@ -142,12 +141,11 @@ def test_many_values_and_nested_branches_are_read_and_written_soon() -> None:
     for _ in range(30):
         value = {"child": value, "kind": "d"}
     arguments = {"numbers": [i / 7 for i in range(20_000)], "o": value}
-    begin = time.process_time()
     for name in ("hermes", "qwen_coder"):
         found = Tools([{"name": "f", "parameters": parameters}], name)
+        # With a time that doubles at each level, the budget would be exceeded, and the members stay as they are.
         assert MemberValues(parameters).read({"o": json.dumps(value)}) == {"o": value}
         assert '"kind": "d", "child"' in found.write([ToolCall("f", arguments)])
-    assert time.process_time() - begin < 10
 
 
 TEXTS = ["", "a", "1", "5", "12", "1.5", "true", "null", "[]", "[1]", '["a"]', "{}", '{"a":1}', '{"b":1}', '"a"', "NaN"]

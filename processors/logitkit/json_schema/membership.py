@@ -2,7 +2,7 @@
 
 What has been read are sets of values, type by type, as the automata are built from them (`Values`). So a value belongs to them
 exactly if some text of it does, in some order of its members. Example: of `{"anyOf": [{"type": "string"}, {"minimum": 10}]}`,
-`"5"` and `12` are values, and `5` is none.
+`"5"` and `12` belong to it, and `5` does not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALUE_STEPS, NUMBER_STEPS = 15, 150
 
 
 class Membership:
-    """Judges values by a schema; what has been judged once is remembered, so that no value must change or go away.
+    """Judges values by a schema. Results are remembered, so no value may change, or be deleted, while it is in use.
 
     Args:
         reader: Knows the schemas.

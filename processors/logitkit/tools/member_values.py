@@ -1,8 +1,8 @@
 """The values that members of arguments may have, for formats in which strings are raw text.
 
-The text of a member stands for a JSON value that is no string, if the schema allows that value there, else for itself. What is
-allowed may depend on other members: of `{"kind": "text", "v": str}` and `{"kind": "number", "v": int}`, the text `5` of `v` is
-`"5"` or 5. So all members are read together, in each branch of the schema.
+If the text of a member is JSON, other than a string, and the schema allows that value, it stands for the value, else for itself.
+What is allowed may depend on other members: of `{"kind": "text", "v": str}` and `{"kind": "number", "v": int}`, the text `5` of
+`v` is `"5"` or 5. So all members are read together, in each branch of the schema.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from logitkit.tools.json_values import NumberTooLarge, value_of_text
 
 __all__ = ["MemberValues"]
 
-# Of more than one member that is not read as the first value, so many ways are tried. The first is right unless a schema negates.
+# How many combinations of readings are tried. The first one is right, unless the schema negates something.
 MOST_WAYS = 64
 
 
-# Readers know which schemas they are reading, so two threads must not use one at a time.
+# A reader keeps track of the schema that it is reading, so only one thread at a time may use it.
 _lock = threading.RLock()
 
 
@@ -72,7 +72,7 @@ class MemberValues:
         """Return a value of the right type that a text may stand for, whatever the other members are.
 
         Raises:
-            ValueError: There is none.
+            ValueError: The text stands for no value that the schema could allow.
         """
         is_string = self.may_be_string(name)
         try:
@@ -101,7 +101,7 @@ class MemberValues:
                 judge = Membership(self._reader)
                 options = [self._in_branch(judge, objects, texts, alone) for objects in self._objects]
         except (LogitkitError, RecursionError):
-            # The schema has no exact form, or there is too much to look at: then types must do.
+            # The schema cannot be enforced exactly, or judging the values is too much work: then only types are compared.
             return alone
         found = [option for option in options if option is not None]
         return max(found, key=lambda way: sum(not isinstance(value, str) for value in way.values()), default=alone)

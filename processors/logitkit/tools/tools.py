@@ -178,7 +178,7 @@ class Tools(ToolSet):
             calls: The calls.
 
         Raises:
-            ConfigurationError: The format has no place for several calls; a tool is not known; a string cannot be written; or
-                an argument is not a JSON value.
+            ConfigurationError: The format has no place for several calls; a tool is not known; a name or a value cannot be
+                written; or the arguments are not a dict of JSON values.
         """
         return written_calls(list(calls), self._by_name, self.form, self._values)

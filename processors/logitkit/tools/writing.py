@@ -26,9 +26,9 @@ def written_calls(
     """Return the text of some calls.
 
     Raises:
-        ConfigurationError: The format has no place for several calls; a tool is not known; or a string cannot be written, because
-            it contains the closing marker or half of a surrogate pair, or would be read as another value; or an argument is not a
-            JSON value.
+        ConfigurationError: The format has no place for several calls; a tool is not known; a name or a value cannot be written,
+            because it contains a marker or half of a surrogate pair, or would be read as another value; or the arguments are not
+            a dict of JSON values.
     """
     if len(calls) > 1 and form.separator is None:
         raise ConfigurationError(f"there are {len(calls)} calls; the format {form.name!r} allows one in a turn")
@@ -55,7 +55,7 @@ def _call(
         )
     arguments = json.loads(_dumped(dict(call.arguments)))
     if form.arguments == "json":
-        # A schema that cannot be read has no order.
+        # If the schema cannot be read, the order does not matter, since no constraint has this schema.
         with suppress(LogitkitError):
             arguments = values(call.name).in_order(arguments)
         text = _dumped(arguments)

@@ -64,7 +64,7 @@ class XmlReading:
                 raise ValueError(f"the value of {name!r} does not end with {self.markers.plain(self.end)!r}")
             return "more"
         self._texts[name] = self.markers.plain(text[value_at:stop])
-        # What no members after it could put right is told at once.
+        # A text that is wrong whatever follows is reported at once.
         self.values.read_alone(name, self._texts[name])
         self.at, self.scan = stop + len(self.end), None
         return "member"

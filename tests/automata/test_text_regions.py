@@ -11,6 +11,7 @@ import torch
 
 import logitkit as lk
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.languages import Language, any_text, dispatch, either, json_schema, regex, repeat, sequence, special, tag
 from tests import vocabularies
 from tests.processors.four_logits import on_either_path
@@ -90,3 +91,15 @@ def test_both_paths_agree_on_text() -> None:
     # `>{` ends the text and opens the object; `>x` does neither.
     assert on_either_path(answer, [*b"</think"], free)[130] == 0.5
     assert on_either_path(answer, [*b"</think"], free)[132] == float("-inf")
+
+
+@pytest.mark.parametrize("leaving", [False, True])
+def test_what_is_inside_of_a_character(leaving: bool) -> None:
+    """The state after the first byte of the marker leads to its end too; the end leads nowhere, and is not inside of one."""
+    dfa = any_text(until="é").constraint(lk.Vocabulary([*(bytes([b]) for b in range(256)), None], [256])).nested_dfa()
+    text = dfa.step[:, dfa.byte_class[ord("a")]] != 0
+    inside = with_characters(dfa, text, leaving) & ~text
+    after = dfa.step[dfa.start, dfa.byte_class[0xC3]]
+    assert inside[after] == leaving
+    assert inside[dfa.step[dfa.start, dfa.byte_class[0xC4]]]
+    assert not inside[dfa.accepting].any()

@@ -110,3 +110,28 @@ def test_what_is_judged_is_counted() -> None:
     membership, root = read({"items": {"type": "number", "minimum": 0.5}})
     with pytest.raises(PatternTooLarge), one_budget(100_000):
         membership.satisfies(root, [*range(1, 1000)])
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"dependentRequired": {"a": ["b"]}}, [{"a": 1}, {"a": 1, "b": 2}, {"b": 1}]),
+        ({"not": {"prefixItems": [{}], "items": {"type": "integer"}}}, [["x", 1], ["x", "y"], ["x"], [1, "y"]]),
+        ({"not": {"additionalProperties": {"type": "integer"}}}, [{}, {"a": 1}, {"a": "x"}, {"a": 1, "b": "x"}]),
+        ({"contains": {"const": 1}, "maxContains": 1}, [[], [1], [1, 1], [2, 1]]),
+        ({"minProperties": 1, "maxProperties": 2}, [{}, {"a": 1}, {"a": 1, "b": 2, "c": 3}]),
+    ],
+    ids=["needs", "items from the second", "some member fails", "contains", "numbers of members"],
+)
+def test_each_condition(schema: Any, values: list[Any]) -> None:
+    membership, root = read(schema)
+    found = [membership.satisfies(root, value) for value in values]
+    assert found == [judge(schema).is_valid(value) for value in values]
+    assert {*found} == {True, False}
+
+
+def test_an_error_says_the_same_the_next_time() -> None:
+    membership, root = read({"properties": {"a": {"allOf": [{"$ref": "#/nowhere"}, {}]}}})
+    for _ in range(2):
+        with pytest.raises(UnsupportedSchema, match="points to nothing"):
+            membership.satisfies(root, {"a": 1})

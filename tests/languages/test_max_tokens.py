@@ -155,8 +155,13 @@ def test_the_count_starts_again_with_each_text() -> None:
     assert legal(constraint, (5,) * 9) == set(range(EOS + 1))
 
 
-def are_two_texts(tokens: tuple[int, ...], most: int, after: str) -> bool:
-    """Whether tokens are two texts up to `b`, each of at most `most` tokens that are wholly in it before that of its `b`."""
+def are_two_texts(tokens: tuple[int, ...], most: int, marker: str, after: str) -> bool:
+    """Whether tokens are two texts up to the marker, each of at most `most` tokens wholly in it before that of its end."""
+    if marker == "<end>":
+        first, second = ([place for place, token in enumerate(tokens) if token == NAMED] + [99, 99])[:2]
+        return first <= most and second - first - 1 <= most and rest(tokens[second + 1 :], "", after)
+    if {NAMED, OTHER} & set(tokens):
+        return False
     characters = [(c, place, i) for place, t in enumerate(tokens) for i, c in enumerate((TOKENS[t] or b"").decode())]
     at = 0
     for _ in range(2):
@@ -168,17 +173,18 @@ def are_two_texts(tokens: tuple[int, ...], most: int, after: str) -> bool:
 
 
 @pytest.mark.parametrize("after", ["c?", ""])
-@pytest.mark.parametrize("most", [1, 2])
-def test_masks_of_two_texts_are_those_of_all_sequences(most: int, after: str) -> None:
-    texts = repeat(any_text(until="b", max_tokens=most), 2, 2)
+@pytest.mark.parametrize(("most", "marker"), [(1, "b"), (2, "b"), (1, "<end>")])
+def test_masks_of_two_texts_are_those_of_all_sequences(most: int, marker: str, after: str) -> None:
+    texts = repeat(any_text(until=END if marker == "<end>" else marker, max_tokens=most), 2, 2)
     constraint = (sequence(texts, regex(after)) if after else texts).constraint(VOCABULARY)
-    plain = [token for token in range(EOS) if token not in {NAMED, OTHER}]
+    # Special tokens that end no text would make too many sequences.
+    used = [token for token in range(EOS) if marker == "<end>" or token not in {NAMED, OTHER}]
     longest = 2 * most + 3
-    accepted = {t for n in range(longest + 1) for t in product(plain, repeat=n) if are_two_texts(t, most, after)}
+    accepted = {t for n in range(longest + 1) for t in product(used, repeat=n) if are_two_texts(t, most, marker, after)}
     begun = {t[:n] for t in accepted for n in range(len(t) + 1)}
     for tokens in [t for t in begun if len(t) <= 2 * most + 1]:
-        expected = {t for t in plain if (*tokens, t) in begun} | ({EOS} if tokens in accepted else set())
-        assert legal(constraint, tokens) & {*plain, EOS} == expected, tokens
+        expected = {t for t in used if (*tokens, t) in begun} | ({EOS} if tokens in accepted else set())
+        assert legal(constraint, tokens) & {*used, EOS} == expected, tokens
 
 
 def test_a_marker_that_no_tokens_spell_in_time() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -209,3 +211,22 @@ def test_members_inside_are_written_in_order(name: str) -> None:
     read = found.parse(found.write([ToolCall("f", {"o": [{"a": 1, "b": 2}]})]))
     assert read.outside_at is None
     assert json.dumps(read.calls[0].arguments) == '{"o": [{"b": 2, "a": 1}]}'
+
+
+def test_threads_read_with_one_reader() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            for most in range(1, 30):
+                schemas, arguments = {}, {}
+                for j in range(6):
+                    text = {"type": "string", "pattern": f"^a{{1,{most + j}}}b*$"}
+                    item = {"type": "object", "properties": {f"k{most}": text}}
+                    schemas[f"m{j}"] = {"anyOf": [{"type": "string", "maxLength": j}, {"type": "array", "items": item}]}
+                    arguments[f"m{j}"] = [{f"k{most}": "ab"}]
+                values = MemberValues({"type": "object", "properties": schemas})
+                texts = {name: json.dumps(value) for name, value in arguments.items()}
+                assert [*pool.map(values.read, [texts] * 6)] == [arguments] * 6
+    finally:
+        sys.setswitchinterval(interval)

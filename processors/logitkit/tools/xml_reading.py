@@ -77,18 +77,11 @@ class XmlReading:
         """Return where a value ends, or None if it goes on."""
         if start == len(text):
             return None
-        if text[start] in "{[" and not self.values.may_be_string(name):
-            # In JSON, the closing marker may stand in a string.
-            self.scan = self.scan or JsonEnd(start)
-            return self.scan.find(text)
         closing = text.find(self.closing, start)
         stop = max(closing - self.lead, start)
-        if (
-            closing >= 0
-            and text[start] in "{["
-            and not (text[stop:].startswith(self.end) or self.end.startswith(text[stop:]))
-        ):
-            # So it ends no value, and stands in a string of JSON.
+        ends = closing >= 0 and (text.startswith(self.end, stop) or self.end.startswith(text[stop:]))
+        if text[start] in "{[" and (not self.values.may_be_string(name) or (closing >= 0 and not ends)):
+            # In JSON, the closing marker may stand in a string.
             self.scan = self.scan or JsonEnd(start)
             return self.scan.find(text)
         return None if closing < 0 else stop

@@ -95,8 +95,12 @@ def test_both_paths_agree_on_text() -> None:
 
 @pytest.mark.parametrize("leaving", [False, True])
 def test_what_is_inside_of_a_character(leaving: bool) -> None:
-    """The state after the first byte of the marker leads to its end too; the end leads nowhere, and is not inside of one."""
-    dfa = any_text(until="é").constraint(lk.Vocabulary([*(bytes([b]) for b in range(256)), None], [256])).nested_dfa()
+    """The state after the first byte of the marker leads to its end too; the ends lead nowhere, and are not inside of one."""
+    dfa = (
+        any_text(until=["é", "b"])
+        .constraint(lk.Vocabulary([*(bytes([b]) for b in range(256)), None], [256]))
+        .nested_dfa()
+    )
     text = dfa.step[:, dfa.byte_class[ord("a")]] != 0
     inside = with_characters(dfa, text, leaving) & ~text
     after = dfa.step[dfa.start, dfa.byte_class[0xC3]]

@@ -1,4 +1,4 @@
-"""What follows text with `max_tokens`: the same values as alone, or behind text without a limit."""
+"""The values after text with `max_tokens`: the same as alone, or after text without a limit."""
 
 from __future__ import annotations
 

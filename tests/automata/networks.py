@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from logitkit.compiler import Definition, NestedDfa, Network, TokenAutomaton, network_dfa, pushdown_automaton
-from logitkit.compiler.networks.network import CountedText
+from logitkit.compiler.networks.network import TextLeaf
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.patterns import Alternate, Call, Characters, CharSet, Concat, Empty, Node, Repeat, parse
 from logitkit.runtime import Constraint, shared_by
@@ -113,7 +113,7 @@ def matches(network: Network, whole: str, max_depth: int = NEVER) -> bool:
                 return frozenset(found_ends)
             case Call(definition):
                 called = network.definitions[definition]
-                assert not isinstance(called, CountedText)
+                assert not isinstance(called, TextLeaf)
                 if depth == max_depth or not whole.startswith(called.opening, begin):
                     return frozenset()
                 return ends(called.body, begin + 1, depth + 1)
@@ -187,7 +187,7 @@ def sample(network: Network, rng: random.Random, budget: int = 40) -> str:
                 return "".join(say(inner) for _ in range(rng.randint(minimum, most if left[0] > 0 else minimum)))
             case Call(definition):
                 called = network.definitions[definition]
-                assert not isinstance(called, CountedText)
+                assert not isinstance(called, TextLeaf)
                 return called.opening + say(called.body)
             case _:
                 return ""

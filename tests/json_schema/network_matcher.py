@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logitkit.compiler import Network
-from logitkit.compiler.networks.network import CountedText
+from logitkit.compiler.networks.network import TextLeaf
 from logitkit.patterns import Alternate, Call, Characters, Concat, Empty, Graph, Machine, Node, Repeat
 
 
@@ -51,7 +51,7 @@ class NetworkMatcher:
                 return self.walked(rows, accepting, begin)
             case Call(index):
                 definition = self.network.definitions[index]
-                assert not isinstance(definition, CountedText)
+                assert not isinstance(definition, TextLeaf)
                 opens = self.text[begin : begin + 1] == definition.opening
                 return set(self.ends(definition.body, begin + 1)) if opens else set()
         raise AssertionError(node)

@@ -15,7 +15,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import Language, counted_texts, sequence, xml_arguments
+from logitkit.languages import Language, either, sequence, text_leaves, xml_arguments, xml_members
 from tests.examples import examples
 
 # Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
@@ -66,6 +66,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "no line feeds": {"x": {"type": "string", "maxLength": 18, "pattern": "^[a-f<>/]+$", "minLength": 1}},
     "beside JSON": {"x": LONG, "y": {"type": "array", "items": {"type": "string", "maxLength": 18}, "maxItems": 2}},
     "other names": {"x": LONG},
+    "beside any text": {"x": {"type": "string"}, "y": LONG},
 }
 # Not counted: texts that are too short could not always go on, or JSON may stand in the same place.
 UNCOUNTED: dict[str, dict[str, Any]] = {
@@ -73,6 +74,8 @@ UNCOUNTED: dict[str, dict[str, Any]] = {
     "at least, by a pattern": {"x": {"type": "string", "minLength": 4, "maxLength": 60, "pattern": "^[a-z]*$"}},
     "or null": {"x": {"type": ["string", "null"], "maxLength": 20}},
     "short": {"x": {"type": "string", "maxLength": 5}},
+    "any text": {"x": {"type": "string"}, "y": {"type": "string"}, "z": {"type": "integer"}},
+    "anything": {"x": {}, "y": {"type": "array", "items": {"type": "string"}}},
 }
 
 
@@ -190,6 +193,35 @@ def test_objects_that_begin_alike_are_not_counted() -> None:
         walk(language, seed, 40)
 
 
+def test_any_text_in_two_kinds_of_tags_that_begin_alike() -> None:
+    schema = schema_of("any text")
+    language = either(xml_arguments(schema, end="</parameter>"), xml_arguments(schema, begin="<parameter={name}>"))
+    for seed in range(examples(20)):
+        walk(language, seed, 50)
+
+
+@pytest.mark.parametrize("budget", [14, 30, 90])
+def test_masks_of_any_text_that_ends_in_time(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    language = xml_arguments(schema_of("any text"))
+    leaf = language.constraint(VOCABULARY, closing=budget)
+    monkeypatch.setattr(xml_members, "text_leaf", lambda *_: None)
+    # Other limits, so that it is compiled again.
+    other = language.constraint(VOCABULARY, closing=budget, limits=replace(leaf.limits, work=leaf.limits.work + 1))
+    context = lk.Context.of([[]], vocabulary_size=len(TOKENS))
+    for seed in range(examples(20)):
+        rng = random.Random(seed)
+        states = [constraint.init_state(context) for constraint in (leaf, other)]
+        for _ in range(budget + 1):
+            legal, same = (c.allowed_tokens(state)[0] for c, state in zip((leaf, other), states, strict=True))
+            assert torch.equal(legal, same)
+            token = rng.choice(legal.nonzero()[:, 0].tolist())
+            if token == EOS:
+                break
+            states = [c.advance(state, torch.tensor([token])) for c, state in zip((leaf, other), states, strict=True)]
+        else:
+            pytest.fail("it has not ended")
+
+
 LONGER = {"type": "string", "maxLength": 64}
 CLOSING: dict[str, dict[str, Any]] = {
     "one": {"x": LONGER},
@@ -245,6 +277,6 @@ def test_a_leaf_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.Monk
         def keep(self, key: Any, value: Any, nbytes: int) -> Any:
             return value
 
-    monkeypatch.setattr(counted_texts, "_known", Forgetful(0))
+    monkeypatch.setattr(text_leaves, "_known", Forgetful(0))
     schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 71}}, "required": ["a"]}
     assert xml_arguments(schema).constraint(VOCABULARY).automaton.counting is not None

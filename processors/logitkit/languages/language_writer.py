@@ -17,7 +17,7 @@ from typing import NamedTuple
 from logitkit.compiler.bytes.letters import OTHERS, WHOLE
 from logitkit.compiler.grammars.rule_trees import check_trees
 from logitkit.compiler.grammars.rules import Rules
-from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.errors import ConfigurationError
@@ -79,7 +79,7 @@ class LanguageWriter(LanguageSymbols):
         # What is said about the schemas: keywords that are left out, formats that are annotations.
         self.dropped: list[str] = []
         self.ignored: list[str] = []
-        self._definitions: list[Definition | PlacedDefinition | Strings | CountedText | GrammarRule] = []
+        self._definitions: list[Definition | PlacedDefinition | Strings | TextLeaf | GrammarRule] = []
         self._places: dict[Hashable, int] = {}
         self._words: dict[bytes, int] = {}
 
@@ -121,8 +121,8 @@ class LanguageWriter(LanguageSymbols):
         """Whether items are called in blocks."""
         return any(isinstance(d, PlacedDefinition) and d.opening == "," for d in self._definitions)
 
-    def counted_text(self, text: CountedText) -> Node:
-        """Return the tree of texts whose characters are counted, with the byte before them."""
+    def text_leaf(self, text: TextLeaf) -> Node:
+        """Return the tree of texts that call nothing, with the byte before them."""
         place = text.leaf.key, text.opening
         if place not in self._places:
             self._places[place] = len(self._definitions)
@@ -171,7 +171,7 @@ class LanguageWriter(LanguageSymbols):
         bodies = []
         for definition in self._definitions:
             # Characters are not counted in grammars.
-            assert not isinstance(definition, CountedText)
+            assert not isinstance(definition, TextLeaf)
             opening = [] if isinstance(definition, GrammarRule) else spelled_out(definition.opening)
             bodies.append(concatenate([*opening, definition.body]))
         return Rules((*bodies, main), len(bodies), tuple(self._letters))

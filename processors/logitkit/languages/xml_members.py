@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from logitkit.budget import spend
 from logitkit.compiler.characters.components import reached
-from logitkit.compiler.networks.network import CountedText
+from logitkit.compiler.networks.network import TextLeaf
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.errors import ConfigurationError, UnsupportedSchema
 from logitkit.json_schema.compile import Compiled
@@ -24,9 +24,9 @@ from logitkit.json_schema.reader import Reader
 from logitkit.json_schema.references import Place, References
 from logitkit.json_schema.string_set import StringSet
 from logitkit.json_schema.writer import network_of
-from logitkit.languages.counted_texts import counted_text
 from logitkit.languages.language_writer import LanguageWriter
 from logitkit.languages.searching import Search
+from logitkit.languages.text_leaves import text_leaf
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -153,7 +153,7 @@ class XmlMembers:
         values = self.reader.values(value)
         if values.strings.is_everything:
             # JSON is text as well.
-            return self._tagged(RAW, [_any_text(self.tags.closing, self.writer.limits)])
+            return self._raw(values.strings)
         if not (values.null or values.booleans or values.objects or values.arrays) and values.numbers.is_empty:
             return self._raw(values.strings)
         raw = values.strings.language & texts_without(self.tags.closing, self.writer.limits)
@@ -166,16 +166,16 @@ class XmlMembers:
         return _any_of([raw, self._tagged(JSON, [self._json(value, nothing)])])
 
     def _raw(self, strings: StringSet) -> Node | None:
-        """Return the tree of raw texts where nothing else may stand; their characters are counted if that is possible."""
+        """Return the tree of raw texts where nothing else may stand, as one leaf if that is possible."""
         without = texts_without(self.tags.closing, self.writer.limits)
         begin, end = self.tags.after_names[RAW], self.tags.end
         opening, longest, closing = begin[-1], self.writer.options.longest, self.writer.options.closing
         if longest and opening.isascii() and opening not in '"[{' and not any(self.writer.names_in(begin + end)):
-            leaf = counted_text(strings, without, end, longest, closing)
+            leaf = text_leaf(strings, without, end, longest, closing)
             if leaf is not None:
-                text = self.writer.counted_text(CountedText(opening, leaf))
+                text = self.writer.text_leaf(TextLeaf(opening, leaf))
                 return concatenate([self.writer.text(begin[:-1]), text])
-        texts = strings.language & without
+        texts = without if strings.is_everything else strings.language & without
         return self._tagged(RAW, [None if texts.is_empty else texts.machine()])
 
     def _tagged(self, kind: int, options: list[Node | None]) -> Node | None:
@@ -231,11 +231,6 @@ def texts_without(marker: str, limits: Limits) -> TextLanguage:
     """Return the texts in which a marker does not occur."""
     search = Search.of([[tuple(map(ord, marker))]], (), limits)
     return TextLanguage.of_tree(Machine(search.moves, (True,) * len(search.moves)), limits)
-
-
-@lru_cache(maxsize=64)
-def _any_text(closing: str, limits: Limits) -> Machine:
-    return texts_without(closing, limits).machine()
 
 
 def _plain(text: str) -> Node:

@@ -18,7 +18,7 @@ from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.concatenation import joint_byte_classes
 from logitkit.compiler.bytes.leaf import QUOTE, Copies, Leaf
 from logitkit.compiler.bytes.texts_beside import CountsOverlap, Excluded, texts_beside
-from logitkit.compiler.networks.network import CountedText, Network, Strings
+from logitkit.compiler.networks.network import Network, Strings, TextLeaf
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.limits import Limits
 
@@ -67,7 +67,7 @@ class LeafCopies:
     def __init__(self, network: Network, parts: dict[Called, Part], limits: Limits, share: bool) -> None:
         self.network, self.parts, self.limits, self.share = network, parts, limits, share
         called = dict.fromkeys(b.called for part in parts.values() for row in part.brackets for b in row.values())
-        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings | CountedText)]
+        strings = [c for c in called if isinstance(network.definitions[c[0][0]], Strings | TextLeaf)]
         self.bodies = {c: i for i, c in enumerate(c for c in parts if c not in strings)}
         self.dfas = [parts[c].over_bytes(limits) for c in self.bodies]
         shift = FIRST_STATE + starts(np.array([len(d.step) - FIRST_STATE for d in self.dfas]))
@@ -102,11 +102,11 @@ class LeafCopies:
     def _is_block(self, called: Called) -> bool:
         """Whether calls do not count as nesting."""
         definitions = [self.network.definitions[number] for number, _ in called]
-        return not any(isinstance(d, Strings | CountedText) or d.recurs for d in definitions)
+        return not any(isinstance(d, Strings | TextLeaf) or d.recurs for d in definitions)
 
     def _leaf(self, called: Called) -> Leaf:
         definition = self.network.definitions[called[0][0]]
-        if len(called) == 1 and isinstance(definition, Strings | CountedText):
+        if len(called) == 1 and isinstance(definition, Strings | TextLeaf):
             return definition.leaf
         part = self.parts[called]
         return Leaf.of(part.over_bytes(self.limits), part.ends)
@@ -173,8 +173,8 @@ class LeafCopies:
         text = step[source, opening].astype(np.int64)
         entered = first[copy]
         beside = np.flatnonzero((text != DEAD) | (root != 0))
-        if any(self.leaves[leaf].counted is not None for leaf in leaf_of[copy[beside]].tolist()):
-            raise CountsOverlap("texts begin like strings whose characters are counted")
+        if any(self.leaves[leaf].counted or self.leaves[leaf].is_text for leaf in leaf_of[copy[beside]].tolist()):
+            raise CountsOverlap("texts begin like free text, or like strings whose characters are counted")
         places = [*zip(text[beside].tolist(), root[beside].tolist(), entered[beside].tolist(), strict=True)]
         found = texts_beside(step, before, self.excluded, places, self.limits)
         entered[beside] = found.entered

@@ -11,7 +11,7 @@ from logitkit.compiler.networks.renumbered import renumbered
 from logitkit.compiler.networks.symbols import LETTERS, WORDS
 from logitkit.patterns.syntax import Node
 
-__all__ = ["LETTERS", "WORDS", "CountedText", "Definition", "Network", "PlacedDefinition", "Strings"]
+__all__ = ["LETTERS", "WORDS", "Definition", "Network", "PlacedDefinition", "Strings", "TextLeaf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,8 @@ class Strings:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class CountedText:
-    """Texts whose characters are counted, and that call nothing, as between two tags. Nothing else begins in their place.
+class TextLeaf:
+    """Texts that call nothing, as between two tags; their characters may be counted. Nothing else begins in their place.
 
     Args:
         opening: A byte that comes before the texts, and belongs to the definition; neither a quote nor a bracket.
@@ -132,7 +132,7 @@ class Network:
     """
 
     main: Node
-    definitions: tuple[Definition | PlacedDefinition | Strings | CountedText, ...] = ()
+    definitions: tuple[Definition | PlacedDefinition | Strings | TextLeaf, ...] = ()
     words: tuple[bytes, ...] = ()
     letters: tuple[int, ...] = ()
     token_limits: tuple[tuple[int, int, int], ...] = ()

@@ -20,7 +20,7 @@ from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.positions import CALLS, Positions
 from logitkit.compiler.characters.subset import SymbolDfa
 from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
-from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.part import Bracket, Called, Part
 from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
 from logitkit.limits import Limits
@@ -214,8 +214,8 @@ class Resolver:
         for opening, possible in sorted(by_opening.items()):
             places: dict[frozenset[int], int] = {}
             called = tuple([(d, places.setdefault(frozenset(calls[d]), len(places))) for d in possible])
-            if len(possible) > 1 and any(isinstance(self.network.definitions[d], CountedText) for d in possible):
-                raise CountsOverlap("texts whose characters are counted begin in the same place")
+            if len(possible) > 1 and any(isinstance(self.network.definitions[d], TextLeaf) for d in possible):
+                raise CountsOverlap("texts that are leaves begin in the same place")
             behind = [
                 (marks, self._state({s for place, mark in places.items() if marks >> mark & 1 for s in place}))
                 for marks in self.marks_of(called)

@@ -16,7 +16,7 @@ from logitkit.compiler.characters.minimise import minimise
 from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.networks.known_parts import KnownParts
-from logitkit.compiler.networks.network import CountedText, Definition, Network, PlacedDefinition, Strings
+from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.overlaps import Resolver, bracket_check
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.symbols import MARKS
@@ -113,7 +113,7 @@ class _Finder:
 
 def is_leaf(called: Called, network: Network) -> bool:
     """Whether what is called is one set of strings or other texts, whose automaton is known."""
-    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings | CountedText)
+    return len(called) == 1 and isinstance(network.definitions[called[0][0]], Strings | TextLeaf)
 
 
 def has_calls(tree: Node) -> bool:
@@ -137,7 +137,7 @@ def _tree(called: Called, network: Network) -> Node:
     for d, mark in called:
         definition = network.definitions[d]
         # Such a text is never a part: its automaton is known.
-        assert not isinstance(definition, CountedText)
+        assert not isinstance(definition, TextLeaf)
         marked.append(Concat((definition.body, Characters(CharSet.single(MARKS + mark)))))
     return Alternate(tuple(marked)) if len(marked) > 1 else marked[0]
 

@@ -1,4 +1,4 @@
-r"""Raw text between two markers, of which the characters are counted instead of having states for each number of them.
+r"""Raw text between two markers, followed as one leaf, in which characters are counted where their number is limited.
 
 In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
@@ -8,13 +8,16 @@ In the format of Qwen-Coder, a string of at most 64 characters stands like this:
 
 While the text is read, `\n</parameter` may be its own or the beginning of the end. So an automaton has a state for each number
 of characters of the end that have been read, and with `maxLength` one for each of these and each length: a thousand. Here the
-text and its end are one leaf (`compiler.bytes.leaf`), in which all characters are counted: those of the text, and those of the
-end up to its last one. A text of at most 64 characters has at most 64 + 12 of them when the last character of the end is read.
-Before that, a state is legal with a count if what it still needs fits, which is one bound.
+text and its end are one leaf (`compiler.bytes.leaf`): what tokens do in it is worked out once for all tools and requests. In it
+all characters are counted: those of the text, and those of the end up to its last one. A text of at most 64 characters has at
+most 64 + 12 of them when the last character of the end is read. Before that, a state is legal with a count if what it still
+needs fits, which is one bound.
 
 That one bound is right only if a text which is too short can always go on to be longer. This holds if no text is too short. It
 also holds if any text is allowed, and the lengths leave room for the characters of the end: they are then text, up to the last
 one, which completes the marker.
+
+Other strings are leaves only if any text is allowed: a pattern or a few words have few states of their own, or take long.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
 from logitkit.patterns.syntax import Characters
 
-__all__ = ["counted_text"]
+__all__ = ["text_leaf"]
 
 # The bytes of a character after its first, and more characters than are counted.
 INSIDE, MOST = 3, 2**30
@@ -50,20 +53,19 @@ _known: Remembered[Hashable, _Uncounted | None] = Remembered(8 * 2**20)
 _lock = Lock()
 
 
-def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
-    """Return the leaf of some strings and what follows them, or None if they cannot be counted, or it would not pay.
+def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
+    """Return the leaf of some strings and what follows them, or None if they are no leaf, or it would not pay.
 
     Args:
         strings: The strings.
         without: The texts in which the marker does not occur, which is `end` without white space around it.
         end: What follows the strings.
-        longest: The most characters of a token; 0 if counting is not allowed.
+        longest: The most characters of a token; 0 if leaves of raw text are not allowed.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
-    if not strings.counts(longest, closing) or not end.isascii():
+    counts = strings.counts(longest, closing)
+    if not longest or not (counts or strings.is_everything) or not end.isascii():
         return None
-    least, most = strings.lengths
-    before = len(end) - 1
     key = strings.texts.key, without.key, end
     strings.limits.spend(STEPS_ANY)
     try:
@@ -73,8 +75,14 @@ def counted_text(strings: StringSet, without: TextLanguage, end: str, longest: i
             found = _leaf(strings.texts & without, end)
         with _lock:
             _known.keep(key, found, 0 if found is None else 2 * found.leaf.step.nbytes)
-    if found is None or (most is not None and found.shortest > most):
+    if found is None:
         return None
+    if not counts:
+        return found.leaf
+    least, most = strings.lengths
+    if most is not None and found.shortest > most:
+        return None
+    before = len(end) - 1
     # White space after the marker comes too late to be text after all.
     room = strings.texts.is_everything and not end[-1].isspace() and (most is None or least + before <= most + 1)
     # How many tokens are needed to the end must not depend on the count.

@@ -12,10 +12,11 @@ import torch
 import logitkit as lk
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.nested_dfa import NestedDfa
+from logitkit.compiler.networks import leaf_copies
 from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import Language, either, sequence, text_leaves, xml_arguments, xml_members
+from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments, xml_members
 from tests.examples import examples
 
 # Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
@@ -191,6 +192,18 @@ def test_objects_that_begin_alike_are_not_counted() -> None:
     assert not counts(language)
     for seed in range(examples(5)):
         walk(language, seed, 40)
+
+
+@pytest.mark.parametrize(
+    "name", ["two", "twice the same", "shortest", "beside JSON", "any text", "anything", "beside any text"]
+)
+def test_masks_of_texts_that_are_called(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaf_copies, "LARGE_COPIES", 0)
+    arguments = xml_arguments(schema_of(name))
+    language = sequence(arguments, "|", dispatch({"<call>": sequence("<call>", arguments, "</call>")}))
+    assert language.constraint(VOCABULARY).automaton.nesting.strings
+    for seed in range(examples(30)):
+        walk(language, seed, 80)
 
 
 def test_any_text_in_two_kinds_of_tags_that_begin_alike() -> None:

@@ -137,7 +137,8 @@ class LeafCopies:
         rows = []
         for quote, where in zip(quoted, exits, strict=True):
             leaf, root, frame = self.leaf_of[quote.called], self._root(quote), -1
-            alone = quote.byte == QUOTE and root == 0 and step[quote.state, self.byte_class[QUOTE]] == DEAD
+            may_be_called = quote.byte == QUOTE or self.leaves[leaf].is_text
+            alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
             if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
                 body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks
                 end = self.ends.setdefault((body, mark), len(self.ends))

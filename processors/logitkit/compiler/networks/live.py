@@ -25,7 +25,7 @@ def live(dfa: NestedDfa) -> NestedDfa:
     moves = _moves(dfa, owner)
     met = moves.reached(dfa)
     if dfa.copies is not None:
-        met = _with_whole_copies(met, dfa.copies, owner)
+        met = _with_whole_copies(met, dfa, dfa.copies, owner)
     # States that no text leads to are cut off, as those of a text that goes on beside a leaf.
     backwards = Backwards(dfa, moves, met)
     lives, ended = alive(dfa, backwards)
@@ -134,11 +134,15 @@ def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: 
     return [Moves.of(dfa.step, np.flatnonzero(~short), means), Moves(copies.first[alone], single[alone])]
 
 
-def _with_whole_copies(met: NDArray[np.bool_], copies: Copies, owner: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return some states with all those of the copies that they are of, and with all strings that are called."""
+def _with_whole_copies(
+    met: NDArray[np.bool_], dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return some states with all those of the copies that they are of, and with those that are called: what is behind is met."""
     kept = np.zeros(len(copies.leaf) + 1, bool)
     kept[owner[met]] = True
-    kept[copies.opened[(copies.frame >= 0) & met[copies.opening]]] = True
+    called = [copy for copy, exits in enumerate(copies.exits) if exits[0] < 0]
+    ends = -1 - np.array([copies.exits[copy][0] for copy in called], np.int64)
+    kept[called] |= (met & (np.arange(dfa.states) >= FIRST_STATE))[dfa.behind[ends]].any(axis=1)
     kept[-1] = False
     found: NDArray[np.bool_] = met | kept[owner]
     return found

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.budget import spend
+from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.sorting import looked_up
 from logitkit.compiler.tokens.outcomes import Outcomes
 from logitkit.compiler.tokens.trie_walk import TrieWalk
@@ -76,14 +78,16 @@ class TextRests:
 
     Args:
         remainders: The remainders.
-        exits: These states.
+        exits: These states; negative numbers are ends, as in `Rests`.
         walk: Follows texts through the automaton.
         outcomes: Numbers what they lead to.
     """
 
     def __init__(self, remainders: TextRemainders, exits: Ints, walk: TrieWalk, outcomes: Outcomes) -> None:
         self.remainders, self.outcomes = remainders, outcomes
-        states = np.unique(exits)
+        self._behind = walk.dfa.behind
+        states = np.unique(np.concatenate([exits, self._behind[-1 - exits[exits < 0]].ravel()]))
+        states = states[states > DEAD]
         # Free text stands in the main part only, so no bracket is open that a remainder could close.
         found, _ = walk.follow(remainders.trie, Starts.at_root(states))
         keys = np.concatenate([states * len(remainders), found.source * len(remainders) + found.token + 1])
@@ -92,4 +96,16 @@ class TextRests:
 
     def of(self, states: Ints, remainders: Ints) -> Ints:
         """Return the numbers of the outcomes of remainders in some states, 0 where they lead nowhere."""
-        return looked_up(self._keys, self._values, states * len(self.remainders) + remainders)
+        found = looked_up(self._keys, self._values, states * len(self.remainders) + remainders)
+        for at in np.flatnonzero(states < 0).tolist():
+            found[at] = self._pop(-1 - int(states[at]), int(remainders[at]))
+        return found
+
+    def _pop(self, end: int, remainder: int) -> int:
+        """Return the number of the outcome of an end, behind which a remainder goes on."""
+        behind = self._behind[end]
+        frames = np.flatnonzero(behind)
+        after = self.of(behind[frames].astype(np.int64), np.full(len(frames), remainder))
+        live = np.flatnonzero(after)
+        spend(1 + len(live))
+        return self.outcomes.pop(tuple(zip(frames[live].tolist(), after[live].tolist(), strict=True)))

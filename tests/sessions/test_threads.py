@@ -53,6 +53,15 @@ def test_one_session(name: str) -> None:
         assert in_threads([partial(talk, by(session), prompts) for prompts in PROMPTS]) == expected
 
 
+def test_each_call_in_a_thread_of_its_own(name: str) -> None:
+    """Prompts that begin alike, some shorter: another thread goes on with what was cut off."""
+    prompts = [SHARED, SHARED[:3], [*SHARED[:3], 40, 50], [*SHARED, 30], [*SHARED[:3], 40], SHARED]
+    with Session(*loaded(name), max_length=256) as session:
+        for prompt in prompts:
+            (found,) = in_threads([partial(session.generate, prompt, max_new_tokens=1)])
+            assert found.rows[0].token_ids == alone(name, prompt, 1)
+
+
 def overlap(first: Session, second: Session) -> bool:
     """Return whether a call of one session runs while one of another is in the middle, in another thread."""
     inside, reached, seen = Event(), Event(), []

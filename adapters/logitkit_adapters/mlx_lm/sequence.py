@@ -1,4 +1,8 @@
-"""A sequence in mlx-lm, with the caches of its layers."""
+"""A sequence in mlx-lm, with the caches of its layers.
+
+An array that is not computed yet can be computed only by the thread that asked for it, as each has its own streams. So all that
+a sequence or a snapshot keeps is computed at once: another thread may go on with it.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +94,7 @@ class MlxLmEngine(ArrayEngine):
 
     def copied(self, cache: list[Any]) -> list[Any]:
         """Return an independent copy of a cache."""
-        return copy.deepcopy(cache)
+        return _computed(copy.deepcopy(cache))
 
     def plain_layers(self, cache: list[Any]) -> Layers | None:
         """Return the arrays of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
@@ -104,7 +108,7 @@ class MlxLmEngine(ArrayEngine):
         length = sum(segment.length for segment in segments)
         for layer, parts in zip(cache, zip(*(segment.layers for segment in segments), strict=True), strict=True):
             layer.state = (*(_joined(part, length, layer.step) for part in zip(*parts, strict=True)), length)
-        return cache
+        return _computed(cache)
 
     def cut(self, cache: list[Any], length: int) -> None:
         """Remove all but the first positions."""
@@ -117,6 +121,12 @@ class MlxLmEngine(ArrayEngine):
         own = tuple((keys + zero, values + zero) for keys, values in layers)
         mx.eval(own)
         return own
+
+    def first_positions(self, layers: Layers, length: int) -> Layers:
+        """Return the first positions of some arrays, as slices of them."""
+        first = super().first_positions(layers, length)
+        mx.eval(first)
+        return first
 
     def merged(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         """Merge segments until each is at most half as long as the one before: so there are few, which join quickly."""
@@ -161,6 +171,11 @@ class MlxLmEngine(ArrayEngine):
         bos = self.tokenizer.bos_token
         special = bos is None or not text.startswith(bos)
         return list(self.tokenizer.encode(text, add_special_tokens=special))
+
+
+def _computed(cache: list[Any]) -> list[Any]:
+    mx.eval([layer.state for layer in cache if not layer.empty()])
+    return cache
 
 
 def _joined(parts: Sequence[mx.array], length: int, step: int) -> mx.array:

@@ -116,6 +116,10 @@ class ArrayEngine(SequenceEngine):
         """Return copies of slices, which would keep the memory of the whole arrays."""
         raise NotImplementedError
 
+    def first_positions(self, layers: Layers, length: int) -> Layers:
+        """Return the first positions of some arrays, as slices of them."""
+        return tuple((keys[:, :, :length], values[:, :, :length]) for keys, values in layers)
+
     def merged(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
         """Return the segments to keep for a snapshot, possibly merged."""
         return segments
@@ -130,7 +134,7 @@ class ArrayEngine(SequenceEngine):
         if saved.cache is not None:
             whole = length == len(saved.tokens)
             return self.sequence(self, saved.tokens, self.copied(saved.cache)) if whole else None
-        origin = _first_positions(saved.segments, length)
+        origin = _first_positions(self, saved.segments, length)
         return self.sequence(
             self, saved.tokens[:length], self.cache_of(origin) if origin else self.make_cache(), origin
         )
@@ -176,7 +180,7 @@ class ArraySequence(CachedSequence):
             return False
         self._engine.cut(self.cache, length)
         del self._tokens[length:]
-        self.origin = _first_positions(self.origin, length)
+        self.origin = _first_positions(self._engine, self.origin, length)
         return True
 
     def shift(self, drop: int) -> bool:
@@ -214,7 +218,7 @@ class ArraySequence(CachedSequence):
         return SavedSegments(self.tokens, self.origin)
 
 
-def _first_positions(segments: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
+def _first_positions(engine: ArrayEngine, segments: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
     """Return the first positions of consecutive segments, as slices of the same arrays where the engine has these."""
     kept: list[Segment] = []
     for segment in segments:
@@ -222,7 +226,7 @@ def _first_positions(segments: tuple[Segment, ...], length: int) -> tuple[Segmen
             break
         layers = segment.layers
         if length < segment.length:
-            layers = tuple((keys[:, :, :length], values[:, :, :length]) for keys, values in layers)
+            layers = engine.first_positions(layers, length)
         kept.append(Segment(layers, min(length, segment.length)))
         length -= segment.length
     return tuple(kept)

@@ -62,6 +62,24 @@ def test_appending_a_text_is_python_s(name: str) -> None:
         assert str(longer + "xy" + " xy") == str(longer) + "xy xy"
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_adding_to_a_state_that_ends_inside_of_a_character(name: str, cut: int) -> None:
+    """The bytes of the character are left out, as the text of the state is without them."""
+    for beginning in ["Price: €", "a😀", "😀", "日本🦄"]:
+        state = state_of([tokens(name, beginning)[:-cut]], tokenizer=tokenizer_of(name))
+        if not state.rows[0]:
+            continue
+        other = state_of([tokens(name, "Hi")], tokenizer=tokenizer_of(name))
+        for end in ("\nUser: thanks", "é", " x"):
+            assert str(state + end) == str(state) + end
+        assert str(state + other) == str(state) + str(other)
+        if "\ufffd" in tokenizer_of(name).decode(state.rows[0]):
+            # The rest of the character still completes it.
+            whole = state_of([tokens(name, beginning)], tokenizer=tokenizer_of(name))
+            assert (whole.tokens[: len(state.rows[0])] + whole.tokens[len(state.rows[0]) :]).rows == whole.rows
+
+
 @pytest.mark.parametrize("name", [*KINDS, *SPACED])
 @given(first=texts, second=texts)
 @settings(max_examples=15)

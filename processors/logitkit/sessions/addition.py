@@ -13,7 +13,7 @@ from logitkit.parameters.integers import checked_integer
 from logitkit.sessions.same_tokenizer import check_same_tokenizer
 from logitkit.sessions.sequence_parts import RowPiece, Weights, carried, put_together, weights_of
 from logitkit.sessions.sequence_rows import SequenceRows
-from logitkit.sessions.text_continuation import continuation, joined_tokens
+from logitkit.sessions.text_continuation import continuation, joined_tokens, whole_characters
 from logitkit.sessions.text_tokenizer import TextTokenizer
 
 __all__ = ["appended", "joined", "repeated"]
@@ -27,7 +27,8 @@ def joined(left: S, right: SequenceRows) -> S:
     """Return the rows of two states concatenated; weights are added, and the left cache is kept.
 
     The texts are concatenated as in Python. So a BOS at the start of a right row is dropped if it would end up inside the text,
-    and so is a space that only the right row's tokenization adds.
+    and so is a space that only the right row's tokenization adds, and an incomplete character at the end of the left row, unless
+    the right row begins inside of one.
 
     Raises:
         BatchMismatch: The states have different numbers of prompts.
@@ -48,8 +49,11 @@ def joined(left: S, right: SequenceRows) -> S:
     tokenizer = TextTokenizer(left.tokenizer)
     pieces = []
     for row, (first, second) in enumerate(zip(left.rows, right.rows, strict=True)):
-        added = _second(first, second, tokenizer)
-        pieces.append(RowPiece(row, len(first), added, log_probs=carried(right, row, added)))
+        goes_on = not second or tokenizer.cut_off(second)
+        kept, missing = (first, "") if goes_on else whole_characters(first, tokenizer)
+        between = _appended(kept, missing, tokenizer)
+        added = _second([*kept, *between], second, tokenizer)
+        pieces.append(RowPiece(row, len(kept), [*between, *added], log_probs=carried(right, row, added)))
     sums = (one + other.to(one) for one, other in zip(weights_of(left), weights_of(right), strict=True))
     return put_together(left, pieces, Weights(*sums))
 
@@ -63,8 +67,8 @@ def appended(state: S, text: str) -> S:
     tokenizer = TextTokenizer(state.tokenizer)
     pieces = []
     for row, ids in enumerate(state.rows):
-        added = continuation(ids, text, tokenizer) if ids else tokenizer.encode(text, with_special_tokens=True)
-        pieces.append(RowPiece(row, len(ids), added))
+        kept, missing = whole_characters(ids, tokenizer) if text else (ids, "")
+        pieces.append(RowPiece(row, len(kept), _appended(kept, missing + text, tokenizer)))
     nothing_written = torch.zeros_like(state.weights)
     longer = put_together(state, pieces, Weights(nothing_written, nothing_written))
     lengths = longer.attention_masks.sum(1)
@@ -73,6 +77,13 @@ def appended(state: S, text: str) -> S:
     return replace(
         longer, prompt_lengths=lengths, seams=lengths, finished=nothing, processor_state=None, token_log_probs=unknown
     )
+
+
+def _appended(ids: Sequence[int], text: str, tokenizer: TextTokenizer) -> Sequence[int]:
+    """Return the tokens that append a text to a row, which may be empty."""
+    if not text:
+        return []
+    return continuation(ids, text, tokenizer) if ids else tokenizer.encode(text, with_special_tokens=True)
 
 
 def _second(first: Sequence[int], second: Sequence[int], tokenizer: TextTokenizer) -> Sequence[int]:

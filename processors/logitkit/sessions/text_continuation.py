@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from logitkit.errors import ConfigurationError
-from logitkit.sessions.text_tokenizer import REPLACEMENT, TextTokenizer
+from logitkit.sessions.text_tokenizer import MOST_LEFT, REPLACEMENT, TextTokenizer
 
-__all__ = ["added_text", "continuation", "joined_tokens", "spellings"]
+__all__ = ["added_text", "continuation", "joined_tokens", "spellings", "whole_characters"]
 
 # Texts to encode another text after. An anchor that does not merge with it reveals the tokens of the text itself.
 ANCHORS = ("\n", "a", ".", "0")
@@ -62,6 +62,27 @@ def continuation(ids: Sequence[int], text: str, tokenizer: TextTokenizer) -> lis
         f"{text[:80]!r} is appended, but the tokenizer's tokens for it add {other[:80]!r}, and it has no others; append a state "
         "with the tokens that you want, or begin again from the whole text"
     )
+
+
+def whole_characters(ids: Sequence[int], tokenizer: TextTokenizer) -> tuple[Sequence[int], str]:
+    """Return tokens without those that hold an incomplete character at the end, and the text that is lost with these.
+
+    A row may end inside of a character. What is appended to it would make a replacement character of these bytes.
+
+    Args:
+        ids: The tokens.
+        tokenizer: Their tokenizer.
+    """
+    if not tokenizer.decode(_tail(ids, tokenizer)).endswith(REPLACEMENT):
+        return ids, ""
+    text = tokenizer.text(ids)
+    if not text.endswith(REPLACEMENT):
+        for count in range(1, MOST_LEFT + 1):
+            kept = ids[:-count]
+            before = tokenizer.decode(kept) if kept else ""
+            if text.startswith(before):
+                return kept, text.removeprefix(before)
+    return ids, ""
 
 
 def joined_tokens(ids: Sequence[int], more: Sequence[int], tokenizer: TextTokenizer) -> Sequence[int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from logitkit.parameters.integers import as_integer
 
-__all__ = ["REPLACEMENT", "TextTokenizer"]
+__all__ = ["MOST_LEFT", "REPLACEMENT", "TextTokenizer"]
 
 # Replaces bytes that are not a character in decoded text.
 REPLACEMENT = "\ufffd"

@@ -200,6 +200,16 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
             [{"type": "function", "function": {"name": "a", "inputSchema": {}}}],
             "has no 'parameters', but 'inputSchema'",
         ),
+        (
+            [{"type": "web_search_20250305", "name": "a", "max_uses": 5}],
+            "tools\\[0\\] has the type 'web_search_20250305'",
+        ),
+        ([{"name": "a", "properties": {"x": {"type": "string"}}}], "has no 'parameters', but 'properties'"),
+        ([{"name": "a", "input": {"type": "object"}}], "has no 'parameters', but 'input'"),
+        (
+            [{"name": "a", "parameters": {"properties": {"x": {}}, "required": ["x", "y"]}}],
+            "requires 'y', which its 'properties' do not have",
+        ),
         ([{"name": "a", "paramters": {"type": "object"}}], "has no 'parameters', but 'paramters'"),
         ([{"name": "a", "parameters": True}], "schema of an object"),
         ([{"name": f"f{i}"} for i in range(MOST_TOOLS + 1)], "allowed are at most"),

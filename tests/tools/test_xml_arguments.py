@@ -35,6 +35,12 @@ OTHERS: list[Any] = [
     {"type": ["string", "null"], "maxLength": 4},
     {"type": ["string", "array"], "items": {"type": "integer"}, "pattern": "^[^{]*$", "maxLength": 3},
     {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 3}]},
+    {
+        "oneOf": [
+            {"type": "object", "properties": {"k": {"type": "string"}, "l": {"type": "string"}}},
+            {"type": "object", "properties": {"m": {"type": "string"}}},
+        ]
+    },
     {},
 ]
 VALUES: list[Any] = [
@@ -57,6 +63,7 @@ VALUES: list[Any] = [
         "</parameter>",
     ),
     *(0, 7, -1, True, None, [], [1], ["</parameter>"], ["a", "b", "c"], {}, {"k": 1}, {"k": "1"}),
+    *({"m": 1}, {"m": "1"}, {"k": "1", "m": 1}, {"m": "1", "k": 1}, {"k": 1, "m": 1}),
 ]
 
 

@@ -193,14 +193,14 @@ class XmlMembers:
         """
         openings = _openings(raw)
         options = (
-            self.writer.options._replace(leaves=False, longest=0, called=False, blocks=False)
+            self.writer.options._replace(leaves=False, longest=0, called=False, apart=False, blocks=False)
             if openings
             else self.writer.options
         )
         others = both(value, self.reader.conjunction(Place(NOT_A_STRING, "#", "")))
         layout = replace(self.layout, blocks=options.blocks, within_tokens=options.closing)
         network = network_of(
-            others, self.reader, layout, False, options.leaves, options.longest, called_root=options.called
+            others, self.reader, layout, options.apart, options.leaves, options.longest, called_root=options.called
         )
         if network is None:
             return None

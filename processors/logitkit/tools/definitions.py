@@ -23,8 +23,9 @@ __all__ = ["MOST_TOOLS", "ToolDefinition", "definitions_of"]
 MOST_TOOLS = 2000
 
 _NAME = re.compile(r"[\w.:/-]{1,128}")
-# Other names for the parameters, as in 'input_schema', which would otherwise be ignored: a tool without parameters takes none.
-_SCHEMA_KEY = re.compile("schema|param|arg", re.IGNORECASE)
+# Other names for the parameters, as in 'input_schema', or parts of them, which would otherwise be ignored: a tool without
+# parameters takes none.
+_SCHEMA_KEY = re.compile("schema|param|arg|input|properties|required", re.IGNORECASE)
 # Keywords that say themselves which other members there may be, or refer to what does.
 _OPEN = {
     *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
@@ -133,9 +134,9 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     is_custom = given.get("type") == "custom"
     if is_custom and "custom" in given:
         tool, place = given["custom"], f"{place}['custom']"
+    elif ("function" in given or not is_custom) and given.get("type", "function") != "function":
+        raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed are 'function' and 'custom'")
     elif "function" in given:
-        if given.get("type", "function") != "function":
-            raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed are 'function' and 'custom'")
         tool, place = given["function"], f"{place}['function']"
     if not isinstance(tool, Mapping) or "name" not in tool:
         raise ConfigurationError(f"{place} has no 'name'; allowed are {_ALLOWED}")
@@ -178,7 +179,21 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
             f"the parameters of the tool {name!r} are {str(parameters)[:200]}; allowed is the schema of an object, "
             '{"type": "object", "properties": {...}}'
         )
+    _check_required(loaded, name)
     return loaded
+
+
+def _check_required(parameters: dict[str, Any], name: str) -> None:
+    """Refuse a required member that no other member of the schema mentions: no other members are allowed then."""
+    required, properties = parameters.get("required"), parameters.get("properties", {})
+    if _OPEN & parameters.keys() or not isinstance(required, list) or not isinstance(properties, dict):
+        return
+    missing = next((member for member in required if isinstance(member, str) and member not in properties), None)
+    if missing is not None:
+        raise ConfigurationError(
+            f"the tool {name!r} requires {missing!r}, which its 'properties' do not have; add it there, or leave it out of "
+            "'required'"
+        )
 
 
 def _with_descriptions(schema: dict[str, Any], about: Mapping[str, str]) -> dict[str, Any]:

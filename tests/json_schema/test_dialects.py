@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from logitkit.errors import UnsupportedSchema
 from tests.json_schema.acceptance import acceptor
 from tests.json_schema.judge import judge
 
@@ -99,8 +100,26 @@ def test_without_a_draft_all_count(keyword: str) -> None:
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:.*'nullable' at")
 def test_nullable(schema: Any, nullable: bool) -> None:
     accepts = acceptor(schema)
     assert accepts("null") == nullable
     assert accepts('"a"')
     assert judge(schema).is_valid(None) == nullable
+
+
+@pytest.mark.parametrize(
+    ("named", "nullable"),
+    [
+        ("https://spec.openapis.org/oas/3.0/schema/2024-10-18#/definitions/Schema", True),
+        ("https://spec.openapis.org/oas/3.1/dialect/base", False),
+        ("https://spec.openapis.org/oas/3.1/dialect/2024-11-10", False),
+    ],
+)
+def test_dialects_of_openapi(named: str, nullable: bool) -> None:
+    accepts = acceptor({"$schema": named, "type": "array", "prefixItems": [{"type": "string", "nullable": True}]})
+    assert accepts("[null]") == nullable
+    assert accepts('["a"]')
+    assert not accepts("[1]")
+    with pytest.raises(UnsupportedSchema, match="and the dialects of OpenAPI 3"):
+        acceptor({"$schema": "https://spec.openapis.org/oas/2.0/schema/2017-08-27"})

@@ -82,6 +82,17 @@ QUIET: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    "beside", [{"allOf": [True]}, {"$ref": "#"}, {"enum": [1]}, {"type": ["string", "array"]}], ids=str
+)
+def test_nullable_that_says_nothing_is_named(beside: dict[str, Any]) -> None:
+    assert misspelt({"properties": {"a": {**beside, "nullable": True}}}) == (
+        "'nullable' at #/properties/a says nothing, as it counts only beside a single 'type'; allow null with 'anyOf'"
+    )
+    assert misspelt({"properties": {"a": {**beside, "nullable": False}}}) is None
+    assert misspelt({"properties": {"a": {**beside, "type": "string", "nullable": True}}}) is None
+
+
 def test_two_exchanged_letters_are_alike() -> None:
     assert misspelt({"tpye": "integer"}) == "'tpye' at # is not a keyword; it resembles 'type'"
 

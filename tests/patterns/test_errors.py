@@ -101,9 +101,9 @@ NOT_REGULAR = "its language is not regular"
         (r"a\N{NO SUCH NAME}", 1, "undefined character name 'NO SUCH NAME'"),
         (r"\N{LATIN SMALL LETTER A WITH MACRON AND GRAVE}", 0, "undefined character name"),
         (r"\pL", 0, r"missing { after \p; write for instance \p{Lu}"),
-        (r"a\p{Klingon}", 1, "unknown property 'Klingon'; write a general category such as Lu or a script"),
-        (r"\p{gc=Greek}", 0, "unknown property"),
-        (r"\p{sc=Lu}", 0, "unknown property"),
+        (r"a\p{Klingon}", 1, "property 'Klingon' is not supported; write a general category such as Lu or a script"),
+        (r"\p{gc=Greek}", 0, "is not supported"),
+        (r"\p{sc=Lu}", 0, "is not supported"),
         (r"[\P{]", 1, "missing }, unterminated property name"),
         # brackets
         ("a[b", 1, r"unterminated character set; for a literal [ write \["),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ _ADDED = {
 }
 # What no draft has: it is of OpenAPI 3.0, whose documents name none.
 _OF_NONE = frozenset({"nullable"})
+_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(\d+)/(?:dialect|schema)/")
 # Up to this one, nothing beside `$ref` counts.
 _LAST_REF_ALONE = "draft-07"
 
@@ -61,8 +63,15 @@ class Dialect:
             UnsupportedSchema: It is not known.
         """
         named = document.get("$schema", "") if isinstance(document, dict) else ""
+        if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
+            # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
+            return cls("" if openapi[1] == "0" else "2020-12")
         if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
-            raise UnsupportedSchema(f"{named!r} is unknown; allowed are the drafts of json-schema.org", "#", "$schema")
+            raise UnsupportedSchema(
+                f"{named!r} is unknown; allowed are the drafts of json-schema.org and the dialects of OpenAPI 3",
+                "#",
+                "$schema",
+            )
         if "draft-03" in named:
             raise UnsupportedSchema(
                 "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", "#", "$schema"

@@ -1,4 +1,7 @@
-"""Keys of schemas that look like misspelt keywords, and schemas without keywords: the standard ignores what they say."""
+"""Keys of schemas that look like misspelt keywords or say nothing where they are, and schemas without keywords.
+
+The standard ignores what they say.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,9 @@ _OTHERS = frozenset(
 # Where APIs and tools put the schema of an output or of arguments.
 _HOLDERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
 
+# What may refuse null where no single type is given.
+_REFUSES_NULL = {"$dynamicRef", "$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"}
+
 # How alike two words must be, as `SequenceMatcher.ratio` counts, and how many letters may differ: for `propertys`, these are 0.84
 # and 2. In short words, a letter makes another word: `note` is not `not`.
 _ALIKE = 0.83
@@ -83,6 +89,11 @@ def misspelt(schema: Json) -> str | None:
         "none of 'name', 'schema' is a keyword, so any JSON value is allowed; the schema may be what 'schema' holds"
     """
     found = [f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}" for pointer, key, meant in _found(schema)]
+    found += [
+        f"'nullable' at {pointer} says nothing, as it counts only beside a single 'type'; allow null with 'anyOf'"
+        for pointer, value in subschemas(schema)
+        if value.get("nullable") is True and not isinstance(value.get("type"), str) and _REFUSES_NULL & value.keys()
+    ]
     if not found and (nothing := _without_keywords(schema)):
         return nothing
     more = len(found) - _MOST_LISTED

@@ -118,7 +118,9 @@ def _property(pattern: str, position: int) -> tuple[Property, int]:
     name, after = _braced(pattern, position, escape, "property name", f"{escape}{{Lu}}")
     charset = property_class(name)
     if charset is None:
-        reason = f"unknown property {name!r}; write a general category such as Lu or a script such as Script=Greek"
+        reason = (
+            f"property {name!r} is not supported; write a general category such as Lu or a script such as Script=Greek"
+        )
         raise PatternSyntaxError(reason, pattern, position)
     return Property(charset, escape == r"\P"), after
 

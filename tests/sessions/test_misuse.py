@@ -94,3 +94,13 @@ def test_a_tokenizer_that_cannot_be_read_is_not_compared() -> None:
 
     session = logitkit_adapters.transformers.Session(model, Odd(), of_another_tokenizer())
     assert session.generate([5, 6], max_new_tokens=2).rows
+
+
+def test_a_token_that_a_model_of_mlx_lacks() -> None:
+    """mlx reads memory behind its table of embeddings, and may end the process."""
+    module, (model, tokenizer) = MODULES["mlx-lm"], loaded("mlx-lm")
+    session = module.Session(model, tokenizer)
+    expected = session.generate(PROMPT, max_new_tokens=2).text
+    with pytest.raises(ConfigurationError, match="the token id 9000000; allowed are ids below"):
+        session.generate([5, 9_000_000], max_new_tokens=2)
+    assert session.generate(PROMPT, max_new_tokens=2).text == expected

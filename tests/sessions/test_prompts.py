@@ -169,6 +169,11 @@ def test_what_is_not_a_prompt_is_refused(writer: Writer, wrong: Any, said: str) 
     assert len(str(raised.value)) < 600
 
 
+def test_half_of_a_character_is_refused(writer: Writer) -> None:
+    with pytest.raises(ConfigurationError, match="lone surrogate .* as its character 2"):
+        writer("a \ud800")
+
+
 def test_masks_that_do_not_fit_are_refused(writer: Writer) -> None:
     ids = torch.tensor([[5, 6, 7], [5, 6, 7]])
     for prompt, mask, said in (

@@ -16,6 +16,7 @@ import torch
 from mlx_lm.models.cache import KVCache, RotatingKVCache, make_prompt_cache
 from torch import Tensor
 
+from logitkit.errors import ConfigurationError
 from logitkit.sessions.text_tokenizer import TextTokenizer
 from logitkit_adapters.arrays import logits_to_torch
 from logitkit_adapters.mlx_lm import files
@@ -40,6 +41,12 @@ class MlxLmSequence(ArraySequence):
     def feed(self, tokens: Sequence[int], *, all_positions: bool = False) -> Tensor:
         """Run tokens through the model and return logits in the model's dtype."""
         ids, parts = list(tokens), []
+        known = self._engine.vocabulary_size
+        if known and max(ids, default=0) >= known:
+            # mlx reads what is behind the table of embeddings.
+            raise ConfigurationError(
+                f"a prompt has the token id {max(ids)}; allowed are ids below {known}, the size of the model's vocabulary"
+            )
         # As in mlx-lm: the last token alone, the tokens before it in steps.
         ends = range(STEP, len(ids), STEP) if all_positions else [*range(STEP, len(ids) - 1, STEP), len(ids) - 1]
         for begin, end in zip([0, *ends], [*ends, len(ids)], strict=True):

@@ -187,6 +187,13 @@ def _encoded(text: str, encode: Callable[[str], Sequence[int]] | None) -> list[i
         raise ConfigurationError(
             f"prompt is the text {reprlib.repr(text)}, but there is no tokenizer; give one, or give token ids"
         )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"a prompt has the lone surrogate {text[error.start]!r} as its character {error.start}, which is half of a "
+            "character; give text that UTF-8 can encode"
+        ) from None
     return _checked_ids([*encode(text)])
 
 

@@ -97,7 +97,7 @@ def test_a_tokenizer_that_cannot_be_read_is_not_compared() -> None:
 
 
 def test_a_token_that_a_model_of_mlx_lacks() -> None:
-    """mlx reads memory behind its table of embeddings, and may end the process."""
+    """mlx reads memory after its table of embeddings, and may end the process."""
     module, (model, tokenizer) = MODULES["mlx-lm"], loaded("mlx-lm")
     session = module.Session(model, tokenizer)
     expected = session.generate(PROMPT, max_new_tokens=2).text

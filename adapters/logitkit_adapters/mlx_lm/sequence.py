@@ -43,7 +43,7 @@ class MlxLmSequence(ArraySequence):
         ids, parts = list(tokens), []
         known = self._engine.vocabulary_size
         if known and max(ids, default=0) >= known:
-            # mlx reads what is behind the table of embeddings.
+            # mlx reads memory after the table of embeddings.
             raise ConfigurationError(
                 f"a prompt has the token id {max(ids)}; allowed are ids below {known}, the size of the model's vocabulary"
             )

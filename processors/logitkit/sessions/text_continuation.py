@@ -67,7 +67,7 @@ def continuation(ids: Sequence[int], text: str, tokenizer: TextTokenizer) -> lis
 def whole_characters(ids: Sequence[int], tokenizer: TextTokenizer) -> tuple[Sequence[int], str]:
     """Return tokens without those that hold an incomplete character at the end, and the text that is lost with these.
 
-    A row may end inside of a character. What is appended to it would make a replacement character of these bytes.
+    A row may end inside of a character. Appended text would turn these bytes into a replacement character.
 
     Args:
         ids: The tokens.

@@ -83,7 +83,7 @@ QUIET: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    "beside", [{"allOf": [True]}, {"$ref": "#"}, {"enum": [1]}, {"type": ["string", "array"]}], ids=str
+    "beside", [{"allOf": [{"type": "string"}]}, {"$ref": "#"}, {"enum": [1]}, {"type": ["string", "array"]}], ids=str
 )
 def test_nullable_that_says_nothing_is_named(beside: dict[str, Any]) -> None:
     assert misspelt({"properties": {"a": {**beside, "nullable": True}}}) == (
@@ -91,6 +91,28 @@ def test_nullable_that_says_nothing_is_named(beside: dict[str, Any]) -> None:
     )
     assert misspelt({"properties": {"a": {**beside, "nullable": False}}}) is None
     assert misspelt({"properties": {"a": {**beside, "type": "string", "nullable": True}}}) is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": ["string", "null"], "nullable": True},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "nullable": True},
+        {"oneOf": [{"type": "string", "nullable": True}, False], "nullable": True},
+        {"allOf": [{"enum": ["a", None]}, {}], "nullable": True},
+        {"const": None, "nullable": True},
+        {"type": 5, "enum": 5, "allOf": 5, "nullable": False},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": ["string"], "nullable": True},
+    ],
+    ids=str,
+)
+def test_nullable_where_null_is_allowed_is_not_named(schema: Any) -> None:
+    assert misspelt(schema) is None
+
+
+@pytest.mark.parametrize("beside", [{"const": 1}, {"oneOf": [{"type": "string"}]}, {"anyOf": [{"$ref": "#"}]}], ids=str)
+def test_nullable_where_null_is_refused_is_named(beside: Any) -> None:
+    assert "'nullable' at #" in str(misspelt({**beside, "nullable": True}))
 
 
 def test_two_exchanged_letters_are_alike() -> None:

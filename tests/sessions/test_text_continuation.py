@@ -80,6 +80,18 @@ def test_adding_to_a_state_that_ends_inside_of_a_character(name: str, cut: int) 
             assert (whole.tokens[: len(state.rows[0])] + whole.tokens[len(state.rows[0]) :]).rows == whole.rows
 
 
+def test_a_sum_without_an_incomplete_character_knows_which_tokens_are_new() -> None:
+    tokenizer = Pieces([])
+    left, right = (state_of([list(text)], tokenizer=tokenizer) for text in ("a€".encode()[:-1], b"Hello"))
+    both = left + right
+    assert list(both) == ["aHello"]
+    assert list(both.new_texts) == ["Hello"]
+    # Cut off at both ends, and with a special token at the end, which stays.
+    middle = state_of([list("😀abc😀".encode()[1:-1])], tokenizer=tokenizer)
+    assert str(middle + "Hi") == "abcHi"
+    assert list(middle + right) == ["abcHello"]
+
+
 @pytest.mark.parametrize("name", [*KINDS, *SPACED])
 @given(first=texts, second=texts)
 @settings(max_examples=15)

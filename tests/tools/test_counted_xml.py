@@ -213,6 +213,19 @@ def test_any_text_in_two_kinds_of_tags_that_begin_alike() -> None:
         walk(language, seed, 50)
 
 
+def test_strings_are_counted_beside_any_text_that_is_no_leaf() -> None:
+    """Any text begins in two kinds of tags, or beside JSON, so it has states of its own; long strings still have few."""
+    long = {"type": "array", "items": {"type": "string", "maxLength": 300}}
+    schema = {"type": "object", "properties": {"x": {"type": "string"}, "y": long}, "additionalProperties": False}
+    tags = either(xml_arguments(schema, end="</parameter>"), xml_arguments(schema, begin="<parameter={name}>"))
+    other = {**schema, "properties": {"x": {"type": "integer"}, "y": long}}
+    for language in (tags, xml_arguments({"anyOf": [schema, other]})):
+        automaton = language.constraint(VOCABULARY).automaton
+        assert automaton.counting is not None
+        assert automaton.states < 500
+        walk(language, 0, 60)
+
+
 @pytest.mark.parametrize("budget", [14, 30, 90])
 def test_masks_of_any_text_that_ends_in_time(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     language = xml_arguments(schema_of("any text"))

@@ -221,6 +221,22 @@ def test_what_is_not_a_tool_is_refused(tools: Any, message: str) -> None:
         Tools(tools)
 
 
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"name": "a", "input_examples": [{}]},
+        {"name": "a", "confirmation_required": True},
+        {"name": "a", "parameters": None, "required": []},
+        {"type": "object", "name": "a", "parameters": {"type": "object"}},
+        {"name": "a", "parameters": {"required": ["x"], "additionalProperties": True}},
+        {"name": "a", "parameters": {"required": ["x"], "anyOf": [{"properties": {"x": True}}]}},
+    ],
+    ids=str,
+)
+def test_other_keys_say_nothing_of_parameters(tool: dict[str, Any]) -> None:
+    assert [definition.name for definition in Tools([tool]).tools] == ["a"]
+
+
 def test_hostile_tools_end_in_time() -> None:
     deep: dict[str, Any] = {"type": "string"}
     for _ in range(300):

@@ -24,7 +24,7 @@ _ADDED = {
 }
 # What no draft has: it is of OpenAPI 3.0, whose documents name none.
 _OF_NONE = frozenset({"nullable"})
-_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(\d+)/(?:dialect|schema)/")
+_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|\d+/(?:dialect|schema-base))/")
 # Up to this one, nothing beside `$ref` counts.
 _LAST_REF_ALONE = "draft-07"
 
@@ -65,7 +65,7 @@ class Dialect:
         named = document.get("$schema", "") if isinstance(document, dict) else ""
         if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
             # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
-            return cls("" if openapi[1] == "0" else "2020-12")
+            return cls("" if openapi[1] else "2020-12")
         if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
             raise UnsupportedSchema(
                 f"{named!r} is unknown; allowed are the drafts of json-schema.org and the dialects of OpenAPI 3",

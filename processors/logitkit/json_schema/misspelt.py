@@ -59,9 +59,6 @@ _OTHERS = frozenset(
 # Where APIs and tools put the schema of an output or of arguments.
 _HOLDERS = ("schema", "json_schema", "input_schema", "inputSchema", "parameters")
 
-# What may refuse null where no single type is given.
-_REFUSES_NULL = {"$dynamicRef", "$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"}
-
 # How alike two words must be, as `SequenceMatcher.ratio` counts, and how many letters may differ: for `propertys`, these are 0.84
 # and 2. In short words, a letter makes another word: `note` is not `not`.
 _ALIKE = 0.83
@@ -91,8 +88,8 @@ def misspelt(schema: Json) -> str | None:
     found = [f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}" for pointer, key, meant in _found(schema)]
     found += [
         f"'nullable' at {pointer} says nothing, as it counts only beside a single 'type'; allow null with 'anyOf'"
-        for pointer, value in subschemas(schema)
-        if value.get("nullable") is True and not isinstance(value.get("type"), str) and _REFUSES_NULL & value.keys()
+        for pointer, value in (subschemas(schema) if isinstance(schema, dict) and "$schema" not in schema else ())
+        if value.get("nullable") is True and not isinstance(value.get("type"), str) and not _may_be_null(value)
     ]
     if not found and (nothing := _without_keywords(schema)):
         return nothing
@@ -121,6 +118,25 @@ def _found(schema: Json) -> Iterator[tuple[str, str, str]]:
                 meant = _meant(key)
                 if meant is not None and meant not in value and _may_be(inside, meant):
                     yield pointer, key, meant
+
+
+def _may_be_null(value: Any) -> bool:
+    """Whether a schema seems to allow null; one that refers to another is taken for one that does not."""
+    if not isinstance(value, dict):
+        return value is True
+    kind, lists = value.get("type", "null"), {k: v for k, v in value.items() if isinstance(v, list)}
+    return (
+        not {"$dynamicRef", "$ref"} & value.keys()
+        and (
+            kind == "null"
+            or "null" in lists.get("type", ())
+            or (isinstance(kind, str) and value.get("nullable") is True)
+        )
+        and value.get("const") is None
+        and None in lists.get("enum", (None,))
+        and all(map(_may_be_null, lists.get("allOf", ())))
+        and all(any(map(_may_be_null, lists[key])) for key in ("anyOf", "oneOf") if key in lists)
+    )
 
 
 @lru_cache(maxsize=1024)

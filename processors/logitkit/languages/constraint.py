@@ -151,6 +151,10 @@ class LanguageConstraint(Constraint):
                     share = options.longest > 0 and not closing
                     return network_dfa(network, self.limits, share, many_ways=options.many_ways), writer
                 except (CallsOverlap, BracketsOverlap, PatternTooLarge) as error:
+                    if isinstance(error, CountsOverlap) and options.any_text and writer.has_any_text:
+                        # Characters may still be counted elsewhere.
+                        options = options._replace(any_text=False)
+                        continue
                     if options.blocks and not writer.has_blocks:
                         options = options._replace(blocks=False)
                     options = self._otherwise(options, error)

@@ -44,6 +44,7 @@ class SchemaOptions(NamedTuple):
         many_ways: Whether one bracket may begin calls that go on in many ways, as in `parts_of`.
         blocks: Whether many items may be called in blocks.
         closing: Whether a text that has begun must be completed within a number of tokens.
+        any_text: Whether raw text that may be anything is a leaf.
     """
 
     leaves: bool = True
@@ -53,6 +54,7 @@ class SchemaOptions(NamedTuple):
     many_ways: bool = False
     blocks: bool = False
     closing: bool = False
+    any_text: bool = True
 
 
 class LanguageWriter(LanguageSymbols):
@@ -120,6 +122,11 @@ class LanguageWriter(LanguageSymbols):
     def has_blocks(self) -> bool:
         """Whether items are called in blocks."""
         return any(isinstance(d, PlacedDefinition) and d.opening == "," for d in self._definitions)
+
+    @property
+    def has_any_text(self) -> bool:
+        """Whether raw text is a leaf whose characters are not counted."""
+        return any(isinstance(d, TextLeaf) and d.leaf.counted is None for d in self._definitions)
 
     def text_leaf(self, text: TextLeaf) -> Node:
         """Return the tree of texts that call nothing, with the byte before them."""

@@ -54,7 +54,7 @@ _lock = Lock()
 
 
 def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int, closing: bool) -> Leaf | None:
-    """Return the leaf of some strings and what follows them, or None if they are no leaf, or it would not pay.
+    """Return the leaf of some strings and what follows them, or None if that is not possible, or would not pay.
 
     Args:
         strings: The strings.

@@ -169,9 +169,10 @@ class XmlMembers:
         """Return the tree of raw texts where nothing else may stand, as one leaf if that is possible."""
         without = texts_without(self.tags.closing, self.writer.limits)
         begin, end = self.tags.after_names[RAW], self.tags.end
-        opening, longest, closing = begin[-1], self.writer.options.longest, self.writer.options.closing
+        opening, options = begin[-1], self.writer.options
+        longest = 0 if strings.is_everything and not options.any_text else options.longest
         if longest and opening.isascii() and opening not in '"[{' and not any(self.writer.names_in(begin + end)):
-            leaf = text_leaf(strings, without, end, longest, closing)
+            leaf = text_leaf(strings, without, end, longest, options.closing)
             if leaf is not None:
                 text = self.writer.text_leaf(TextLeaf(opening, leaf))
                 return concatenate([self.writer.text(begin[:-1]), text])

@@ -142,8 +142,8 @@ def put_together(state: S, pieces: Sequence[RowPiece], weights: Weights, to_feed
         kv_cache=cache,
         cached=packing.cached if cache is not None else 0,
         processor_state=select(state.processor_state, rows) if has_states else None,
-        prompt_lengths=torch.where(kept > 0, torch.minimum(state.prompt_lengths[rows], lengths), lengths),
-        seams=torch.where(kept > 0, torch.minimum(state.seams[rows], lengths), lengths),
+        prompt_lengths=torch.where(kept > 0, torch.minimum(state.prompt_lengths[rows], kept), lengths),
+        seams=torch.where(kept > 0, torch.minimum(state.seams[rows], kept), lengths),
         finished=state.finished[rows] & whole,
         lost_bos=torch.where(kept > 0, state.lost_bos[rows], torch.tensor([p.lost_bos for p in pieces], device=device)),
     )

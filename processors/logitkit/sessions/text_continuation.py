@@ -77,10 +77,15 @@ def whole_characters(ids: Sequence[int], tokenizer: TextTokenizer) -> tuple[Sequ
         return ids, ""
     text = tokenizer.text(ids)
     if not text.endswith(REPLACEMENT):
-        for count in range(1, MOST_LEFT + 1):
+        special = tokenizer.special_ids | tokenizer.eos_ids
+        for count in range(1, min(MOST_LEFT, len(ids)) + 1):
+            if ids[-count] in special:
+                # The end of a turn, for example, stays where it is.
+                break
             kept = ids[:-count]
-            before = tokenizer.decode(kept) if kept else ""
-            if text.startswith(before):
+            before = tokenizer.text(kept) if kept else ""
+            is_whole = before.endswith(REPLACEMENT) or not tokenizer.decode(kept).endswith(REPLACEMENT)
+            if is_whole and text.startswith(before):
                 return kept, text.removeprefix(before)
     return ids, ""
 

@@ -25,7 +25,7 @@ MOST_TOOLS = 2000
 _NAME = re.compile(r"[\w.:/-]{1,128}")
 # Other names for the parameters, as in 'input_schema', or parts of them, which would otherwise be ignored: a tool without
 # parameters takes none.
-_SCHEMA_KEY = re.compile("schema|param|arg|input|properties|required", re.IGNORECASE)
+_SCHEMA_KEY = re.compile(".*(schema|param|arg).*|inputs?|properties|required", re.IGNORECASE)
 # Keywords that say themselves which other members there may be, or refer to what does.
 _OPEN = {
     *("additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames"),
@@ -134,7 +134,10 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     is_custom = given.get("type") == "custom"
     if is_custom and "custom" in given:
         tool, place = given["custom"], f"{place}['custom']"
-    elif ("function" in given or not is_custom) and given.get("type", "function") != "function":
+    elif given.get("type", "function") != "function" and (
+        "function" in given or not (is_custom or "parameters" in given)
+    ):
+        # A tool of a provider, such as a search, has no parameters of its own.
         raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed are 'function' and 'custom'")
     elif "function" in given:
         tool, place = given["function"], f"{place}['function']"
@@ -159,7 +162,12 @@ def _parameters(tool: Mapping[Any, Any], name: str) -> dict[str, Any]:
     parameters = tool.get("parameters")
     if parameters is None:
         other = next(
-            (key for key in tool if isinstance(key, str) and _SCHEMA_KEY.search(key) and key != "parameters"), None
+            (
+                key
+                for key in tool
+                if isinstance(key, str) and _SCHEMA_KEY.fullmatch(key) and tool[key] != [] and key != "parameters"
+            ),
+            None,
         )
         if other is not None:
             raise ConfigurationError(

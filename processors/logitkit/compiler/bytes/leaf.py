@@ -170,7 +170,7 @@ class Copies(NamedTuple):
         entered: [O] int64, the state behind that quote: the first of the copy, or one beside it.
         frame: [O] int64, the frame that the quote pushes, if the leaf is called, else -1.
         like: [S] int64, for a state that does as a state of a copy does, but for some texts: that state; 0 for all others.
-        strings: [F] bool, which frames are pushed by quotes: only brackets count as nesting.
+        strings: [F] bool, which frames are those of leaves that are called: only brackets count as nesting.
     """
 
     leaves: tuple[Leaf, ...]

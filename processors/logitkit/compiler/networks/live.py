@@ -127,7 +127,7 @@ def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: 
     within = np.flatnonzero(short)
     means[within] = copies.first[owner[within]]
     # What strings that are called need is nothing: there is room for one of them wherever there is room for a bracket. So
-    # their quote leads behind them at once.
+    # the byte that opens one leads at once to what follows it.
     called = np.flatnonzero(copies.strings[dfa.frame])
     means[dfa.states + called] = dfa.behind[:, dfa.frame[called]].max(axis=0, initial=DEAD)
     alone = np.flatnonzero(single != DEAD)
@@ -137,7 +137,7 @@ def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: 
 def _with_whole_copies(
     met: NDArray[np.bool_], dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return some states with all those of the copies that they are of, and with those that are called: what is behind is met."""
+    """Return some states with all those of their copies, and of the copies that are called and lead to some of them."""
     kept = np.zeros(len(copies.leaf) + 1, bool)
     kept[owner[met]] = True
     called = [copy for copy, exits in enumerate(copies.exits) if exits[0] < 0]

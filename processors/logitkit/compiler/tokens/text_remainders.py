@@ -102,7 +102,7 @@ class TextRests:
         return found
 
     def _pop(self, end: int, remainder: int) -> int:
-        """Return the number of the outcome of an end, behind which a remainder goes on."""
+        """Return the number of the outcome of an end, after which a remainder goes on."""
         behind = self._behind[end]
         frames = np.flatnonzero(behind)
         after = self.of(behind[frames].astype(np.int64), np.full(len(frames), remainder))

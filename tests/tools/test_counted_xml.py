@@ -213,7 +213,7 @@ def test_any_text_in_two_kinds_of_tags_that_begin_alike() -> None:
         walk(language, seed, 50)
 
 
-def test_strings_are_counted_beside_any_text_that_is_no_leaf() -> None:
+def test_strings_are_counted_beside_any_text_in_place() -> None:
     """Any text begins in two kinds of tags, or beside JSON, so it has states of its own; long strings still have few."""
     long = {"type": "array", "items": {"type": "string", "maxLength": 300}}
     schema = {"type": "object", "properties": {"x": {"type": "string"}, "y": long}, "additionalProperties": False}

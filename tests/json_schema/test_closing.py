@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ import logitkit as lk
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError
 from logitkit.json_schema.string_set import StringSet
+from tests.in_step import masks_in_step
 from tests.json_schema.acceptance import BYTES
 from tests.json_schema.judge import judge, parse
 from tests.json_schema.walks import Opinion, no_opinion, walk
@@ -128,21 +128,9 @@ def test_counted_strings_close_as_those_with_states_for_each_length(
         other = lk.JsonSchema(schema, vocabulary, closing=budget, limits=limits)
         assert one.automaton.counting is not None
         assert other.automaton.counting is None
-        context = lk.Context.of([[]], vocabulary_size=vocabulary.size)
         for seed in range(8):
-            chance = random.Random(seed)
-            states = [c.init_state(context) for c in (one, other)]
-            for _ in range(budget + 1):
-                legal, exact = (c.allowed_tokens(state)[0] for c, state in zip((one, other), states, strict=True))
+            for legal, exact in masks_in_step(one, other, seed, budget):
                 assert torch.equal(legal, exact)
-                token = chance.choice(legal.nonzero()[:, 0].tolist())
-                if token in vocabulary.eos_ids:
-                    break
-                states = [
-                    c.advance(state, torch.tensor([token])) for c, state in zip((one, other), states, strict=True)
-                ]
-            else:
-                pytest.fail("it has not ended")
 
 
 @pytest.mark.parametrize("name", SCHEMAS)

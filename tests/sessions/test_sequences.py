@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 
 from logitkit_adapters.sessions import engine_of
 from tests.sessions.engines import ENGINES, loaded, watched
+from tests.sessions.in_threads import in_threads
 
 IDS = [280, 661, 509, 277, 372, 81, 87, 338, 311, 1086]
 
@@ -44,6 +47,21 @@ def test_after_a_trim_other_tokens_come_out_as_if_the_cut_ones_had_never_been(en
     assert cut.trim(6)
     assert near(cut.feed([5, 6]), never.feed([*IDS[:6], 5, 6]))
     assert cut.tokens == (*IDS[:6], 5, 6)
+
+
+def test_each_step_in_a_thread_of_its_own(engine: Any) -> None:
+    def apart(call: Callable[[], Any]) -> Any:
+        return in_threads([call])[0]
+
+    one = apart(engine.new)
+    apart(partial(one.feed, IDS))
+    saved = apart(one.save)
+    other = apart(partial(engine.restore, saved, 6))
+    assert near(apart(partial(other.feed, [5, 6])), engine.new().feed([*IDS[:6], 5, 6]))
+    assert apart(partial(other.trim, 4))
+    again = apart(partial(engine.restore, apart(other.save), 3))
+    copied = apart(again.fork)
+    assert near(apart(partial(copied.feed, [7])), engine.new().feed([*IDS[:3], 7]))
 
 
 def test_a_fork_and_its_origin_do_not_affect_each_other(engine: Any) -> None:

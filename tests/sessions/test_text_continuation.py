@@ -86,7 +86,10 @@ def test_a_sum_without_an_incomplete_character_knows_which_tokens_are_new() -> N
     both = left + right
     assert list(both) == ["aHello"]
     assert list(both.new_texts) == ["Hello"]
-    # Cut off at both ends, and with a special token at the end, which stays.
+    # A special token at the end stays.
+    ended = state_of([[*"a€".encode()[:-1], tokenizer.eos_token_id]], tokenizer=tokenizer)
+    assert tokenizer.eos_token_id in (ended + "x").rows[0]
+    # Cut off at both ends.
     middle = state_of([list("😀abc😀".encode()[1:-1])], tokenizer=tokenizer)
     assert str(middle + "Hi") == "abcHi"
     assert list(middle + right) == ["abcHello"]

@@ -3,7 +3,6 @@ r"""Raw text of which the characters are counted: its masks are those of the aut
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from logitkit.compiler.bytes.nested_dfa import NestedDfa
 from logitkit.compiler.networks import leaf_copies
 from logitkit.compiler.remembered import Remembered
 from logitkit.errors import ConfigurationError
-from logitkit.json_schema.string_set import StringSet
-from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments, xml_members
+from logitkit.languages import Language, dispatch, either, sequence, text_leaves, xml_arguments
 from tests.examples import examples
 
 # Tokens that cross every boundary: from a tag into text, from text into its end, over a whole short text, parts of characters.
@@ -224,76 +222,6 @@ def test_strings_are_counted_beside_any_text_in_place() -> None:
         assert automaton.counting is not None
         assert automaton.states < 500
         walk(language, 0, 60)
-
-
-@pytest.mark.parametrize("budget", [14, 30, 90])
-def test_masks_of_any_text_that_ends_in_time(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    language = xml_arguments(schema_of("any text"))
-    leaf = language.constraint(VOCABULARY, closing=budget)
-    monkeypatch.setattr(xml_members, "text_leaf", lambda *_: None)
-    # Other limits, so that it is compiled again.
-    other = language.constraint(VOCABULARY, closing=budget, limits=replace(leaf.limits, work=leaf.limits.work + 1))
-    context = lk.Context.of([[]], vocabulary_size=len(TOKENS))
-    for seed in range(examples(20)):
-        rng = random.Random(seed)
-        states = [constraint.init_state(context) for constraint in (leaf, other)]
-        for _ in range(budget + 1):
-            legal, same = (c.allowed_tokens(state)[0] for c, state in zip((leaf, other), states, strict=True))
-            assert torch.equal(legal, same)
-            token = rng.choice(legal.nonzero()[:, 0].tolist())
-            if token == EOS:
-                break
-            states = [c.advance(state, torch.tensor([token])) for c, state in zip((leaf, other), states, strict=True)]
-        else:
-            pytest.fail("it has not ended")
-
-
-LONGER = {"type": "string", "maxLength": 64}
-CLOSING: dict[str, dict[str, Any]] = {
-    "one": {"x": LONGER},
-    "two": {"x": LONGER, "y": LONGER},
-    "pattern": {"x": {**LONGER, "pattern": "^[a-f<>/]*$"}},
-    "beside JSON": {"x": LONGER, "y": {"type": "array", "items": LONGER, "maxItems": 2}},
-    "with a minLength in JSON": {
-        "x": LONGER,
-        "y": {"type": "array", "items": {**LONGER, "minLength": 3}, "minItems": 1},
-    },
-}
-
-
-@pytest.mark.parametrize("name", CLOSING)
-def test_counted_text_ends_in_time(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = {"type": "object", "properties": CLOSING[name], "required": ["x"], "additionalProperties": False}
-    language = xml_arguments(schema)
-    budgets = (12, 30, 90)
-    counted = [language.constraint(VOCABULARY, closing=budget) for budget in budgets]
-    assert counted[0].automaton.counting is not None
-    monkeypatch.setattr(StringSet, "counts", lambda *_: False)
-    # Other limits, so that it is compiled again.
-    limits = replace(counted[0].limits, work=counted[0].limits.work + 1)
-    context = lk.Context.of([[]], vocabulary_size=len(TOKENS))
-    for budget, one in zip(budgets, counted, strict=True):
-        other = language.constraint(VOCABULARY, closing=budget, limits=limits)
-        assert other.automaton.counting is None
-        needed = {int(made.automaton.cost[made.automaton.start]) for made in (one, other)}
-        assert len(needed) == 1
-        for seed in range(examples(10)):
-            rng = random.Random(seed)
-            states = [constraint.init_state(context) for constraint in (one, other)]
-            for place in range(budget + 1):
-                legal, exact = (c.allowed_tokens(state)[0] for c, state in zip((one, other), states, strict=True))
-                # With some counts, the end may take fewer tokens than with all.
-                assert not (legal & ~exact).any()
-                if budget - place > 20:
-                    assert torch.equal(legal, exact)
-                token = rng.choice(legal.nonzero()[:, 0].tolist())
-                if token == EOS:
-                    break
-                states = [
-                    c.advance(state, torch.tensor([token])) for c, state in zip((one, other), states, strict=True)
-                ]
-            else:
-                pytest.fail("it has not ended")
 
 
 def test_a_leaf_that_is_forgotten_at_once_is_still_used(monkeypatch: pytest.MonkeyPatch) -> None:

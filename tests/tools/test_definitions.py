@@ -202,7 +202,7 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ),
         (
             [{"type": "web_search_20250305", "name": "a", "max_uses": 5}],
-            "tools\\[0\\] has the type 'web_search_20250305'",
+            r"tools\[0\] has the type 'web_search_20250305'",
         ),
         ([{"name": "a", "properties": {"x": {"type": "string"}}}], "has no 'parameters', but 'properties'"),
         ([{"name": "a", "input": {"type": "object"}}], "has no 'parameters', but 'input'"),

@@ -101,7 +101,7 @@ class MlxLmEngine(ArrayEngine):
 
     def copied(self, cache: list[Any]) -> list[Any]:
         """Return an independent copy of a cache."""
-        return _computed(copy.deepcopy(cache))
+        return copy.deepcopy(cache)
 
     def plain_layers(self, cache: list[Any]) -> Layers | None:
         """Return the arrays of a plain cache, or None unless it holds the keys and values of all positions, unchanged."""
@@ -115,7 +115,8 @@ class MlxLmEngine(ArrayEngine):
         length = sum(segment.length for segment in segments)
         for layer, parts in zip(cache, zip(*(segment.layers for segment in segments), strict=True), strict=True):
             layer.state = (*(_joined(part, length, layer.step) for part in zip(*parts, strict=True)), length)
-        return _computed(cache)
+        mx.eval([layer.state for layer in cache])
+        return cache
 
     def cut(self, cache: list[Any], length: int) -> None:
         """Remove all but the first positions."""
@@ -178,11 +179,6 @@ class MlxLmEngine(ArrayEngine):
         bos = self.tokenizer.bos_token
         special = bos is None or not text.startswith(bos)
         return list(self.tokenizer.encode(text, add_special_tokens=special))
-
-
-def _computed(cache: list[Any]) -> list[Any]:
-    mx.eval([layer.state for layer in cache if not layer.empty()])
-    return cache
 
 
 def _joined(parts: Sequence[mx.array], length: int, step: int) -> mx.array:

@@ -85,12 +85,7 @@ def misspelt(schema: Json) -> str | None:
         >>> misspelt({"name": "person", "schema": {"type": "object"}})
         "none of 'name', 'schema' is a keyword, so any JSON value is allowed; the schema may be what 'schema' holds"
     """
-    found = [f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}" for pointer, key, meant in _found(schema)]
-    found += [
-        f"'nullable' at {pointer} says nothing, as it counts only beside a single 'type'; allow null with 'anyOf'"
-        for pointer, value in (subschemas(schema) if isinstance(schema, dict) and "$schema" not in schema else ())
-        if value.get("nullable") is True and not isinstance(value.get("type"), str) and not _may_be_null(value)
-    ]
+    found = list(_found(schema))
     if not found and (nothing := _without_keywords(schema)):
         return nothing
     more = len(found) - _MOST_LISTED
@@ -110,14 +105,19 @@ def _without_keywords(schema: Json) -> str | None:
     return f"none of {names} is a keyword, so any JSON value is allowed; {held}"
 
 
-def _found(schema: Json) -> Iterator[tuple[str, str, str]]:
-    """Yield the pointer of each schema with such a key, the key, and the keyword."""
+def _found(schema: Json) -> Iterator[str]:
+    """Yield what to say about each such key, and each `nullable` that says nothing where null is refused."""
+    # No draft has `nullable`.
+    may_be_nullable = isinstance(schema, dict) and "$schema" not in schema
     for pointer, value in subschemas(schema):
         for key, inside in value.items():
             if key not in _MEANT and key not in _OTHERS:
                 meant = _meant(key)
                 if meant is not None and meant not in value and _may_be(inside, meant):
-                    yield pointer, key, meant
+                    yield f"{key!r} at {pointer} is not a keyword; it resembles {meant!r}"
+        says_nothing = value.get("nullable") is True and not isinstance(value.get("type"), str)
+        if may_be_nullable and says_nothing and not _may_be_null(value):
+            yield f"'nullable' at {pointer} says nothing, as it counts only beside a single 'type'; allow null with 'anyOf'"
 
 
 def _may_be_null(value: Any) -> bool:

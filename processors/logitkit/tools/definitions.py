@@ -137,7 +137,7 @@ def _of_dict(given: Mapping[Any, Any], place: str) -> ToolDefinition:
     elif given.get("type", "function") != "function" and (
         "function" in given or not (is_custom or "parameters" in given)
     ):
-        # A tool of a provider, such as a search, has no parameters of its own.
+        # Such as a provider's own search, which names no parameters.
         raise ConfigurationError(f"{place} has the type {given['type']!r}; allowed are 'function' and 'custom'")
     elif "function" in given:
         tool, place = given["function"], f"{place}['function']"

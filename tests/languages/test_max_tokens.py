@@ -192,6 +192,12 @@ def test_a_marker_that_no_tokens_spell_in_time() -> None:
         any_text(until="cacac", max_tokens=3).constraint(VOCABULARY)
 
 
+@pytest.mark.parametrize("limited", [any_text(until="b", exclude="b", max_tokens=2), any_text(until="b", max_tokens=2)])
+def test_a_language_without_a_text_is_refused(limited: Language) -> None:
+    with pytest.raises(ConfigurationError, match="matches no text at all"):
+        sequence(limited, regex(r"[^\s\S]")).constraint(VOCABULARY)
+
+
 def test_other_text_in_the_same_place_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="other text begin at the same point"):
         either(sequence(any_text(until="b", max_tokens=2), "c"), regex("a*")).constraint(VOCABULARY)

@@ -52,6 +52,7 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         [
             '<parameter name="name">Bob\n</parameter>\n<parameter name="age">3</parameter>',
             '<parameter name="name">"B<</parameter><parameter name="age">3</parameter>',
+            '<parameter name="name">B</parameter>\n<parameter name="age">3</parameter>\n',
             '<parameter name="name"></parameter>',
         ],
         [
@@ -66,6 +67,7 @@ CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
         [
             "<arg_key>name</arg_key>\n<arg_value>Bob\n</arg_value>\n<arg_key>age</arg_key>\n<arg_value>3</arg_value>",
             "<arg_key>name</arg_key><arg_value>{B</arg_value><arg_key>age</arg_key><arg_value>3</arg_value>",
+            "\n<arg_key>name</arg_key>\n<arg_value>B</arg_value>\n",
         ],
         [
             "<arg_key>age</arg_key><arg_value>3</arg_value>",
@@ -265,6 +267,7 @@ OTHER_CASES: list[tuple[str, dict[str, Any], list[str], list[str]]] = [
                 '<｜DSML｜parameter name="name" string="true">B</｜DSML｜parameter>\n'
                 '<｜DSML｜parameter name="age" string="false">3</｜DSML｜parameter>'
             ),
+            '<｜DSML｜parameter name="name" string="true">Bob</｜DSML｜parameter>\n',
         ],
         [
             '<｜DSML｜parameter name="name" string="false">"Bob"</｜DSML｜parameter>',

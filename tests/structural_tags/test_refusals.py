@@ -51,6 +51,13 @@ FORMATS: list[tuple[Any, str]] = [
         {"type": "any_text", "max_tokens": 3, "max_chars": 4},
         "format.max_tokens is 3; allowed is null if 'max_chars' is given",
     ),
+    *(
+        (
+            {**TAG, "content": {"type": "any_text", "max_tokens": 3, "excludes": ["b", overlapping]}},
+            f"format.content.excludes is ['b', {overlapping!r}]; allowed is a list of texts that do not overlap the end",
+        )
+        for overlapping in ("<", "/a", "a>", "x<", "xx</", "<<")
+    ),
     ({"type": "any_text", "max_chars": 10**6}, "format.max_chars is 1000000; allowed is an integer up to 100000"),
     (
         {**TAG, "content": {"type": "any_text", "max_tokens": -1}},
@@ -58,7 +65,7 @@ FORMATS: list[tuple[Any, str]] = [
     ),
     (
         {**TAG, "content": {"type": "any_text", "max_tokens": 3, "max_chars": 4}},
-        "format.content has the unknown field 'max_chars'",
+        "format.content.max_tokens is 3; allowed is null if 'max_chars' is given",
     ),
     ({"type": "exclude_token", "tokens": []}, "format has the unknown field 'tokens'; did you mean"),
     ({"type": "exclude_token", "exclude_tokens": "<tool>"}, "format.exclude_tokens is '<tool>'; allowed is a list"),

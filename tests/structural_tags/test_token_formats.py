@@ -94,6 +94,22 @@ TOKENS: list[tuple[str, dict[str, Any], list[Pieces], list[Pieces]]] = [
         [("<think>", "a", "a", "a", "</tool>"), ("<think>",)],
     ),
     (
+        "text of few tokens without its end",
+        {
+            "type": "tag",
+            "begin": "<think>",
+            "content": {
+                "type": "any_text",
+                "max_tokens": 2,
+                "max_chars": None,
+                "excludes": ["</tool>", "b", "x</tool>y"],
+            },
+            "end": "</tool>",
+        },
+        [("<think>", "</tool>"), ("<think>", "a", "</tool>")],
+        [("<think>", "b", "</tool>"), ("<think>", "a", "a", "a", "</tool>")],
+    ),
+    (
         "names in texts",
         {"type": "tag", "begin": "<tool>", "content": ANY, "end": "\n</tool>"},
         [

@@ -206,6 +206,7 @@ def function_type(a: BYTES) -> None:  # type: ignore[valid-type]
         ),
         ([{"name": "a", "properties": {"x": {"type": "string"}}}], "has no 'parameters', but 'properties'"),
         ([{"name": "a", "input": {"type": "object"}}], "has no 'parameters', but 'input'"),
+        ([{"name": "a", "required": ["x"]}], "has no 'parameters', but 'required'"),
         (
             [{"name": "a", "parameters": {"properties": {"x": {}}, "required": ["x", "y"]}}],
             "requires 'y', which its 'properties' do not have",

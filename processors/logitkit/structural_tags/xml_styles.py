@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from logitkit.json_schema.layout import Whitespace
-from logitkit.languages.combined import either
+from logitkit.languages.combined import either, optional, sequence
 from logitkit.languages.language import Language
 from logitkit.languages.xml_arguments import xml_arguments
 
@@ -17,12 +17,36 @@ __all__ = ["STYLES", "arguments_in"]
 
 
 class _Tags(NamedTuple):
-    """One way to write arguments; see `xml_arguments`."""
+    """One way to write arguments; see `xml_arguments`.
+
+    Args:
+        begin: What stands before a value.
+        end: What follows it.
+        separator: What stands between two members.
+        before: What may stand before the first member.
+        after: What may stand after the last one.
+        kinds: The words for the two kinds of values.
+    """
 
     begin: str
     end: str
     separator: str = ""
+    before: str = ""
+    after: str = ""
     kinds: tuple[str, str] | None = None
+
+    def language(self, schema: object, whitespace: Whitespace, any_order: bool) -> Language:
+        """Return the language of arguments that are written in this way."""
+        members = xml_arguments(
+            schema,
+            begin=self.begin,
+            end=self.end,
+            separator=self.separator,
+            whitespace=whitespace,
+            kinds=self.kinds,
+            any_order=any_order,
+        )
+        return sequence(optional(self.before), members, optional(self.after)) if self.before or self.after else members
 
 
 _DSML = '<｜DSML｜parameter name="{name}" string="{kind}">', "</｜DSML｜parameter>"
@@ -34,15 +58,15 @@ STYLES: dict[str, tuple[_Tags, ...]] = {
         _Tags("<parameter={name}>", "</parameter>"),
     ),
     "minimax_xml": (
-        _Tags('<parameter name="{name}">', "</parameter>", "\n"),
+        _Tags('<parameter name="{name}">', "</parameter>", "\n", after="\n"),
         _Tags('<parameter name="{name}">', "</parameter>"),
     ),
     "deepseek_xml": (
-        _Tags(*_DSML, "\n", kinds=("true", "false")),
+        _Tags(*_DSML, "\n", after="\n", kinds=("true", "false")),
         _Tags(*_DSML, kinds=("true", "false")),
     ),
     "glm_xml": (
-        _Tags("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>", "\n"),
+        _Tags("<arg_key>{name}</arg_key>\n<arg_value>", "</arg_value>", "\n", before="\n", after="\n"),
         _Tags("<arg_key>{name}</arg_key><arg_value>", "</arg_value>"),
     ),
 }
@@ -61,7 +85,4 @@ def arguments_in(style: str, schema: object, whitespace: Whitespace, any_order: 
         ConfigurationError: No object satisfies the schema.
         UnsupportedSchema: The schema cannot be enforced exactly.
     """
-    ways = (
-        xml_arguments(schema, **tags._asdict(), whitespace=whitespace, any_order=any_order) for tags in STYLES[style]
-    )
-    return either(*ways)
+    return either(*(tags.language(schema, whitespace, any_order) for tags in STYLES[style]))

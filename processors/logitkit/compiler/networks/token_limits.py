@@ -47,6 +47,8 @@ def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], li
         PatternTooLarge: There are too many states.
     """
     found: list[tuple[int, NDArray[np.int64], NDArray[np.int64]]] = []
+    # An automaton that accepts no text has no letters.
+    given = [limit for limit in given if limit[0] in dfa.letters]
     for _, end, _ in given:
         dfa = _ending_anywhere(dfa, end)
     counts = {letter for letter, _, _ in given}

@@ -9,7 +9,8 @@ from logitkit.languages.combined import either, repeat, sequence
 from logitkit.languages.language import Language
 from logitkit.languages.texts import choice, literal, special
 from logitkit.structural_tags.document import JsonPart
-from logitkit.structural_tags.formats import FormatReader, Surroundings, excluded_tokens, limited_text, schema_at
+from logitkit.structural_tags.formats import FormatReader, Surroundings, excluded_tokens, schema_at
+from logitkit.structural_tags.limited_text import limited_text
 from logitkit.structural_tags.triggered import Marker, Start, TriggeredText
 
 __all__ = ["legacy_tags", "tag_formats"]

@@ -17,7 +17,6 @@ from logitkit.languages import (
     any_text,
     either,
     json_schema,
-    optional,
     regex,
     repeat,
     sequence,
@@ -196,16 +195,6 @@ def test_a_marker_that_no_tokens_spell_in_time() -> None:
 def test_a_language_without_a_text_is_refused(limited: Language) -> None:
     with pytest.raises(ConfigurationError, match="matches no text at all"):
         sequence(limited, regex(r"[^\s\S]")).constraint(VOCABULARY)
-
-
-def test_other_text_in_the_same_place_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="other text begin at the same point"):
-        either(sequence(any_text(until="b", max_tokens=2), "c"), regex("a*")).constraint(VOCABULARY)
-    with pytest.raises(ConfigurationError, match="other text begin at the same point"):
-        sequence(any_text(max_tokens=2), "c").constraint(VOCABULARY)
-    for following in ("é", END, optional("a"), any_text()):
-        with pytest.raises(ConfigurationError, match="other text begin at the same point"):
-            sequence(any_text(max_tokens=2), following).constraint(VOCABULARY)
 
 
 def test_limits_are_not_lost_in_other_constraints() -> None:

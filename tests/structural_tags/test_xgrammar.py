@@ -187,6 +187,13 @@ ANY_ORDER = {
 RULES = [["abc", {"type": "const_string", "value": "d"}], ["ab", {"type": "const_string", "value": "e"}]]
 CHANGED = {"type": "sequence", "elements": [{"type": "regex", "pattern": "[0-9]"}, {"type": "any_tokens"}]}
 CUT = {"type": "star", "content": {"type": "any_text", "excludes": ["<tool>"]}}
+TRIGGERED = {
+    "type": "token_triggered_tags",
+    "trigger_tokens": ["</tool>"],
+    "tags": [{"type": "tag", "begin": {"token": "</tool>"}, "content": TAG["content"], "end": {"token": "<think>"}}],
+}
+IN_TAG = {"type": "tag", "begin": {"token": "<tool>"}, "content": TRIGGERED, "end": {"token": "</tool>"}}
+LIMITED = {"type": "any_text", "max_tokens": 5}
 NAMED = {"type": "star", "content": {"type": "const_string", "value": "</tool>x"}}
 TWICE = {
     "type": "plus",
@@ -200,6 +207,7 @@ LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
     ({"type": "json_schema", "json_schema": {"type": "string"}}, (r'"\u0061"',), False, True),
     ({"type": "json_schema", "json_schema": {"type": "string"}}, ('"', "<tool>", '"'), False, True),
     ({"type": "regex", "pattern": ".*"}, ("<tool>",), False, True),
+    ({"type": "any_text", "max_chars": 9}, ("<tool>",), False, True),
     ({"type": "regex", "pattern": "a.b"}, ("a\nb",), False, True),
     (XML, ("<parameter=a> 1\n</parameter>",), False, True),
     (ANY_ORDER, ('{"b":1,"a":2}',), True, True),
@@ -226,6 +234,8 @@ LISTED: list[tuple[dict[str, Any], tuple[str, ...], bool, bool]] = [
     (CUT, ("<", "t", "o", "o", "l", ">"), True, True),
     (TWICE, ("<think>", "</tool>", "<think>", "</", "t", "o", "o", "l", ">", "x", "</tool>"), True, False),
     (TWICE, ("<think>", "</", "t", "o", "o", "l", ">", "x", "</tool>"), True, True),
+    (IN_TAG, ("<tool>", "</tool>"), True, True),
+    (IN_TAG, ("<tool>", "</tool>", "a", "<think>", "</tool>"), False, True),
 ]
 
 
@@ -248,6 +258,7 @@ READ: list[tuple[dict[str, Any], bool, bool]] = [
     ({"type": "json_schema", "json_schema": {"type": "integer"}, "max_whitespace_cnt": 0}, True, False),
     ({"type": "or", "elements": [EXACT, {"type": "const_string", "value": "a"}]}, False, True),
     ({"type": "sequence", "elements": [NESTED, {"type": "any_text"}]}, False, True),
+    ({"type": "sequence", "elements": [{"type": "optional", "content": TAG}, LIMITED]}, False, True),
     ({"type": "const_string", "value": "a", "values": 3}, False, True),
     ({"type": "any_text", "excludes": [""]}, False, True),
 ]

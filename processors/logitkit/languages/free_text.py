@@ -54,7 +54,11 @@ class AnyText(Language):
             )
             for state, (row, found) in enumerate(zip(search.moves, search.found, strict=True))
         ]
-        return Machine((*rows, ()), (*(not end and not more,) * states, True))
+        if not more:
+            return Machine((*rows, ()), (*(not end,) * states, True))
+        # The beginning is a state of its own, so that it can be told from what follows (`networks.token_limits`).
+        rows = [tuple((charset, 1 + target) for charset, target in row) for row in (rows[0], *rows)]
+        return Machine((*rows, ()), (*(False,) * (1 + states), True))
 
 
 def any_text(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,6 +16,9 @@ from logitkit.limits import Limits
 # A move that leads one position further in a run: the symbols, what else the state that it leads to holds, whether that accepts,
 # and the number of that state for each position.
 Shift: TypeAlias = tuple[int, tuple[int, ...], bool, dict[int, int]]
+
+# Looks at the positions of a state, and may raise an error.
+Check: TypeAlias = Callable[[tuple[int, ...]], None]
 
 # Loops at the end of a pattern are looked at if there are at most so many of them, and if what they lead to is settled in so many
 # passes over so many moves: more cost more than they save.
@@ -40,9 +43,7 @@ class SymbolDfa:
     accepting: list[bool]
 
 
-def determinise(
-    positions: Positions, masks: list[int], limits: Limits, check: Callable[[tuple[int, ...]], None] | None = None
-) -> SymbolDfa:
+def determinise(positions: Positions, masks: list[int], limits: Limits, checks: Sequence[Check] = ()) -> SymbolDfa:
     """Run the subset construction.
 
     A state is what may come next (a set of positions) and whether the text may end, rather than what was read last: two
@@ -52,12 +53,12 @@ def determinise(
         positions: The position automaton.
         masks: The symbols that each position reads, as a bit mask.
         limits: Bounds on the construction.
-        check: Called with the positions of each state after the first, as soon as it is met; may raise an error.
+        checks: Called with the positions of each state after the first, as soon as it is met.
 
     Raises:
         PatternTooLarge: There are too many states, or the construction takes too many steps.
     """
-    construction = _Construction(positions, masks, limits, check)
+    construction = _Construction(positions, masks, limits, checks)
     try:
         return construction.dfa()
     finally:
@@ -72,9 +73,9 @@ class _Construction:
         positions: Positions,
         masks: list[int],
         limits: Limits,
-        check: Callable[[tuple[int, ...]], None] | None = None,
+        checks: Sequence[Check] = (),
     ) -> None:
-        self.check = check
+        self.checks = checks
         self.follow, self.final, self.masks, self.limits = positions.follow, positions.final, masks, limits
         self.number: dict[tuple[tuple[int, ...], bool], int] = {(positions.first, positions.nullable): 0}
         self.futures: list[tuple[int, ...]] = [positions.first]
@@ -211,8 +212,8 @@ class _Construction:
         found = self.number.setdefault((future, accepts), len(self.futures))
         if found == len(self.futures):
             self.limits.check_states(found)
-            if self.check is not None:
-                self.check(future)
+            for check in self.checks:
+                check(future)
             self.futures.append(future)
             self.accepting.append(accepts)
         return found

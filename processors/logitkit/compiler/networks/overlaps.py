@@ -13,12 +13,13 @@ So a state of the result is a set of states of the part. Most of these sets have
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from logitkit.budget import spent, took
 from logitkit.compiler.bytes.texts_beside import OVERLAPPING_BRACKET, BracketsOverlap, CountsOverlap
 from logitkit.compiler.characters.alphabet import Alphabet
 from logitkit.compiler.characters.positions import CALLS, Positions
-from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.characters.subset import Check, SymbolDfa
 from logitkit.compiler.characters.symbol_blocks import shared_symbols, split
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
 from logitkit.compiler.networks.part import Bracket, Called, Part
@@ -26,16 +27,16 @@ from logitkit.compiler.networks.symbols import LETTERS, MARKS, WORDS
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
 
-__all__ = ["Resolver", "bracket_check"]
+__all__ = ["Resolver", "bracket_checks"]
 
 # What a set of states costs, in steps: by itself, and for each state in it.
 SET_STEPS, MEMBER_STEPS = 40, 2
 
 
-def bracket_check(
+def bracket_checks(
     positions: Positions, texts: Iterable[CharSet], special: Iterable[CharSet], network: Network
-) -> Callable[[tuple[int, ...]], None] | None:
-    """Return a function that raises `BracketsOverlap` for a state in which a bracket begins a recursive call and other text.
+) -> list[Check]:
+    """Return functions that raise `BracketsOverlap` for a state in which a bracket begins a recursive call and other text.
 
     `Joint` finds such a state too, if a text can lead there, but only after all parts have been compiled.
 
@@ -44,28 +45,21 @@ def bracket_check(
         texts: The sets of characters that positions read.
         special: The special symbols that positions read.
         network: The network.
-
-    Returns:
-        None if the part does not have such a bracket.
     """
-    pairs = []
+    checks: list[Check] = []
     for bracket in "{[":
         calls = {c for c in special if _calls_recursively(bracket, c, network)}
         others = {c for c in texts if ord(bracket) in c} if calls else ()
         if others:
-            pairs.append(
-                (
-                    frozenset(p for p, c in enumerate(positions.charsets) if c in calls),
-                    frozenset(p for p, c in enumerate(positions.charsets) if c in others),
-                )
-            )
+            calling = frozenset(p for p, c in enumerate(positions.charsets) if c in calls)
+            reading = frozenset(p for p, c in enumerate(positions.charsets) if c in others)
+            checks.append(partial(_check_bracket, calling, reading))
+    return checks
 
-    def check(future: tuple[int, ...]) -> None:
-        for calling, reading in pairs:
-            if not (calling.isdisjoint(future) or reading.isdisjoint(future)):
-                raise BracketsOverlap(OVERLAPPING_BRACKET)
 
-    return check if pairs else None
+def _check_bracket(calling: frozenset[int], reading: frozenset[int], future: tuple[int, ...]) -> None:
+    if not (calling.isdisjoint(future) or reading.isdisjoint(future)):
+        raise BracketsOverlap(OVERLAPPING_BRACKET)
 
 
 def _calls_recursively(bracket: str, symbol: CharSet, network: Network) -> bool:

@@ -17,9 +17,10 @@ from logitkit.compiler.characters.positions import CALLS, positions_of
 from logitkit.compiler.characters.subset import determinise
 from logitkit.compiler.networks.known_parts import KnownParts
 from logitkit.compiler.networks.network import Definition, Network, PlacedDefinition, Strings, TextLeaf
-from logitkit.compiler.networks.overlaps import Resolver, bracket_check
+from logitkit.compiler.networks.overlaps import Resolver, bracket_checks
 from logitkit.compiler.networks.part import Called, Part
 from logitkit.compiler.networks.symbols import MARKS
+from logitkit.compiler.networks.token_limits import text_checks
 from logitkit.errors import PatternTooLarge
 from logitkit.limits import Limits
 from logitkit.patterns.charset import CharSet
@@ -155,8 +156,8 @@ def _part(
             special.setdefault(charset, len(special))
     alphabet = Alphabet.of(c for c in positions.charsets if c not in special)
     mask_of = {**alphabet.members, **{c: 1 << (alphabet.size + i) for c, i in special.items()}}
-    check = bracket_check(positions, alphabet.members, special, network)
-    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, check), limits)
+    checks = [*bracket_checks(positions, alphabet.members, special, network), *text_checks(positions, network)]
+    dfa = minimise(determinise(positions, [mask_of[c] for c in positions.charsets], limits, checks), limits)
     if dfa is None:
         return Part(None, alphabet)
     return Resolver(dfa, alphabet, [c.ranges[0][0] for c in special], network, limits, marks_of).part()

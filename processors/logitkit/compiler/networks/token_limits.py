@@ -7,13 +7,16 @@ with one limit may follow each other: each is a strongly connected component, an
 States for more tokens need no moves by bytes: they do as those after the first token, one layer further
 (`compiler.tokens.layers`).
 
-Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused.
+Invariants: a state counts or does not, so text with a limit and other text never begin in one place; that is refused. Bytes alone
+do not show it: in `a*` before text of three tokens, `a` leads to states that do the same as the middle of the text, although the
+text may also begin there. So the character automaton is checked before equal states become one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +24,45 @@ from numpy.typing import NDArray
 from logitkit.compiler.bytes.byte_dfa import DEAD
 from logitkit.compiler.bytes.nested_dfa import NestedDfa, TokenLimit
 from logitkit.compiler.characters.components import components
+from logitkit.compiler.characters.positions import Positions
+from logitkit.compiler.characters.subset import Check
+from logitkit.compiler.networks.network import Network
+from logitkit.compiler.networks.symbols import LETTERS
 from logitkit.compiler.networks.text_regions import with_characters
 from logitkit.errors import ConfigurationError, PatternTooLarge
 from logitkit.limits import Limits
+from logitkit.patterns.charset import CharSet
 
-__all__ = ["with_layers", "with_second_copies"]
+__all__ = ["text_checks", "with_layers", "with_second_copies"]
 
 OVERLAP = (
-    "text with max_tokens and other text begin at the same point, so a token could belong to either; put a marker "
-    "before the text, or after it as 'until', or leave out max_tokens"
+    "text with max_tokens and other text begin at the same point, so a token could belong to either; begin or end one of them "
+    "with a fixed text or a special token that the other one cannot contain, or leave out max_tokens"
 )
+
+
+def text_checks(positions: Positions, network: Network) -> list[Check]:
+    """Return functions that raise `ConfigurationError` for a state in the middle of a text with a limit and in other text too.
+
+    Args:
+        positions: The positions of a part. In each state of a text with a limit, one of them leads to that state, or to an equal
+            one in the state in which the text begins.
+        network: The network.
+    """
+    checks: list[Check] = []
+    for letter, _, _ in network.token_limits:
+        symbol = CharSet.single(LETTERS + network.letters.index(letter))
+        middle: set[int] = set()
+        for position, charset in enumerate(positions.charsets):
+            if charset == symbol:
+                middle.update(positions.follow[position])
+        checks.append(partial(_check_text, frozenset(middle)))
+    return checks
+
+
+def _check_text(middle: frozenset[int], future: tuple[int, ...]) -> None:
+    if not (middle.isdisjoint(future) or middle.issuperset(future)):
+        raise ConfigurationError(OVERLAP)
 
 
 def with_second_copies(dfa: NestedDfa, given: Sequence[tuple[int, int, int]], limits: Limits) -> NestedDfa:

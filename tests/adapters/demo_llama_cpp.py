@@ -7,7 +7,13 @@ from typing import Any
 
 import llama_cpp
 
+import logitkit as lk
 from logitkit_adapters.demo import gguf_path
+from logitkit_adapters.llama_cpp import logits_processor
+from tests.adapters.demo import vocabulary
+
+COLOURS = lk.Regex(r"(red|green|blue)(, (red|green|blue)){3,5}", vocabulary())
+PROMPT = "The price of the lamp is "
 
 
 def loaded(*, kind: type[llama_cpp.Llama] = llama_cpp.Llama, **options: Any) -> Any:
@@ -18,3 +24,23 @@ def loaded(*, kind: type[llama_cpp.Llama] = llama_cpp.Llama, **options: Any) -> 
 @cache
 def llama() -> Any:
     return loaded()
+
+
+def ids(text: str) -> list[int]:
+    found: list[int] = llama().tokenize(text.encode())
+    return found
+
+
+def text_of(tokens: Any) -> bytes:
+    """The bytes up to EOS."""
+    found: list[int] = []
+    for token in tokens:
+        if token in vocabulary().eos_ids:
+            break
+        found.append(token)
+    tokens.close()
+    return vocabulary().decode(found)
+
+
+def llama_text(prompt: bytes) -> bytes:
+    return text_of(llama().generate(llama().tokenize(prompt), temp=0, logits_processor=logits_processor(COLOURS)))

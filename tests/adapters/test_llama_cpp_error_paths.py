@@ -14,8 +14,8 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError
 from logitkit_adapters.llama_cpp import logits_processor
 from tests.adapters.demo import vocabulary
-from tests.adapters.demo_llama_cpp import llama, loaded
-from tests.adapters.test_llama_cpp_errors import PROMPT, Surprise, failing, ids
+from tests.adapters.demo_llama_cpp import PROMPT, ids, llama, loaded
+from tests.adapters.test_llama_cpp_errors import Surprise, failing
 
 DIGITS = lk.Regex("[0-9]{24}", vocabulary())
 

@@ -18,8 +18,8 @@ import logitkit as lk
 from logitkit.errors import ConfigurationError, ProcessorError, VocabularyError
 from logitkit_adapters.llama_cpp import logits_processor
 from tests.adapters.demo import vocabulary
-from tests.adapters.demo_llama_cpp import llama, loaded
-from tests.adapters.test_llama_cpp_errors import COLOURS, PROMPT, Surprise, failing, ids, llama_text, text_of
+from tests.adapters.demo_llama_cpp import COLOURS, PROMPT, ids, llama, llama_text, loaded, text_of
+from tests.adapters.test_llama_cpp_errors import Surprise, failing
 
 Hide = Callable[[Any], Any]
 

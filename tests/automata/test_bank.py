@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import gc
-import threading
-import time
 
 import numpy as np
 import pytest
 import torch
 
 import logitkit as lk
-from logitkit.compiler import DEAD, TokenAutomaton
+from logitkit.compiler import DEAD
 from logitkit.errors import PatternTooLarge, StaleAutomaton
 from logitkit.runtime import NEUTRAL, AutomatonState, Bank, Shared, shared, shared_by
 from logitkit.runtime.mask_cache import ENTRY_BYTES
-
-CPU = torch.device("cpu")
-LETTERS: list[bytes | None] = [b"a", b"b", b"ab", None]
-
-
-def vocabulary(tag: int = 0) -> lk.Vocabulary:
-    """Return a small vocabulary; each tag is another content, so that no test meets the bank of another."""
-    return lk.Vocabulary([*LETTERS, *(f"t{tag}-{i}".encode() for i in range(2))], eos_ids=[3])
-
-
-def context(rows: int = 1) -> lk.Context:
-    return lk.Context.of([[]] * rows, vocabulary_size=6)
+from tests.automata.bank_vocabularies import context, vocabulary
 
 
 def test_slots_are_used_again_and_stale_states_are_reported() -> None:
@@ -63,31 +50,6 @@ def test_freeing_a_slot_removes_its_masks() -> None:
     gc.collect()
     assert not len(bank.masks)
     assert bank.masks.nbytes == 0
-
-
-def test_a_slot_freed_while_its_mask_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    vocab = vocabulary(3)
-    one, other = lk.Regex("a*", vocab).automaton, lk.Regex("b*", vocab).automaton
-    bank = Bank()
-    lease = bank.lease(one)
-    slot, generation = lease.slot, lease.generation
-    leases = [lease]
-    del lease
-    legal_classes = TokenAutomaton.legal_classes
-
-    def free_meanwhile(self: TokenAutomaton, state: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        leases.clear()
-        gc.collect()
-        return legal_classes(self, state)
-
-    monkeypatch.setattr(TokenAutomaton, "legal_classes", free_meanwhile)
-    bank.mask(slot, generation, one.start)
-    monkeypatch.undo()
-    again = bank.lease(other)
-    assert again.slot == slot
-    row = np.zeros(6, np.float32)
-    bank.mask(slot, again.generation, other.start).apply(row, -np.inf, 0.0)
-    assert np.isfinite(row).tolist() == [False, True, False, True, False, False]
 
 
 def test_equal_automata_take_one_slot() -> None:
@@ -173,68 +135,6 @@ def test_rows_that_are_remembered_keep_no_mask_of_a_constraint_that_is_gone() ->
     assert not automaton.masks
 
 
-def test_threads_that_want_one_pattern_compile_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    vocab = vocabulary(7)
-    calls: list[str] = []
-    compile_ = lk.Regex._compile
-
-    def counted(self: lk.Regex) -> TokenAutomaton:
-        calls.append(self.pattern)
-        time.sleep(0.05)
-        return compile_(self)
-
-    monkeypatch.setattr(lk.Regex, "_compile", counted)
-    barrier = threading.Barrier(8)
-    made: list[lk.Regex] = []
-
-    def work() -> None:
-        barrier.wait()
-        made.append(lk.Regex("(a|b){3}", vocab))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert calls == ["(a|b){3}"]
-    assert len({id(regex.automaton) for regex in made}) == 1
-    assert len(made) == 8
-
-
-def test_whenever_another_thread_asks_it_compiles_nothing() -> None:
-    automaton = lk.Regex("a", vocabulary(8)).automaton
-    cache = Shared()
-    calls: list[int] = []
-    late: list[threading.Thread] = []
-
-    def compile_() -> TokenAutomaton:
-        calls.append(1)
-        return automaton
-
-    class AskAfterwards:
-        """A lock after each release of which another thread asks for the same key, and has time to compile it."""
-
-        def __init__(self) -> None:
-            self.lock = threading.Lock()
-
-        def __enter__(self) -> None:
-            self.lock.acquire()
-
-        def __exit__(self, *_: object) -> None:
-            self.lock.release()
-            if calls and threading.current_thread() is threading.main_thread():
-                late.append(threading.Thread(target=cache.automaton, args=("key", compile_)))
-                late[-1].start()
-                late[-1].join(0.1)
-
-    cache._lock = AskAfterwards()  # type: ignore[assignment]
-    cache.automaton("key", compile_)
-    for thread in late:
-        thread.join()
-    assert late
-    assert len(calls) == 1
-
-
 def test_a_failed_compilation_is_not_remembered() -> None:
     vocab = vocabulary(9)
     small = lk.Limits(states=3)
@@ -259,34 +159,6 @@ def test_compiled_automata_are_bounded_in_number_and_bytes() -> None:
     small.automaton(8, lambda: pytest.fail("compiled again"))
     small.automaton(10, lambda: automaton)
     assert list(small._automata) == [8, 10]
-
-
-def test_threads_lease_mask_and_free() -> None:
-    vocab = vocabulary(11)
-    errors: list[BaseException] = []
-
-    def work(seed: int) -> None:
-        try:
-            for i in range(30):
-                word = format(2 + (seed * 31 + i) % 13, "b").replace("0", "a").replace("1", "b")
-                regex = lk.Regex(f"({word})*", vocab)
-                state = regex.advance(regex.init_state(context()), torch.tensor([LETTERS.index(word[:1].encode())]))
-                row = regex.process_logits(state, torch.zeros(1, 6), context())[1][0]
-                expected = [word[1:2] == "a", word[1:2] == "b", False, False]
-                if word[1:3] == "ab" or (len(word) == 2 and word[1] + word[0] == "ab"):
-                    expected[2] = True
-                assert torch.isfinite(row[:4]).tolist() == expected, word
-        except BaseException as error:  # noqa: BLE001 - reported by the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    gc.collect()
-    assert len(shared_by(vocab).bank.automata) <= 14
 
 
 def test_tables_follow_the_bank() -> None:

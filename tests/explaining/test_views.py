@@ -1,4 +1,4 @@
-"""How explanations show themselves: as text, in rich, and as an HTML page, whatever bytes are in them."""
+"""How explanations show themselves: as text, in rich, and as data, whatever bytes are in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import json
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
 from hypothesis import given
@@ -15,67 +14,7 @@ from rich.console import Console
 
 from logitkit.explaining.explanation import Effect, Explanation, Refusal, Source, Step
 from logitkit.explaining.visible_text import width
-
-PATTERN = r"at [0-9]{4}-(0[1-9]|1[0-2])"
-MONTH = Source("pattern", PATTERN[12:], span=(12, len(PATTERN)), definition=PATTERN)
-HOSTILE = [
-    b"<script>alert(1)</script>",
-    b'"><img src=x onerror=alert(1)>',
-    b"a\n\tb",
-    b"\xff\xe2\x82",
-    "\u202e東\x1b[31m".encode(),
-]
-
-
-def refused(*before: bytes, after: int = 1, **refusal: object) -> Explanation:
-    """An explanation whose last token but `after` is illegal."""
-    legal = [Step(10 + i, data, "", legal=3) for i, data in enumerate(before)]
-    byte = len(b"".join(before))
-    reason = Refusal("Regex", **{"cause": "language", "byte": byte, "expected": "digit", **refusal})  # type: ignore[arg-type]
-    late = [Step(2, b"", "</s>", legal=1, after_refusal=True)] * after
-    return Explanation(
-        "Regex", (*legal, Step(5, b"x", "", legal=1, refusal=reason), *late), complete=False, token_bytes=TEXTS
-    )
-
-
-TEXTS = {1: b"0", 2: b'1"', 3: b"</s>"}
-
-
-class Parsed(HTMLParser):
-    """The elements of a page, and the text of each."""
-
-    VOID = frozenset({"meta", "link", "br"})
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[tuple[int, str]] = []
-        self.feed(page)
-        self.close()
-        assert not self.open, "each element is closed"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open[-1:] != ["style"]:
-            self.texts.append((len(self.tags) - 1, data))
-
-    def of(self, name: str) -> list[str]:
-        """The text of each element with a class, up to its end."""
-        page = self.texts
-        starts = [at for at, (_, attributes) in enumerate(self.tags) if name in (attributes.get("class") or "").split()]
-        return ["".join(text for at, text in page if at == start) for start in starts]
-
-    @property
-    def text(self) -> str:
-        return "".join(text for _, text in self.texts)
+from tests.explaining.explanations import HOSTILE, MONTH, PATTERN, TEXTS, Parsed, refused
 
 
 def test_the_text_has_a_verdict_a_table_and_the_reason_with_carets() -> None:
@@ -175,105 +114,6 @@ def test_a_caret_stands_under_the_character_of_the_byte(text: bytes, more: bytes
         cuts = [text[: at - back].decode("utf-8", "backslashreplace") for back in range(4) if back <= at]
         befores = ["".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in cut) for cut in cuts]
         assert place in map(width, befores)
-
-
-@given(st.lists(st.sampled_from(HOSTILE) | st.binary(max_size=6), min_size=1, max_size=8))
-def test_a_page_escapes_all_text_and_closes_all_elements(tokens: list[bytes]) -> None:
-    explanation = refused(*tokens, expected="<b>&\"'", sources=(Source("text", "</pre><script>"),))
-    page = explanation.to_html()
-    parsed = Parsed(page)
-    allowed = {
-        "html",
-        "head",
-        "meta",
-        "title",
-        "link",
-        "body",
-        "main",
-        "style",
-        "section",
-        "p",
-        "pre",
-        "mark",
-        "div",
-        "span",
-        "i",
-        "code",
-    }
-    allowed |= {"br", "b", "details", "summary", "table", "thead", "tbody", "tr", "th", "td"}
-    assert {tag for tag, _ in parsed.tags} <= allowed
-    assert not any(name.startswith("on") or name == "src" for _, found in parsed.tags for name in found)
-    assert "<b>&\"'" in parsed.text
-    assert "</pre><script>" in parsed.text
-    page.encode()
-    assert all(c.isprintable() or c == "\n" for c in page)
-
-
-def test_a_page_needs_nothing_else() -> None:
-    page = refused(*HOSTILE).to_html()
-    parsed = Parsed(page)
-    assert page.startswith("<!doctype html>")
-    assert not any("http" in (value or "") for _, found in parsed.tags for value in found.values())
-    assert "url(" not in page
-    assert "@import" not in page
-    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in parsed.tags
-    assert "prefers-color-scheme: dark" in page
-
-
-def test_each_token_of_a_page_has_its_details_by_keyboard_and_colour_by_removed_mass() -> None:
-    step = Step(7, b" <\n", "", legal=12, removed=0.83, wanted=3)
-    explanation = Explanation("Regex", (step, Step(2, b"", "</s>", 1)), complete=True, token_bytes=TEXTS)
-    parsed = Parsed(explanation.to_html())
-    tokens = [found for tag, found in parsed.tags if tag == "span" and "tabindex" in found]
-    details = [found["id"] for tag, found in parsed.tags if found.get("role") == "tooltip"]
-    assert [token["aria-describedby"] for token in tokens] == details
-    assert len(set(details)) == 2
-    assert tokens[0]["style"] == "--removed:0.830"
-    assert "special" in (tokens[1]["class"] or "")
-    assert "·<↵" in parsed.text
-    assert "removed 83%" in parsed.text
-    assert "wanted '</s>'" in parsed.text
-    first, second = (Parsed(explanation._repr_html_()) for _ in range(2))
-    assert not {f["id"] for _, f in first.tags if "id" in f} & {f["id"] for _, f in second.tags if "id" in f}
-    assert "html" not in {tag for tag, _ in first.tags}
-
-
-def details_of(explanation: Explanation) -> list[str]:
-    """Return the text of the details of each token of a page."""
-    parsed = Parsed(explanation.to_html())
-    begins = [at for at, (_, found) in enumerate(parsed.tags) if found.get("role") == "tooltip"]
-    ends = [
-        next(at for at in range(b + 1, len(parsed.tags)) if parsed.tags[at][0] in ("span", "details")) for b in begins
-    ]
-    pairs = zip(begins, ends, strict=True)
-    return ["".join(text for at, text in parsed.texts if begin <= at < end) for begin, end in pairs]
-
-
-def test_the_details_of_an_illegal_token_have_the_reason() -> None:
-    explanation = refused(b"at", b" 20", sources=(MONTH,), completion=(1,))
-    lines = [line for line in str(explanation).split("\n\n")[2].splitlines() if line.strip("^ ")]
-    first, second, illegal, late = details_of(explanation)
-    assert all(line.strip() in illegal for line in lines)
-    assert not any(line.strip() in other for line in lines[::2] for other in (first, second, late))
-    # A later token that another processor bans has a reason of its own.
-    reasons = [Refusal(name, "ban", expected=name) for name in ("One", "Two")]
-    steps = tuple(Step(at, b"a", "", 3, refusal=reason) for at, reason in enumerate(reasons))
-    both = Explanation("Chain", steps, complete=False)
-    assert [("for One" in said, "for Two" in said) for said in details_of(both)] == [(True, False), (False, True)]
-    said = [step["refusal"]["reason"] for step in both.to_dict()["steps"]]
-    assert said == [
-        f"Token {at}, 'a', is illegal for {n}: this processor bans the token; expected {n}."
-        for at, n in enumerate(("One", "Two"))
-    ]
-
-
-def test_only_legal_tokens_are_coloured_by_removed_mass() -> None:
-    """After an illegal token, only the end is legal, which says nothing about the constraint."""
-    step = Step(1, b"b", "", 1, removed=0.99, after_refusal=True)
-    page = Parsed(Explanation("Regex", (step,), complete=False).to_html())
-    assert [found["class"] for _, found in page.tags if "tabindex" in found and "aria-describedby" in found] == [
-        "token after"
-    ]
 
 
 def test_rich_shows_the_same() -> None:

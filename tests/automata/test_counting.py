@@ -17,7 +17,7 @@ import logitkit as lk
 from logitkit.compiler import TokenAutomaton
 from logitkit.constraints.json_schema import SCHEMA_LIMITS
 from logitkit.errors import ConfigurationError, StateFileError, UnsupportedSchema
-from logitkit.json_schema import string_set
+from logitkit.json_schema import string_set, string_union
 from logitkit.json_schema.string_set import StringSet
 from tests.automata.linked import written
 from tests.examples import examples
@@ -81,6 +81,26 @@ SCHEMAS: dict[str, Any] = {
         "additionalProperties": False,
     },
     "called": {"properties": {c: string(maxLength=16 + i % 2) for i, c in enumerate("abcdefghijklmnopqrst")}},
+    "or of any length": {"anyOf": [string(maxLength=17), string(pattern="^[ab]*$")]},
+    "at least, or others": {"anyOf": [string(minLength=17), string(pattern="^a*b$")]},
+    "between, or others": {"anyOf": [string(minLength=3, maxLength=18, pattern="^[aé]*$"), string(pattern="^a(aa)*$")]},
+    "several of any length": {
+        "items": {"anyOf": [string(maxLength=17), string(pattern="^a*$"), string(maxLength=20), string(pattern="é$")]}
+    },
+    "names of any length": {
+        "patternProperties": {"^([^]{1,17}|a+)$": {"type": "null"}},
+        "propertyNames": {"anyOf": [{"maxLength": 16}, {"pattern": "^[ab]+$"}]},
+        "additionalProperties": False,
+    },
+    "of any length, called": {
+        "properties": {
+            c: {"anyOf": [string(maxLength=17), string(pattern="^[ab]{3}(aaa|é)*c?$")]} for c in "abcdefghijklmnopqrst"
+        }
+    },
+    "any length, in a recursion": {
+        "properties": {"v": {"anyOf": [string(pattern="^(ab)*$"), string(maxLength=17)]}, "next": {"$ref": "#"}},
+        "additionalProperties": False,
+    },
     "in a recursion": {"properties": {"v": string(maxLength=17), "next": {"$ref": "#"}}, "additionalProperties": False},
 }
 
@@ -93,7 +113,10 @@ def automata(schema: Any, counted_from: int, max_depth: int = 6) -> tuple[TokenA
     """Return the automaton that counts, and the one that has states for each length."""
     found = []
     for shortest, limits in ((counted_from, SCHEMA_LIMITS), (10**9, lk.Limits(SCHEMA_LIMITS.states + 1))):
-        with patch.object(string_set, "COUNTED_FROM", shortest):
+        with (
+            patch.object(string_set, "COUNTED_FROM", shortest),
+            patch.object(string_union, "COUNTED_FROM", shortest),
+        ):
             found.append(lk.JsonSchema(schema, VOCABULARY, max_depth=max_depth, limits=limits).automaton)
     return found[0], found[1]
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import logitkit as lk
-from logitkit.json_schema import StringSet
+from logitkit.json_schema import StringSet, string_union
+from logitkit.json_schema.string_union import united
 from logitkit.limits import DEFAULT_LIMITS
 from tests.automata.linked import written
 from tests.json_schema.judge import judge
@@ -36,16 +39,31 @@ def _members(strings: StringSet) -> set[str]:
     return {text for text in TEXTS if strings.contains(text)}
 
 
+@pytest.mark.parametrize("union", [StringSet.__or__, united])
 @given(_sets(), _sets(), _sets())
-def test_operations_are_those_of_sets(one: StringSet, other: StringSet, third: StringSet) -> None:
+def test_operations_are_those_of_sets(
+    union: Callable[[StringSet, StringSet], StringSet], one: StringSet, other: StringSet, third: StringSet
+) -> None:
     """Also if the operands are results of operations."""
-    both, left = one | other, one - other
+    with patch.object(string_union, "COUNTED_FROM", 1):
+        check_operations(union, one, other, third)
+
+
+def check_operations(
+    union: Callable[[StringSet, StringSet], StringSet], one: StringSet, other: StringSet, third: StringSet
+) -> None:
+    both, left = union(one, other), one - other
     assert _members(both) == _members(one) | _members(other)
     assert _members(left) == _members(one) - _members(other)
     assert _members(both - third) == _members(both) - _members(third)
-    assert _members(left | third) == _members(left) | _members(third)
-    assert _members(both & third) == _members(both) & _members(third)
-    for strings in (both, left, both - third, left | third):
+    assert _members(third - both) == _members(third) - _members(both)
+    assert _members(union(left, third)) == _members(left) | _members(third)
+    assert _members(union(both, third)) == _members(both) | _members(third)
+    assert _members(both & third) == _members(third & both) == _members(both) & _members(third)
+    assert _members(~both) == {*TEXTS} - _members(both)
+    for strings in (both, left, both - third, union(left, third), union(both, third), union(third, both), both & both):
+        found = strings.values()
+        assert found is None or {text for text in found if text in TEXTS} == _members(strings)
         expanded = StringSet(strings.language)
         assert _members(expanded) == _members(strings)
         assert strings.is_empty == expanded.is_empty
@@ -65,7 +83,22 @@ def test_operations_are_those_of_sets(one: StringSet, other: StringSet, third: S
     ],
 )
 def test_strings_of_different_lengths_are_counted_together(keyword: str, schemas: list[Any]) -> None:
-    schema = {keyword: schemas}
+    check_counted({keyword: schemas})
+
+
+@pytest.mark.parametrize(
+    "schemas",
+    [
+        [{"type": "string", "format": "uri"}, {"type": "string", "maxLength": 300}],
+        [{"type": "string", "format": "date-time"}, {"type": "string", "minLength": 16, "maxLength": 1000}],
+        [{"type": "string", "pattern": "^a*$"}, WORDS, {"type": "string", "minLength": 40}],
+    ],
+)
+def test_strings_beside_others_of_any_length_are_counted(schemas: list[Any]) -> None:
+    check_counted({"anyOf": schemas})
+
+
+def check_counted(schema: dict[str, Any]) -> None:
     constraint, valid = lk.JsonSchema(schema, tekken()), judge(schema).is_valid
     assert constraint.automaton.states < 6000
     texts = [b * n for b in ("a", " ", "c") for n in (0, 1, 2, 15, 16, 17, 20, 21, 40, 299, 300, 301, 1001, 1002)]

@@ -14,20 +14,21 @@ The result is minimal if the automaton over characters is, and is made without a
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logitkit.budget import outside_budget
-from logitkit.compiler.bytes.byte_dfa import DEAD
+from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE
 from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import QUOTE, Leaf, counting
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
 from logitkit.json_schema.string_text import SHORT
 
-__all__ = ["string_leaf"]
+__all__ = ["string_leaf", "union_leaf"]
 
 BACKSLASH = ord("\\")
 ESCAPED = np.array([*range(0x20), QUOTE, BACKSLASH])
@@ -85,6 +86,23 @@ def string_leaf(language: TextLanguage, lengths: tuple[int, int] | None = None) 
     language.limits.spend(leaf.step.size // CELLS_A_STEP)
     # Escapes have five bytes after the first one.
     return leaf if lengths is None else counting(leaf, language.needed, lengths, STATES)
+
+
+def union_leaf(
+    language: TextLanguage, needed: NDArray[np.int64], ends: NDArray[np.bool_], lengths: tuple[int, int]
+) -> Leaf:
+    """Return the leaf of strings of which some may have any length.
+
+    Args:
+        language: The strings.
+        needed: For each state, how many characters must follow if the length is bounded; `ANY_COUNT` if it need not be.
+        ends: For each state, whether a string of any length may end there.
+        lengths: The least and the greatest number of characters of the others.
+    """
+    leaf = string_leaf(language)
+    step = leaf.step.copy()
+    step[FIRST_STATE + np.flatnonzero(ends), leaf.byte_class[QUOTE]] = leaf.states + 1
+    return counting(replace(leaf, step=step, marks=(1, 1)), needed, lengths, STATES, any_count=(False, True))
 
 
 def _leaf(language: TextLanguage) -> Leaf:

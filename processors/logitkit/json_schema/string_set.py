@@ -167,12 +167,12 @@ class StringSet:
         least, most = self.lengths
         if self.lengths == ANY_LENGTH:
             return self.texts.is_empty
-        if self._completes:
+        if self.completes:
             return most is not None and max(least, int(self.texts.needed[0])) > most
         return self.language.is_empty
 
     @cached_property
-    def _completes(self) -> bool:
+    def completes(self) -> bool:
         """Whether any beginning of a text that can be completed within the greatest length can be, within both lengths."""
         return self.texts.dfa is not None and (self.lengths[0] <= self.texts.needed[0] or self.texts.countable)
 
@@ -197,7 +197,7 @@ class StringSet:
             return self.texts.texts(most)
         if self.lengths[0] > LONGEST_LISTED and not self.is_empty:
             return None
-        return self.texts.texts(most, *self.lengths) if self._completes else self.language.texts(most)
+        return self.texts.texts(most, *self.lengths) if self.completes else self.language.texts(most)
 
     def tree(self) -> Node:
         """Return the syntax tree of their JSON texts, quotes included.
@@ -229,7 +229,7 @@ class StringSet:
             return False
         states = len(self.texts.needed) * (1 + least if closing else 1)
         endless = self.texts.longest is None and counted >= longest
-        return self._completes and states * longest <= (MOST_COUNTED_ENDLESS if endless else MOST_COUNTED)
+        return self.completes and states * longest <= (MOST_COUNTED_ENDLESS if endless else MOST_COUNTED)
 
     def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
         """Return the automaton over bytes of their JSON texts behind the opening quote; see `tree` and `counts`."""

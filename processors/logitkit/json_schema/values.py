@@ -13,6 +13,7 @@ from logitkit.json_schema.arrays import EVERY_ARRAY, Arrays
 from logitkit.json_schema.number_set import NumberSet
 from logitkit.json_schema.objects import EVERY_OBJECT, Objects
 from logitkit.json_schema.string_set import StringSet
+from logitkit.json_schema.string_union import united
 from logitkit.limits import Limits
 
 # Branches that are told apart, and what may be done to tell them.
@@ -109,7 +110,7 @@ class Values:
             self.null or other.null,
             self.booleans | other.booleans,
             other.numbers if self.numbers.is_empty else self.numbers | other.numbers,
-            other.strings if self.strings.is_empty else self.strings | other.strings,
+            other.strings if self.strings.is_empty else united(self.strings, other.strings),
             either(self.objects, other.objects, apart),
             either(self.arrays, other.arrays, apart),
         )

@@ -35,6 +35,7 @@ from logitkit.compiler.bytes.in_utf8 import to_bytes
 from logitkit.compiler.bytes.leaf import Leaf, counting
 from logitkit.compiler.remembered import Remembered
 from logitkit.compiler.text_language import TextLanguage
+from logitkit.json_schema.search import ANY_LENGTH
 from logitkit.json_schema.string_set import StringSet
 from logitkit.patterns.charset import CharSet
 from logitkit.patterns.construction import concatenate
@@ -63,7 +64,7 @@ def text_leaf(strings: StringSet, without: TextLanguage, end: str, longest: int,
         longest: The most characters of a token; 0 if leaves of raw text are not allowed.
         closing: Whether a text that has begun must be completed within a number of tokens.
     """
-    counts = strings.counts(longest, closing)
+    counts = strings.lengths != ANY_LENGTH and strings.counts(longest, closing)
     if not longest or not (counts or strings.is_everything) or not end.isascii():
         return None
     key = strings.texts.key, without.key, end

@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FIRST_STATE, ByteDfa
 
-__all__ = ["QUOTE", "Copies", "Counted", "Leaf", "counting"]
+__all__ = ["ANY_COUNT", "MOST", "QUOTE", "Copies", "Counted", "Leaf", "counting"]
 
 # The byte that begins a leaf.
 QUOTE = ord('"')
 
-# More characters than any text needs.
-NEVER = 2**30
+# More than is ever counted, and more characters than any text needs.
+MOST, NEVER = 2**31 - 1, 2**30
+# What a state needs that is legal with any count: less than nothing.
+ANY_COUNT = -(2**31)
 
 
 class Counted(NamedTuple):
@@ -35,13 +37,20 @@ class Counted(NamedTuple):
         most: The greatest number.
         between: The number of states, the first two included, in which a character may begin; they are the first states. In all
             others one has begun.
-        needed: [S] the least number of characters that must follow in each state.
+        needed: [S] the least number of characters that must follow in each state, or `ANY_COUNT`.
+        any_count: For each end, whether a text of any length may end there.
     """
 
     least: int
     most: int
     between: int
     needed: NDArray[np.int64]
+    any_count: tuple[bool, ...]
+
+    def at_ends(self, leaf: Leaf) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return [S] the least and the greatest number of characters with which a text may end in each state of its leaf."""
+        free = np.isin(leaf.step, leaf.states + np.flatnonzero(self.any_count)).any(axis=1)
+        return np.where(free, 0, self.least), np.where(free, MOST, self.most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +105,16 @@ class Leaf:
                 return False
             count += self.counted is not None and state < self.counted.between
             state = int(self.step[state, self.byte_class[byte]])
+        if state < self.states or self.counted is None or self.counted.any_count[state - self.states]:
+            return state >= self.states
         # The closing quote has been counted too.
-        return state >= self.states and (self.counted is None or self.counted.least < count <= self.counted.most + 1)
+        return self.counted.least < count <= self.counted.most + 1
 
     @cached_property
     def highest_counts(self) -> NDArray[np.int64]:
         """[S] a count of characters that no row in a state exceeds, of a leaf that counts; -1 where no row is."""
         assert self.counted is not None
-        possible = np.maximum(self.counted.most - self.counted.needed, 0)
+        possible = np.clip(self.counted.most - self.counted.needed, 0, MOST)
         found = np.full(self.states, -1)
         found[FIRST_STATE] = 0
         fresh = np.array([FIRST_STATE])
@@ -134,14 +145,21 @@ class Leaf:
         return digest.digest()
 
 
-def counting(leaf: Leaf, needed: NDArray[np.int64], lengths: tuple[int, int], within: int) -> Leaf:
+def counting(
+    leaf: Leaf,
+    needed: NDArray[np.int64],
+    lengths: tuple[int, int],
+    within: int,
+    any_count: tuple[bool, ...] = (False,),
+) -> Leaf:
     """Return a leaf that counts the characters of its texts.
 
     Args:
         leaf: The leaf. Its first states are those in which a character may begin.
-        needed: [N] the least number of characters that must follow in each of these, up to an end.
+        needed: [N] the least number of characters that must follow in each of these, up to an end, or `ANY_COUNT`.
         lengths: The least and the greatest number of characters.
         within: The greatest number of states inside of one character.
+        any_count: For each end, whether a text of any length may end there.
     """
     between = FIRST_STATE + len(needed)
     found = np.full(leaf.states, 0)
@@ -153,7 +171,7 @@ def counting(leaf: Leaf, needed: NDArray[np.int64], lengths: tuple[int, int], wi
         outside = (inside == DEAD) | (inside >= leaf.states)
         reached = np.where(outside, NEVER, found[np.minimum(inside, leaf.states - 1)])
         found[between:] = reached.min(axis=1, initial=NEVER)
-    return replace(leaf, counted=Counted(*lengths, between, found))
+    return replace(leaf, counted=Counted(*lengths, between, found, any_count))
 
 
 class Copies(NamedTuple):

@@ -139,11 +139,12 @@ class LeafCopies:
             leaf, root, frame = self.leaf_of[quote.called], self._root(quote), -1
             may_be_called = quote.byte == QUOTE or self.leaves[leaf].is_text
             alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
-            if self.share and alone and len(where) == 1 and size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size):
-                body, (mark,) = len(self.bodies) + leaf, self.leaves[leaf].marks
+            large = size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size)
+            if self.share and alone and large and len({*where}) == 1:
+                body, (mark,) = len(self.bodies) + leaf, {*self.leaves[leaf].marks}
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
-                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,)), len(self.copies))
+                copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,) * len(where)), len(self.copies))
             else:
                 copy = self.copies.setdefault((leaf, where), len(self.copies))
             rows.append((quote.state, self.byte_class[quote.byte], copy, root, frame))

@@ -121,7 +121,7 @@ def _moves(dfa: NestedDfa, owner: NDArray[np.int64]) -> Moves:
 
 def _of_copies(dfa: NestedDfa, copies: Copies, owner: NDArray[np.int64], means: NDArray[np.int32]) -> list[Moves]:
     """Return what bytes make the states do, where there are copies of leaves."""
-    single = np.array([exits[0] if len(exits) == 1 else DEAD for exits in copies.exits], np.int64)
+    single = np.array([exits[0] if len({*exits}) == 1 else DEAD for exits in copies.exits], np.int64)
     single = np.where(single < 0, dfa.states + dfa.calls - 1 - single, single)
     short = np.append(single != DEAD, False)[owner]
     within = np.flatnonzero(short)
@@ -150,7 +150,7 @@ def _with_whole_copies(
 
 def _of_whole_copies(found: NDArray[Any], copies: Copies, owner: NDArray[np.int64]) -> NDArray[Any]:
     """Return what holds for each state, given what holds for the first state of each copy with one exit."""
-    single = np.array([len(exits) == 1 for exits in copies.exits], bool)
+    single = np.array([len({*exits}) == 1 for exits in copies.exits], bool)
     within = np.flatnonzero(owner >= 0)
     within = within[single[owner[within]]]
     found = found.copy()

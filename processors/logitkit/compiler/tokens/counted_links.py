@@ -28,9 +28,10 @@ class CountedStates:
     """
 
     def __init__(self, copies: Copies) -> None:
-        # Of each state: whether it counts, whether a character may begin there, how many must follow, and the bounds.
+        # Of each state: whether it counts, whether a character may begin there, how many must follow, up to how many in all, and
+        # with how many a text may end there.
         self.counts, self.between = (np.zeros(len(copies.like), bool) for _ in range(2))
-        self.needed, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(3))
+        self.needed, self.bound, self.least, self.most = (np.zeros(len(copies.like), np.int64) for _ in range(4))
         for number, first in zip(copies.leaf.tolist(), copies.first.tolist(), strict=True):
             leaf = copies.leaves[number]
             if leaf.counted is not None:
@@ -38,7 +39,8 @@ class CountedStates:
                 self.counts[mine] = True
                 self.between[first : first + leaf.counted.between - FIRST_STATE] = True
                 self.needed[mine] = leaf.counted.needed[FIRST_STATE:]
-                self.least[mine], self.most[mine] = leaf.counted[:2]
+                self.bound[mine] = leaf.counted.most
+                self.least[mine], self.most[mine] = (ends[FIRST_STATE:] for ends in leaf.counted.at_ends(leaf))
 
     @classmethod
     def of(cls, copies: Copies) -> CountedStates | None:
@@ -60,16 +62,17 @@ class CountedStates:
         stays, ends = own & inside, own & ~inside
         fits = ~ends | ((self.least[state] <= count) & (count <= self.most[state]))
         count = count + (stays & self.between[state])
-        fits &= ~stays | (count + self.needed[np.where(stays, does, DEAD)] <= self.most[state])
+        fits &= ~stays | (count + self.needed[np.where(stays, does, DEAD)] <= self.bound[state])
         return np.where(ends, 0, count), fits
 
 
-def counted_ends(leads: Ints, length: Ints, counted: Counted, outcomes: Outcomes) -> Ints:
+def counted_ends(leads: Ints, length: Ints, any_count: NDArray[np.bool_], counted: Counted, outcomes: Outcomes) -> Ints:
     """Say with which counts tokens may end the leaf.
 
     Args:
         leads: [copies, N] the outcomes behind the ends.
         length: [N] how many characters each token has before the end.
+        any_count: [N] whether each end is legal with any count.
         counted: The bounds.
         outcomes: Numbers what is found.
 
@@ -83,7 +86,7 @@ def counted_ends(leads: Ints, length: Ints, counted: Counted, outcomes: Outcomes
         if lead != DEAD and before <= counted.most:
             low, high = max(counted.least - before, 0), counted.most - before
             found[i] = outcomes.number(outcomes.outcome(lead)._replace(low=low, high=high))
-    return found[which].reshape(leads.shape)
+    return np.where(any_count, leads, found[which].reshape(leads.shape))
 
 
 def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outcomes: Outcomes) -> Ints:
@@ -107,7 +110,7 @@ def counted_moves(moves: tuple[Ints, Ints, Ints], first: Ints, leaf: Leaf, outco
     high = counted.most - counted.needed[state] - count
     legal = np.flatnonzero(high >= 0)
     states = first[:, None] + state[legal] - FIRST_STATE
-    columns = (states, np.where(kept, high, MOST)[legal], kept[legal], count[legal])
+    columns = (states, np.where(kept, np.minimum(high, MOST), MOST)[legal], kept[legal], count[legal])
     made = CountedMoves(*(np.broadcast_to(part, states.shape).ravel() for part in columns))
     found = np.zeros((len(first), len(kinds)), np.int64)
     found[:, legal] = outcomes.add_counted(made).reshape(states.shape)

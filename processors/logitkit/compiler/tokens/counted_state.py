@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logitkit.compiler.bytes.leaf import MOST
+
 __all__ = ["COUNT", "MOST", "STATE", "Counting", "Thresholds"]
 
 # The bits of the state, and the place of the count.
 STATE, COUNT = 2**32 - 1, 32
-
-# More than is ever counted.
-MOST = 2**31 - 1
 
 
 class Counting(NamedTuple):

@@ -74,9 +74,10 @@ def linked_leaf(number: int, copies: Copies, known: LeafTokens, rests: Rests | T
     state = exits[:, mark]
     leads = from_quote = rests.of(state.ravel(), np.tile(known.rest, len(mine))).reshape(state.shape)
     if leaf.counted is not None:
+        any_count = np.array(leaf.counted.any_count)[mark]
         within = (leaf.counted.least <= length) & (length <= leaf.counted.most)
-        from_quote = np.where(within, leads, DEAD)
-        leads = counted_ends(leads, length, leaf.counted, rests.outcomes)
+        from_quote = np.where(within | any_count, leads, DEAD)
+        leads = counted_ends(leads, length, any_count, leaf.counted, rests.outcomes)
     # Ends that lead to the same everywhere have one number; that of those that are dead everywhere is 0.
     column = mixed(leads, np.arange(len(mine))[:, None]).sum(axis=0, dtype=np.uint64)
     column[~leads.any(axis=0)] = 0

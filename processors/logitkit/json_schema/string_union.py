@@ -1,0 +1,187 @@
+"""Unions of strings whose length is bounded with strings of any length.
+
+`{"anyOf": [{"maxLength": 3}, {"pattern": "^a*$"}]}` allows `aaaaaa` and `abc`, but not `aaab`. An automaton of that would have
+states for each length. Here both sets are followed at once, and the characters are counted:
+
+    state             may go on              may end
+    only `a` so far   with any count         with any count
+    anything else     with a count up to 3   with a count up to 3
+
+So a string has two ends: behind one of them it has any length, behind the other one a length within the bounds. A state from
+which the first end can be reached is legal with any count, as if it needed no characters at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logitkit.compiler.bytes.leaf import ANY_COUNT, Leaf
+from logitkit.compiler.characters.lengths import shortest
+from logitkit.compiler.characters.minimise import minimise
+from logitkit.compiler.characters.product import in_symbols, joint_alphabet, product
+from logitkit.compiler.characters.subset import SymbolDfa
+from logitkit.compiler.text_language import TextLanguage
+from logitkit.compiler.tokens.counted_state import MOST
+from logitkit.json_schema.search import ANY_LENGTH
+from logitkit.json_schema.string_leaf import union_leaf
+from logitkit.json_schema.string_set import COUNTED_FROM, MOST_COUNTED_ENDLESS, StringSet
+from logitkit.limits import Limits
+
+__all__ = ["united"]
+
+
+def united(one: StringSet, other: StringSet) -> StringSet:
+    """Return the strings of either set."""
+    for some, others in ((one, other), (other, one)):
+        if isinstance(some, StringUnion):
+            return some.with_more(others)
+        if _pays(some, others):
+            return StringUnion(some, others.texts)
+    return one | other
+
+
+def _pays(bounded: StringSet, others: StringSet) -> bool:
+    """Whether the union of two sets would have states for each length, but can be counted."""
+    least, most = bounded.lengths
+    if (least if most is None else most) < COUNTED_FROM or others.lengths != ANY_LENGTH:
+        return False
+    if not bounded.completes or bounded.is_empty or others.texts.is_empty or others.is_everything:
+        return False
+    longest = others.texts.longest
+    return least > 0 or (most is not None and (longest is None or longest > most))
+
+
+class _Pair(NamedTuple):
+    """Two sets that are followed at once.
+
+    Args:
+        texts: The strings of both, whatever their length is.
+        needed: For each state, how many characters must follow if the length is bounded; `ANY_COUNT` if it need not be.
+        ends: For each state, whether a string of any length may end there.
+    """
+
+    texts: TextLanguage
+    needed: NDArray[np.int64]
+    ends: NDArray[np.bool_]
+
+
+class StringUnion(StringSet):
+    """A set of strings whose length is bounded, together with others of any length.
+
+    Args:
+        bounded: The former.
+        others: The latter.
+    """
+
+    def __init__(self, bounded: StringSet, others: TextLanguage) -> None:
+        # The automaton that has states for each length is made on demand.
+        self.__dict__.update(bounded=bounded, others=others, lengths=ANY_LENGTH)
+
+    bounded: StringSet
+    others: TextLanguage
+
+    @cached_property
+    def texts(self) -> TextLanguage:
+        """The strings, as an automaton that has states for each length."""
+        return self.bounded.language | self.others
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds on what is made from it."""
+        return self.bounded.limits
+
+    @property
+    def key(self) -> Hashable:
+        """What equal sets have in common, and no others; a few equal ones have several."""
+        return self.bounded.key, self.others.key
+
+    def with_more(self, strings: StringSet) -> StringSet:
+        """Return the union with another set."""
+        if isinstance(strings, StringUnion):
+            return united(self.with_more(strings.bounded), StringSet(strings.others))
+        if strings.lengths == ANY_LENGTH:
+            return united(self.bounded, StringSet(self.others | strings.texts))
+        return united(self.bounded | strings, StringSet(self.others))
+
+    def __and__(self, other: StringSet) -> StringSet:
+        return united(self.bounded & other, StringSet(self.others) & other)
+
+    __rand__ = __and__
+
+    def __sub__(self, other: StringSet) -> StringSet:
+        return united(self.bounded - other, StringSet(self.others) - other)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no string is in the set."""
+        return self.bounded.is_empty and self.others.is_empty
+
+    @property
+    def longest(self) -> int | None:
+        """The length of the longest string in code points, None if there is no bound, 0 for the empty set."""
+        ends = self.bounded.longest, self.others.longest
+        return None if None in ends else max(end for end in ends if end is not None)
+
+    @property
+    def _longest(self) -> int | None:
+        return self.longest
+
+    def contains(self, text: str) -> bool:
+        """Whether a string is in the set."""
+        return self.bounded.contains(text) or self.others.contains(text)
+
+    def values(self, most: int = 1000) -> list[str] | None:
+        """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
+        found = self.bounded.values(most), self.others.texts(most)
+        if found[0] is None or found[1] is None:
+            return None
+        texts = sorted({*found[0], *found[1]})
+        return texts if len(texts) <= most else None
+
+    def counts(self, longest: int, closing: bool = False) -> bool:
+        """Whether the characters of strings are counted; see `StringSet.counts`."""
+        # How many tokens are needed to the end depends on the count.
+        if closing or not self.bounded.counts(longest):
+            return False
+        return len(self._pair.needed) * longest <= MOST_COUNTED_ENDLESS
+
+    def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
+        """Return the automaton over bytes of their JSON texts behind the opening quote."""
+        if not counted:
+            return super().leaf()
+        least, most = self.bounded.lengths
+        return union_leaf(*self._pair, (least, MOST if most is None else min(most, MOST)))
+
+    @cached_property
+    def _pair(self) -> _Pair:
+        """Both sets, followed at once."""
+        sets = self.others, self.bounded.texts
+        alphabet, *parts = joint_alphabet(*(texts.alphabet for texts in sets))
+        # Each set ends with a symbol of its own, so that states are told apart by the ends that can be reached.
+        ends = [1 << alphabet.size + place for place in range(len(sets))]
+        with_ends = []
+        for texts, own, end in zip(sets, parts, ends, strict=True):
+            assert texts.dfa is not None
+            inside = in_symbols(texts.dfa, own)
+            last = len(inside.moves)
+            moves = [
+                {**row, last: end} if ended else row for row, ended in zip(inside.moves, inside.accepting, strict=True)
+            ]
+            with_ends.append(SymbolDfa([*moves, {}], [False] * last + [True]))
+        one, other = with_ends
+        dfa = minimise(product(one, other, bool.__or__, self.limits), self.limits)
+        assert dfa is not None
+        # All texts lead to one state, behind which nothing goes on.
+        last = dfa.accepting.index(True)
+        does = [row.pop(last, 0) for row in dfa.moves]
+        del does[last]
+        moves = [{t - (t > last): mask for t, mask in row.items()} for s, row in enumerate(dfa.moves) if s != last]
+        whole = SymbolDfa(moves, [found > 0 for found in does])
+        free = [bool(found & ends[0]) for found in does]
+        needed = np.where(shortest(SymbolDfa(moves, free)) >= 0, ANY_COUNT, shortest(whole))
+        return _Pair(TextLanguage(whole, alphabet, self.limits).compacted(), needed, np.array(free))

@@ -5,8 +5,8 @@ python_types        from Python types and pydantic models to schemas (validated_
                     validated_numbers, type_patterns, rust_patterns, typed_dicts, closed_objects)
 reader              from keywords to sets of values (applicators, assertions, array_keywords, object_keywords,
                     conjunction, checked, handlers), and the schemas by place (schema_places, distinct_schemas)
-values              sets of values by type (objects, arrays, number_set, string_set, exactly_one, emptiness, simple_negations),
-                    and whether one value belongs to them (membership)
+values              sets of values by type (objects, arrays, number_set, string_set, string_union, exactly_one, emptiness,
+                    simple_negations), and whether one value belongs to them (membership)
 plan, writer        how objects and arrays are written (members, object_plan, any_order, array_plan, unique_items, parts, trimmed,
                     layout, constants), and long runs of items and members in blocks (blocks)
 left_out            the keywords that lax=True leaves out (countable), misspelt keywords (misspelt), and patterns that may stand

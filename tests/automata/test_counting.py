@@ -41,6 +41,15 @@ TOKENS = [
         b'aa",",a',
     ),
     # Characters of several bytes, after the beginning of a string inside the token.
+    # What is of any length, up to its end and beyond, and what is not.
+    *(
+        b'"' + b"a" * 18 + b'"',
+        b'["' + b"a" * 18 + b"c",
+        b'["' + b"a" * 18,
+        b'["a"',
+        b'["aaa"',
+        b'["' + b"a" * 18 + b'"',
+    ),
     *('["éé'.encode(), ',"éé'.encode(), '":"é\\n'.encode(), '","é\\n'.encode(), ('["' + "é" * 17).encode()),
 ]
 VOCABULARY = lk.Vocabulary([*TOKENS, None], eos_ids=[len(TOKENS)])
@@ -82,6 +91,8 @@ SCHEMAS: dict[str, Any] = {
     },
     "called": {"properties": {c: string(maxLength=16 + i % 2) for i, c in enumerate("abcdefghijklmnopqrst")}},
     "or of any length": {"anyOf": [string(maxLength=17), string(pattern="^[ab]*$")]},
+    "or of any length, in an array": {"items": {"anyOf": [string(maxLength=17), string(pattern="^a*$")]}},
+    "at least, or others, in an array": {"items": {"anyOf": [string(minLength=17), string(pattern="^a?b?$")]}},
     "at least, or others": {"anyOf": [string(minLength=17), string(pattern="^a*b$")]},
     "between, or others": {"anyOf": [string(minLength=3, maxLength=18, pattern="^[aé]*$"), string(pattern="^a(aa)*$")]},
     "several of any length": {

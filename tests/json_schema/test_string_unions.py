@@ -70,6 +70,25 @@ def check_operations(
         assert strings.longest == expanded.longest
 
 
+@pytest.mark.parametrize("lengths", [(0, 2), (2, None), (1, 3)])
+@pytest.mark.parametrize("pattern", ["", "^a*$"])
+@pytest.mark.parametrize("others", ["^(ab)*$", "b$"])
+def test_operations_on_strings_beside_others_of_any_length(others: str, pattern: str, lengths: tuple[int, int]) -> None:
+    bounded = StringSet.matching(pattern, DEFAULT_LIMITS) & StringSet.of_length(*lengths, DEFAULT_LIMITS)
+    with patch.object(string_union, "COUNTED_FROM", 1):
+        for third in (StringSet.matching("a$", DEFAULT_LIMITS), StringSet.of_length(1, 4, DEFAULT_LIMITS)):
+            both = united(bounded, StringSet.matching(others, DEFAULT_LIMITS))
+            assert type(both) is not StringSet
+            check_operations(united, both, third, StringSet.matching("^b", DEFAULT_LIMITS))
+
+
+def test_a_set_without_strings_is_left_out_of_a_union() -> None:
+    never = {"type": "string", "minLength": 20, "maxLength": 17}
+    constraint = lk.JsonSchema({"anyOf": [never, {"type": "string", "pattern": "^a*$"}]}, tekken())
+    assert constraint.automaton.counting is None
+    assert [written(text, constraint, 0) for text in ("a" * 40, "b")] == [True, False]
+
+
 @pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
 @pytest.mark.parametrize(
     "schemas",

@@ -58,12 +58,12 @@ def settings(**more: Any) -> dict[str, Any]:
     return {**found, **more}
 
 
-def generate(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+def generate(llm: Any, requests: Sequence[tuple[Any, dict[str, Any]]]) -> list[Any]:
     """Return the outputs of requests that run together."""
     return [output.outputs[0] for output in answers(llm, requests)]
 
 
-def answers(llm: Any, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
+def answers(llm: Any, requests: Sequence[tuple[Any, dict[str, Any]]]) -> list[Any]:
     """Return what vLLM answers to requests that run together; a grammar of its own is given by its arguments."""
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams

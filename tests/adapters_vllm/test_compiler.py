@@ -100,7 +100,7 @@ def run(folder: Path, test: Run, **settings: Any) -> None:
 def test_an_automaton_is_left_in_a_file(tmp_path: Path) -> None:
     async def test(made: Setting) -> None:
         verdict = await made.verdict("(ab)*")
-        assert (verdict.refusal, verdict.is_language) == (None, True)
+        assert (verdict.refusal, verdict.forces_text) == (None, True)
         (file,) = verdict.files
         files = AutomatonFiles(tmp_path / "files", VOCABULARY.content_key)
         assert file == files.path((Regex, "(ab)*", DEFAULT_LIMITS))

@@ -9,15 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 import logitkit as lk
 from logitkit.batching import steps_of
+from logitkit.configuration import installed_kinds
 from logitkit.errors import ConfigurationError, LogitkitError
 from logitkit.runtime import BankUser, shared_by
 from logitkit_adapters.hooks.recent import ENTRY_BYTES, Recent
 from logitkit_adapters.vllm import configurations as configurations_module
 from logitkit_adapters.vllm.configurations import Configurations
-from logitkit_adapters.vllm.parameters import asked
+from logitkit_adapters.vllm.parameters import DOCUMENTS, asked
 
 TOKENS = [*(bytes([byte]) for byte in range(256)), None]
 
@@ -46,6 +48,10 @@ def work(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 class Engine:
     instance_id = ""
+
+
+class Invoice(BaseModel):
+    number: int
 
 
 def params(config: Any, max_tokens: int | None = 16) -> Any:
@@ -153,7 +159,39 @@ def test_the_processor_of_a_text_is_made_once(configurations: Configurations, wo
     assert work["compiled"] == 1
 
 
-@pytest.mark.parametrize("config", ['{"choice": ["a"]}', '{"chain": [{"choice": ["a"]}]}', '{"forced_tokens": [97]}'])
+@pytest.mark.parametrize("schema", [list[int], {"schema": Invoice}])
+def test_a_type_is_refused_as_it_cannot_be_sent_to_the_engine(configurations: Configurations, schema: Any) -> None:
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match=r"is not JSON serializable\. Where a Python type"):
+            check(configurations, {"json_schema": schema})
+    with pytest.raises(ConfigurationError, match="allowed is a number from 0 to 1"):
+        check(configurations, {"json_schema": schema, "top_p": "x"})
+
+
+def test_each_kind_that_can_be_complete_in_time_depends_on_the_tokens_of_the_request() -> None:
+    kinds = installed_kinds().items()
+    assert {name: kind.main for name, kind in kinds if "closing" in dict(kind.parameters)} == DOCUMENTS
+
+
+def test_a_grammar_is_complete_within_the_tokens_of_the_request(configurations: Configurations) -> None:
+    config = {"grammar": {"text": 'root ::= "(" root? ")"', "closing": True}}
+    check(configurations, config, max_tokens=2)
+    with pytest.raises(ConfigurationError, match="closing is 1, but the shortest text"):
+        check(configurations, config, max_tokens=1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '{"choice": ["a"]}',
+        '{"chain": [{"choice": ["a"]}]}',
+        '{"forced_tokens": [97]}',
+        '{"grammar": "root ::= [x-z]+"}',
+        '{"stop_strings": ["a"]}',
+        '{"forced_eos": 2}',
+        '{"thinking_budget": {"max_tokens": 3, "end": "b"}}',
+    ],
+)
 def test_a_language_is_refused_beside_a_grammar_of_the_engine(configurations: Configurations, config: str) -> None:
     what = asked(params(config))
     assert what is not None
@@ -163,7 +201,7 @@ def test_a_language_is_refused_beside_a_grammar_of_the_engine(configurations: Co
             configurations.check(what, beside_grammar=True)
 
 
-@pytest.mark.parametrize("config", ['{"top_k": 5}', '{"ban_tokens": [97]}', '{"stop_strings": ["a"]}', "{}"])
+@pytest.mark.parametrize("config", ['{"top_k": 5}', '{"ban_tokens": [97]}', '{"banned_strings": ["a"]}', "{}"])
 def test_all_else_goes_with_a_grammar_of_the_engine(configurations: Configurations, config: str) -> None:
     what = asked(params(config))
     assert what is not None

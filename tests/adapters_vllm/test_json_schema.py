@@ -35,6 +35,18 @@ def test_closing_is_within_the_tokens_of_the_request(llm: Any, tokens: int) -> N
         assert isinstance(json.loads(output.text.rpartition(":")[2]), list)
 
 
+def test_closing_is_within_the_length_of_the_engine(llm: Any) -> None:
+    """Offline, vLLM admits a request for whose `max_tokens` there is no room."""
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+    config = {"json_schema": {"schema": schema, "closing": True}}
+    longest = llm.llm_engine.model_config.max_model_len
+    prompt = (llm.get_tokenizer().encode(engine.PROMPTS[3]) * longest)[: longest - 26]
+    params = {"max_tokens": 40, "temperature": 0.0, "extra_args": {"logitkit": config}}
+    (output,) = engine.generate(llm, [({"prompt_token_ids": prompt}, params)])
+    assert len(output.token_ids) <= 26
+    schemas.check(output.text, schema)
+
+
 def test_what_nests_is_closed(llm: Any) -> None:
     schema = {"type": "array", "items": {"$ref": "#"}}
     config = {"json_schema": {"schema": schema, "closing": True}, "logit_bias": biased_to_open(llm)}

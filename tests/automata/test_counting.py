@@ -41,7 +41,7 @@ TOKENS = [
         b'aa",",a',
     ),
     # Characters of several bytes, after the beginning of a string inside the token.
-    # What is of any length, up to its end and beyond, and what is not.
+    # Strings of any length up to their end and beyond, and others.
     *(
         b'"' + b"a" * 18 + b'"',
         b'["' + b"a" * 18 + b"c",

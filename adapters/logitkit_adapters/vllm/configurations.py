@@ -23,7 +23,7 @@ from logitkit.vocabulary import Vocabulary
 from logitkit_adapters.hooks.recent import Recent
 from logitkit_adapters.vllm.compiled import files_of
 from logitkit_adapters.vllm.engine import engine_vocabulary
-from logitkit_adapters.vllm.parameters import KEY, Asked, configuration
+from logitkit_adapters.vllm.parameters import KEY, Asked, check_is_json, configuration
 from logitkit_adapters.vllm.settings import settings
 
 __all__ = ["Configurations", "Verdict", "any_vocabulary", "configurations_of"]
@@ -37,10 +37,9 @@ VERDICT_BYTES = 32 * 2**20
 # The minimum size of a processor, which limits their number to 1,024.
 LEAST_BYTES = 2**16
 
-# Kinds of processors that define the language of a text.
-LANGUAGES = frozenset(
-    {"regex", "choice", "dfa", "forced_prefix", "then", "json_schema", "structural_tag", "tools", "forced_tokens"}
-)
+# The kinds of constraints that may stand beside a grammar of the engine's own: they only remove some tokens. All others say which
+# text must come, or where it ends.
+BANS = frozenset({"allow_tokens", "ban_tokens", "min_new_tokens", "no_repeat_ngram", "banned_strings"})
 
 # More ids than any tokenizer has.
 MANY_IDS = 2**19
@@ -51,12 +50,12 @@ class Verdict(NamedTuple):
 
     Args:
         refusal: The reason why it is not, or None if it is.
-        is_language: Whether it defines the language of the text, as a grammar does.
+        forces_text: Whether it says which text must come, or where the text ends, as a grammar does.
         files: The files from which its automata were read, or to which they were written.
     """
 
     refusal: str | None = None
-    is_language: bool = False
+    forces_text: bool = False
     files: tuple[Path, ...] = ()
 
 
@@ -105,18 +104,19 @@ class Configurations:
         found = self.verdict(what) or self.judge(what)
         if found.refusal is not None:
             raise ConfigurationError(found.refusal)
-        if found.is_language and beside_grammar:
+        if found.forces_text and beside_grammar:
             raise ConfigurationError(
                 "the request has a grammar of vLLM's own (response_format, structured_outputs, or tools with tool_choice, "
-                f"strict or parallel_tool_calls) and a constraint in {KEY}; if they contradict each other, vLLM fails in the "
-                f"middle of the text. Give one of them: several constraints in {KEY} are intersected"
+                f"strict or parallel_tool_calls) and a constraint, stop or budget in {KEY}; if they contradict each other, vLLM "
+                f"fails in the middle of the text. Give one of them: several constraints in {KEY} are intersected"
             )
 
     def judge(self, what: Asked) -> Verdict:
         """Compile a configuration, and return and cache the verdict."""
         try:
             self.processor(what)
-            found = Verdict(is_language=_is_language(configuration(what)))
+            check_is_json(what)
+            found = Verdict(forces_text=_forces_text(configuration(what)))
         except BankFull as error:  # not cached, because it passes
             raise ConfigurationError(str(error)) from None
         except LogitkitError as error:
@@ -166,13 +166,12 @@ def _runs_on(kind: RegisteredKind, device: str | None) -> bool:
     return kind.devices is None or device is None or device in kind.devices
 
 
-def _is_language(config: Mapping[str, Any]) -> bool:
+def _forces_text(config: Mapping[str, Any]) -> bool:
     links = config.get(CHAIN)
     if isinstance(links, list | tuple):
-        return any(_is_language(link) for link in links)
-    # A registered constraint may define a language.
-    own = (kind for name in config if isinstance(kind := installed_kinds().get(name), RegisteredKind))
-    return not LANGUAGES.isdisjoint(config) or any(kind.role is Role.CONSTRAINT for kind in own)
+        return any(_forces_text(link) for link in links)
+    kinds = [installed_kinds()[name] for name in config]
+    return any(kind.role is Role.CONSTRAINT and kind.name not in BANS for kind in kinds)
 
 
 def _size(processor: Processor[Any]) -> int:

@@ -12,7 +12,7 @@ from logitkit.protocol.processor import is_processor
 from logitkit_adapters.hooks.recent import Recent
 from logitkit_adapters.vllm.settings import settings
 
-__all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "configuration", "prompt_length"]
+__all__ = ["KEY", "PROMPT_LENGTH", "Asked", "asked", "check_is_json", "configuration", "prompt_length"]
 
 # Our keys of `extra_args` (online: `vllm_xargs`).
 KEY = "logitkit"
@@ -21,8 +21,8 @@ PROMPT_LENGTH = "logitkit_prompt_length"
 # Only a text with one of these may depend on the `max_tokens` of its request; an escape may hide either name.
 LENGTH_SIGNS = ("closing", "forced_eos", "\\u")
 
-# Kinds whose main parameter is a document, and the name of that parameter.
-DOCUMENTS = {"json_schema": "schema", "structural_tag": "document", "tools": "tools"}
+# Kinds with a parameter `closing`, each with the name of its main parameter: a document, or a text.
+DOCUMENTS = {"grammar": "text", "json_schema": "schema", "structural_tag": "document", "tools": "tools"}
 
 # A text of up to this many characters is searched each time, which takes some microseconds.
 SHORT = 4096
@@ -76,7 +76,24 @@ def _text(config: Mapping[str, Any]) -> str | None:
     try:
         return json.dumps(config)
     except (TypeError, ValueError, RecursionError):
-        return None  # reading it raises an error that names the place
+        return None  # reading it may raise an error that names the place
+
+
+def check_is_json(what: Asked) -> None:
+    """Refuse a configuration that can be read, but not sent to the process of the engine: one with a Python type.
+
+    Raises:
+        ConfigurationError: It is not JSON.
+    """
+    if what.text is not None:
+        return
+    try:
+        json.dumps(what.given)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigurationError(
+            f"{KEY} is not JSON, so it cannot be sent to the engine: {error}. Where a Python type stands for a schema, give the "
+            "JSON Schema, or use logitkit_adapters.vllm.sampling_params(type)"
+        ) from None
 
 
 def _may_depend_on_length(text: str) -> bool:

@@ -38,17 +38,21 @@ class Requests:
         self._longest, self._on_cpu = longest, on_cpu
         self._drawn = 0
 
-    def processor(self, params: Any) -> Processor[Any] | None:
+    def processor(self, params: Any, prompt_tokens: int | None) -> Processor[Any] | None:
         """Return the processor of a request, or None; if it cannot be made, one that ends the request.
 
         Args:
             params: The request's `SamplingParams`.
+            prompt_tokens: The length of its prompt, or None for embeddings.
         """
         try:
             what = asked(params)
             prompt_length(params)
             if what is None:
                 return None
+            if what.tokens is not None and prompt_tokens is not None:
+                # Offline, vLLM admits a `max_tokens` for which the sequence has no room.
+                what = what._replace(tokens=min(what.tokens, self._longest - prompt_tokens))
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():
                 # Raises if the bank is full.

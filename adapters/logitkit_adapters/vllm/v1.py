@@ -87,7 +87,7 @@ class V1Rows:
         self._rows = rows
 
     def _new(self, params: Any, prompt: Sequence[int] | None, output: list[int]) -> _Row | None:
-        processor = self._requests.processor(params)
+        processor = self._requests.processor(params, None if prompt is None else len(prompt))
         if processor is None:
             return None
         known = _known(output)

@@ -55,7 +55,7 @@ class V2Slots:
 
     def add(self, slot: int, params: Any) -> bool:
         """Replace the request in a slot; return whether the new one has a configuration."""
-        processor = self._requests.processor(params)
+        processor = self._requests.processor(params, int(self._states.prompt_len.np[slot]))
         if processor is not None:
             length = int(self._states.prefill_len.np[slot])
             self._changes[slot] = processor, params, _staged(self._states.all_token_ids, slot, length)

@@ -1,11 +1,17 @@
-"""The single context of a `Llama`, which sequences use in turns."""
+"""The single context of a `Llama`, which the sequences of all its sessions and generators use in turns.
+
+The contents are known by their tokens. But keys that were moved to the front, as a rolling session does, depend on what came
+before them, although they stand for the same tokens. So contents that were shifted have a mark of their own, as have their
+snapshots, and are never taken for others. The `Llama` itself does not know of marks: such contents must not be left to it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import weakref
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import llama_cpp
@@ -13,10 +19,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Kept", "SharedContext"]
+from logitkit_adapters.sessions.shared_model import shared_by
+
+__all__ = ["Kept", "SharedContext", "context_of"]
+
+# The attribute of a `Llama` that has its context.
+ATTRIBUTE = "_logitkit_context"
 
 # The sequence currently in the context of each `Llama`.
 OWN = 0
+
+
+def context_of(llama: llama_cpp.Llama) -> SharedContext:
+    """Return the context of a `Llama`, which lives as long as the `Llama`."""
+    with shared_by(llama).lock:
+        found: SharedContext | None = getattr(llama, ATTRIBUTE, None)
+        if found is None:
+            found = SharedContext(llama)
+            setattr(llama, ATTRIBUTE, found)
+        return found
 
 
 class Kept:
@@ -25,12 +46,14 @@ class Kept:
     Args:
         tokens: The tokens whose positions are cached.
         is_cuttable: Whether the first positions can be restored without the rest.
+        mark: The mark of the contents, None if they were never shifted.
         data: llama.cpp's copy of these positions, and possibly of later ones; None while they are only in the context.
     """
 
-    def __init__(self, tokens: tuple[int, ...], is_cuttable: bool) -> None:
+    def __init__(self, tokens: tuple[int, ...], is_cuttable: bool, mark: object = None) -> None:
         self.tokens = tokens
         self.is_cuttable = is_cuttable
+        self.mark = mark
         self.data: bytes | None = None
 
 
@@ -64,9 +87,20 @@ class SharedContext:
         self._row: Any = ctypes.c_float * llama.n_vocab()
         self._owner: weakref.ref[Owner] | None = None
         self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
+        self._mark: object = None
+        self.is_busy = False
         model = llama.model
         folded = llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
         self.is_cuttable = not folded and llama_cpp.llama_model_n_swa(model) == 0
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Say that the contents are changing: what the garbage collector closes meanwhile must leave them alone."""
+        before, self.is_busy = self.is_busy, True
+        try:
+            yield
+        finally:
+            self.is_busy = before
 
     @property
     def memory(self) -> Any:
@@ -91,24 +125,24 @@ class SharedContext:
 
     def keep(self, owner: Owner) -> Kept:
         """Return a snapshot of the contents, which is copied only when it is about to be lost."""
-        kept = Kept(owner.tokens, self.is_cuttable)
+        kept = Kept(owner.tokens, self.is_cuttable, self._mark)
         self._unwritten.add(kept)
         return kept
 
     def can_load(self, kept: Kept) -> bool:
         """Whether a cache has been copied, or is still in the context."""
-        return kept.data is not None or self._holds(kept.tokens)
+        return kept.data is not None or self._contains(kept)
 
     def copy_out(self, kept: Kept) -> bool:
         """Copy a cache, if that has not been done; return False if it is lost."""
-        if kept.data is None and self._holds(kept.tokens):
+        if kept.data is None and self._contains(kept):
             self._unwritten.add(kept)
             self._write(0)
         return kept.data is not None
 
     def load(self, kept: Kept, length: int) -> bool:
         """Load the first tokens of a cache into the context; return False if it is lost."""
-        if self._holds(kept.tokens):
+        if self._contains(kept):
             return self.cut(length)
         if kept.data is None:
             return False
@@ -116,6 +150,7 @@ class SharedContext:
         buffer = (ctypes.c_uint8 * len(kept.data)).from_buffer_copy(kept.data)
         if not llama_cpp.llama_state_seq_set_data(self._llama.ctx, buffer, len(kept.data), OWN):
             return False
+        self._mark = kept.mark
         # The copy may contain later positions, which the cut removes.
         self._llama.input_ids[: len(kept.tokens)] = kept.tokens
         self._llama.n_tokens = len(kept.tokens)
@@ -128,6 +163,7 @@ class SharedContext:
         self._llama.n_tokens = 0
         self._llama._requires_eval = True  # noqa: SLF001
         llama_cpp.llama_memory_clear(self.memory, True)
+        self._mark = None
 
     def cut(self, length: int) -> bool:
         """Cut the context to its first positions; return False if the cache cannot be cut there."""
@@ -150,6 +186,7 @@ class SharedContext:
         if not llama_cpp.llama_memory_can_shift(self.memory):
             return False
         llama, left = self._llama, self._llama.n_tokens - drop
+        self._mark = object()
         llama.n_tokens = 0
         llama._requires_eval = True  # noqa: SLF001
         llama_cpp.llama_memory_seq_rm(self.memory, OWN, 0, drop)
@@ -188,6 +225,10 @@ class SharedContext:
         ids = tokens if isinstance(tokens, array) else array("i", tokens)
         return bool(llama.input_ids[: len(ids)].tobytes() == ids.tobytes())
 
+    def _contains(self, kept: Kept) -> bool:
+        """Whether a cache is at the front of the context."""
+        return kept.mark is self._mark and self._holds(kept.tokens)
+
     def _has_window(self, length: int) -> bool:
         """Whether the cache has every position that the next token attends to: with a sliding window, it forgets some."""
         first = llama_cpp.llama_memory_seq_pos_min(self.memory, OWN)
@@ -197,7 +238,7 @@ class SharedContext:
     def _write(self, length: int) -> None:
         """Copy every snapshot that needs more than the first `length` positions of the context."""
         losing = [kept for kept in self._unwritten if len(kept.tokens) > length]
-        there = [kept for kept in losing if self._holds(kept.tokens)]
+        there = [kept for kept in losing if self._contains(kept)]
         if there:
             size = llama_cpp.llama_state_seq_get_size(self._llama.ctx, OWN)
             buffer = (ctypes.c_uint8 * size)()

@@ -7,12 +7,8 @@ from typing import Any
 
 from logitkit_adapters.llama_cpp.sequence import LlamaCppEngine
 from logitkit_adapters.sessions.batch_of_sequences import SequenceBatches
-from logitkit_adapters.sessions.shared_model import shared_by
 
 __all__ = ["batch_engine", "sequence_engine"]
-
-# All generators of a `Llama` share its engine, because their sequences take turns in its single context.
-ATTRIBUTE = "_logitkit_sequences"
 
 
 def sequence_engine(model: Any, _tokenizer: Any, make_cache: Callable[[], Any] | None) -> LlamaCppEngine:
@@ -34,9 +30,4 @@ def batch_engine(model: Any, _tokenizer: Any, make_cache: Callable[[], Any] | No
     Raises:
         ConfigurationError: `make_cache` is given.
     """
-    with shared_by(model).lock:
-        engine: LlamaCppEngine | None = getattr(model, ATTRIBUTE, None)
-        if engine is None or make_cache is not None:
-            engine = LlamaCppEngine(model, make_cache)
-            setattr(model, ATTRIBUTE, engine)
-    return SequenceBatches(model, engine, "llama.cpp")
+    return SequenceBatches(model, LlamaCppEngine(model, make_cache), "llama.cpp")

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from logitkit.errors import ConfigurationError
-from logitkit_adapters.llama_cpp.context import Kept, SharedContext
+from logitkit_adapters.llama_cpp.context import Kept, SharedContext, context_of
 from logitkit_adapters.llama_cpp.files import fingerprint
 from logitkit_adapters.llama_cpp.tokenizer import LlamaTokenizer
 from logitkit_adapters.sessions.array_caches import cannot_shift
@@ -45,7 +45,7 @@ class LlamaCppEngine(SequenceEngine):
         self.llama = llama
         self.lock = shared_by(llama).lock
         self.tokenizer = LlamaTokenizer(llama)
-        self.context = SharedContext(llama)
+        self.context = context_of(llama)
         self.vocabulary_size = llama.n_vocab()
         self.device = torch.device("cpu")
         self.max_length: int | None = llama.n_ctx()
@@ -88,8 +88,13 @@ class LlamaCppEngine(SequenceEngine):
             return None
         return kept
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the contents of the context are changing."""
+        return self.context.is_busy
+
     def forget(self) -> None:
-        """Empty the context, from which the `Llama` would continue."""
+        """Empty the context, from which the `Llama` would continue; snapshots are copied."""
         self.context.clear()
 
     def check_shift(self) -> None:
@@ -129,29 +134,32 @@ class LlamaCppSequence(CachedSequence):
 
     def feed(self, tokens: Sequence[int], *, all_positions: bool = False) -> Tensor:
         """Run tokens through the model and return float32 logits."""
-        self._take_turn()
-        logits = self._context.run(tokens, all_positions)
-        self._kept = None
-        self._count(tokens)
+        with self._context.busy():
+            self._take_turn()
+            logits = self._context.run(tokens, all_positions)
+            self._kept = None
+            self._count(tokens)
         return logits
 
     def trim(self, length: int) -> bool:
         """Keep only the first positions."""
         if length < self.length:
-            self._take_turn()
-            if not self._context.cut(length):
-                return False
-            self._kept = None
-            del self._tokens[length:]
+            with self._context.busy():
+                self._take_turn()
+                if not self._context.cut(length):
+                    return False
+                self._kept = None
+                del self._tokens[length:]
         return True
 
     def shift(self, drop: int) -> bool:
         """Drop the first positions; llama.cpp rotates the keys of the others in the next pass."""
-        self._take_turn()
-        if not self._context.shift(drop):
-            return False
-        self._kept = None
-        del self._tokens[:drop]
+        with self._context.busy():
+            self._take_turn()
+            if not self._context.shift(drop):
+                return False
+            self._kept = None
+            del self._tokens[:drop]
         return True
 
     def fork(self) -> LlamaCppSequence:
@@ -161,8 +169,9 @@ class LlamaCppSequence(CachedSequence):
     def save(self) -> Kept:
         """Return a snapshot of the cache; it is copied when another sequence needs the context."""
         if self._kept is None or self._kept.tokens != self.tokens:
-            self._take_turn()
-            self._kept = self._context.keep(self)
+            with self._context.busy():
+                self._take_turn()
+                self._kept = self._context.keep(self)
         return self._kept
 
     def park(self) -> None:

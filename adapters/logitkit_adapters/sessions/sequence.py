@@ -139,6 +139,11 @@ class SequenceEngine(ABC):
         """Return the token that the engine's own greedy search chooses, from logits [V] or [1, V], which may be overwritten."""
         return likeliest(logits)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a method of a sequence is changing what all sequences share; by default, they share nothing."""
+        return False
+
     def forget(self) -> None:
         """Make the engine forget everything that it could mistake for the cache of some tokens: by default, it has nothing."""
         return

@@ -125,13 +125,22 @@ class Session(BaseSession[Processor[Any]]):
                 yield from self._beams(call, tokens, count)
             else:
                 writer, begun = self._begun(call, tokens, count, row)
-                for _ in writer.steps(begun.sequence):
-                    pass
-                yield self._written(writer, begun)
+                try:
+                    for _ in writer.steps(begun.sequence):
+                        pass
+                    found = self._written(writer, begun)
+                finally:
+                    self._leave(begun)
+                yield found
 
     def _begun(self, call: SessionCall, tokens: list[int], count: int, row: int) -> tuple[RowWriter, Begun]:
         ends = self._engine.eos_ids | vocabulary_ends(call.processor)
         return RowWriter(self._engine, call, ends, tokens, count, row), self._cached.begin(tokens)
+
+    def _leave(self, begun: Begun) -> None:
+        """Leave nothing to other users of the model that they could mistake for the cache of the same tokens."""
+        if begun.approximate and not self._engine.is_busy:
+            self._engine.forget()
 
     def _written(self, writer: RowWriter, begun: Begun) -> GeneratedRow:
         sequence, reuse, approximate = begun
@@ -167,13 +176,17 @@ class Session(BaseSession[Processor[Any]]):
                     done = next(steps, self) is self
                 if piece := shown.feed([i for i in writer.tokens[before:] if i not in writer.ends]):
                     yield piece
+            with self._lock:
+                row = self._written(writer, begun)
         except GeneratorExit:
             with self._lock:
-                if not self._closed:
+                # The garbage collector may close a stream while another sequence is fed.
+                if not (self._closed or self._engine.is_busy):
                     self._cached.keep(begun.sequence, begun.approximate)
             raise
-        with self._lock:
-            row = self._written(writer, begun)
+        finally:
+            with self._lock:
+                self._leave(begun)
         if rest := shown.rest(row.text):
             yield rest
         return Generated((replace(row, text=shown.text),))

@@ -1,0 +1,173 @@
+"""Several users of one `Llama`: sessions, some of them rolling, states, and its own `generate`; none takes another's cache."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from logitkit_adapters.llama_cpp import Session, continuous
+from tests.sessions.engines import loaded, watched
+from tests.sessions.failing import Failing
+
+EOS = 2
+
+
+def llama() -> Any:
+    return loaded("llama.cpp")[0]
+
+
+def words(seed: int, count: int) -> list[int]:
+    chance = random.Random(seed)
+    return [chance.randrange(5, 1200) for _ in range(count)]
+
+
+def alone(prompt: list[int], count: int) -> list[int]:
+    """What the `Llama` itself generates, with an empty cache."""
+    llama().reset()
+    llama()._ctx.kv_cache_clear()
+    return own(prompt, count)
+
+
+def own(prompt: list[int], count: int) -> list[int]:
+    """What the `Llama` itself generates now."""
+    found = []
+    for token in islice(llama().generate(prompt, temp=0), count):
+        found.append(token)
+        if token == EOS:
+            break
+    return found
+
+
+def rolled(session: Session, text: list[int]) -> None:
+    """Let a session drop what came before a text, so that its keys are shifted."""
+    session.generate([*words(99, 12), *text], max_new_tokens=1)
+    assert session.generate([*text, 9], max_new_tokens=1).approximate
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_shifted_keys_are_not_taken_for_those_of_the_same_tokens(seed: int) -> None:
+    text = words(seed, 24)
+    prompt = [*text, 9, 10, 11]
+    expected = alone(prompt, 12)
+    with Session(llama(), max_length=400) as plain, Session(llama(), max_length=400, rolling=True) as rolling:
+        plain.generate(text, max_new_tokens=1)
+        rolled(rolling, text)
+        assert own(prompt, 12) == expected
+        rolled(rolling, text)
+        found = plain.generate(prompt, max_new_tokens=12)
+        assert (found.token_ids[0], found.approximate) == (expected, False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_state_beside_a_rolling_session_keeps_and_saves_its_own_cache(seed: int, tmp_path: Path) -> None:
+    text = words(seed, 24)
+    generate = continuous(llama(), None)
+    state = generate(text, max_new_tokens=1)
+    written = list(state.rows[0])
+    expected = [token for token in alone(written, 12) if token != EOS]
+    with Session(llama(), max_length=400, rolling=True) as rolling:
+        rolled(rolling, text)
+        state.save(tmp_path / "state")
+        rolled(rolling, text)
+        assert list(generate(state, max_new_tokens=12).rows[0][len(written) :]) == expected
+    llama().reset()
+    with watched(llama()) as fed:
+        loaded_state = generate.load(tmp_path / "state")
+        assert list(generate(loaded_state, max_new_tokens=12).rows[0][len(written) :]) == expected
+    assert set(fed) == {1}
+
+
+def test_a_call_that_rolls_and_fails_leaves_no_shifted_keys() -> None:
+    for seed in range(8):
+        text = words(seed, 24)
+        prompt = [*text, 11, 12]
+        expected = alone(prompt, 12)
+        with Session(llama(), max_length=400, rolling=True) as session:
+            session.generate(text, max_new_tokens=1)
+            session.generate([*words(99, 12), *text, *words(98, 6)], max_new_tokens=1)
+            with pytest.raises(ValueError, match="fails"):
+                session.generate(
+                    [*text, *words(98, 6), 9], max_new_tokens=4, processor=Failing(ValueError("it fails"), 1)
+                )
+            assert own(prompt, 12) == expected
+            found = session.generate(prompt, max_new_tokens=12)
+            assert found.approximate or found.token_ids[0] == expected
+
+
+def test_a_stream_that_rolled_and_is_dropped_leaves_no_shifted_keys() -> None:
+    text = words(4, 24)
+    prompt = [*text, 9, 10]
+    expected = alone(prompt, 12)
+    with Session(llama(), max_length=400, rolling=True) as session:
+        session.generate([*words(99, 12), *text], max_new_tokens=1)
+        stream = session.stream([*text, 9], max_new_tokens=8)
+        next(stream)
+        stream.close()
+        assert own(prompt, 12) == expected
+
+
+def test_sessions_that_take_turns_feed_only_what_is_new() -> None:
+    first, second = words(1, 60), words(2, 60)
+    with Session(llama(), max_length=400) as one, Session(llama(), max_length=400) as other:
+        for turn in range(3):
+            for session, prompt in ((one, first), (other, second)):
+                found = session.generate(prompt, max_new_tokens=3)
+                assert found.cached_tokens == (len(prompt) - 2 if turn else 0)
+                prompt += [*found.token_ids[0], 7]
+
+
+def test_a_stream_and_a_state_that_take_turns_feed_each_position_once() -> None:
+    long = [text for text in (words(seed, 60) for seed in range(20)) if EOS not in alone(text, 12)]
+    generate = continuous(llama(), None)
+    state = generate(long[0], max_new_tokens=2)
+    with Session(llama(), max_length=400) as session, watched(llama()) as fed:
+        for _ in session.stream(long[1], max_new_tokens=6):
+            state = generate(state, max_new_tokens=1)
+    assert (fed.count(60), set(fed)) == (1, {1, 60})
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+@pytest.mark.parametrize("line", range(1, 600, 6))
+def test_a_stream_that_the_garbage_collector_closes_disturbs_no_other_generation(line: int, rolling: bool) -> None:
+    """At some line of the other generation, whichever it is."""
+    first, second = words(3, 12), words(5, 14)
+    expected = alone(second, 4), alone([*first, 7], 4)
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if not any(name in frame.f_code.co_filename for name in ("logitkit", "llama_cpp")):
+            return None
+        left -= event == "line"
+        if not left:
+            sys.settrace(None)
+            gc.collect()
+        return trace
+
+    with Session(llama(), max_length=400, rolling=rolling) as session, Session(llama(), max_length=400) as other:
+        other.generate(second[:5], max_new_tokens=2)
+        if rolling:
+            session.generate([*words(99, 12), *first], max_new_tokens=1)
+        cycle: list[Any] = [session.stream(first, max_new_tokens=20)]
+        next(cycle[0])
+        cycle.append(cycle)
+        before = sys.gettrace()
+        gc.collect()
+        gc.disable()
+        try:
+            del cycle
+            sys.settrace(trace)
+            found = other.generate(second, max_new_tokens=4).token_ids[0]
+        finally:
+            sys.settrace(before)
+            gc.enable()
+        assert found == expected[0]
+        again = session.generate([*first, 7], max_new_tokens=4)
+        assert again.approximate or again.token_ids[0] == expected[1]

@@ -45,7 +45,7 @@ class Session(BaseSession[Processor[Any]]):
 
     Args:
         model: A decoder-only language model of transformers, a model of mlx-lm, or a `llama_cpp.Llama`. Other code may use the
-            model while the session exists.
+            model between the calls of the session.
         tokenizer: Its tokenizer, for prompts given as text; llama.cpp has its own.
         processor: The processor for the logits of every call that is not given another.
         max_length: The maximum number of tokens of a prompt and its output; None: the number of positions of the model or its

@@ -29,14 +29,14 @@ def words(seed: int, count: int) -> list[int]:
 
 
 def alone(prompt: list[int], count: int) -> list[int]:
-    """What the `Llama` itself generates, with an empty cache."""
+    """The tokens that the `Llama` itself generates, with an empty cache."""
     llama().reset()
     llama()._ctx.kv_cache_clear()
     return own(prompt, count)
 
 
 def own(prompt: list[int], count: int) -> list[int]:
-    """What the `Llama` itself generates now."""
+    """The tokens that the `Llama` itself generates now."""
     found = []
     for token in islice(llama().generate(prompt, temp=0), count):
         found.append(token)

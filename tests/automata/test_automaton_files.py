@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import subprocess
@@ -18,9 +19,27 @@ from safetensors.numpy import load, save
 
 import logitkit as lk
 from logitkit.compiler import TokenAutomaton
+from logitkit.languages import (
+    Language,
+    LanguageConstraint,
+    any_text,
+    any_token,
+    choice,
+    dispatch,
+    either,
+    grammar,
+    json_schema,
+    regex,
+    repeat,
+    sequence,
+    special,
+    tag,
+)
 from logitkit.limits import DEFAULT_LIMITS
 from logitkit.runtime import AutomatonFiles, automaton_files, shared_by
 from logitkit.runtime.automaton_files import CHECKSUM
+from logitkit.tools import Tools
+from logitkit.tools.formats import FORMATS
 
 TOKENS = [b"a", b"b", b"[", b"]", b"ab", b"[[", b'"', None]
 
@@ -34,6 +53,56 @@ vocabulary = lk.Vocabulary({tokens!r}, eos_ids=[7])
 shared_by(vocabulary).files = AutomatonFiles(Path(sys.argv[1]), vocabulary.content_key)
 print(lk.Regex("(ab)*", vocabulary).automaton.content_key)
 """
+
+
+# One of each kind, and some that differ in one field.
+LANGUAGES: list[Language] = [
+    sequence("a", regex("b*")),
+    sequence("a", regex("b*", exclude="bb")),
+    sequence("a", regex("b+")),
+    either("a", choice(["ab", "b"])),
+    repeat("ab", 1, 3),
+    repeat("ab", 1, 3, separator="b"),
+    any_text(until="b"),
+    any_text(until="b", max_tokens=2),
+    any_text(until="b", max_tokens=3),
+    any_text(until="ab"),
+    dispatch({"b": tag("b", "a", "b")}),
+    dispatch({"b": tag("b", "a", "b")}, stop_after_first=True),
+    sequence("[", json_schema({"type": "array", "items": {"const": "a"}})),
+    sequence("[", json_schema({"type": "array", "items": {"const": "b"}})),
+    sequence("[", json_schema({"type": "array", "items": {"const": "b"}}, whitespace="spaced")),
+    grammar('root ::= "a" "b"*'),
+    sequence(grammar('root ::= "a" "b"*'), "a"),
+    any_token(),
+    any_token(exclude=special(0)),
+]
+
+
+def test_languages_are_told_apart(files: AutomatonFiles, vocabulary: lk.Vocabulary) -> None:
+    keys = [(LanguageConstraint, language, 32, False, DEFAULT_LIMITS) for language in LANGUAGES]
+    paths = [files.path(key) for key in keys]
+    assert None not in paths
+    assert len({*paths}) == len(LANGUAGES)
+    assert [files.path(key) for key in copy.deepcopy(keys)] == paths
+
+
+def test_tools_come_back_as_they_were(files: AutomatonFiles, vocabulary: lk.Vocabulary) -> None:
+    bytes_ = lk.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_ids=[256])
+    shared_by(bytes_).files = AutomatonFiles(files.folder, bytes_.content_key)
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": "nobody"}}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+    found = []
+    for name in ("hermes", "qwen_coder"):
+        for _ in range(2):
+            compiled_again(bytes_)
+            found.append(Tools(tools, FORMATS[name]).constraint(bytes_).automaton)
+    shared_by(bytes_).files = None
+    assert len([*files.folder.iterdir()]) == 2
+    for first, second in (found[:2], found[2:]):
+        assert second is not first
+        assert second.content_key == first.content_key
+        assert list(second.ignored) == list(first.ignored) != []
 
 
 @pytest.fixture
@@ -70,6 +139,8 @@ def test_every_kind_comes_back_as_it_was(vocabulary: lk.Vocabulary, files: Autom
         lambda: lk.JsonSchema(nesting, vocabulary, closing=True),
         lambda: lk.ThinkingBudget(4, "b", vocabulary),
         *(lambda low=low: lk.Regex(f"(a?b){{{low},90}}", vocabulary) for low in (0, 1, 89, 90)),
+        *(lambda language=language: language.constraint(vocabulary) for language in LANGUAGES),
+        lambda: sequence("a", json_schema(nesting)).constraint(vocabulary, closing=True),
     ):
         compiled_again(vocabulary)
         first = make()

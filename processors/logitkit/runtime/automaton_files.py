@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Hashable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,10 @@ def _spelled(key: object) -> object:
         return ("limits", key.states, key.work)
     if isinstance(key, tuple):
         return ("tuple", *map(_spelled, key))
+    if is_dataclass(key) and not isinstance(key, type) and type(key).__eq__ is not object.__eq__:
+        # A language. Its fields that are not compared follow from the others.
+        values = (getattr(key, field.name) for field in fields(key) if field.compare)
+        return (_spelled(type(key)), *map(_spelled, values))
     raise TypeError(f"{type(key).__name__} has no spelling")
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gc
 import random
 import sys
+import weakref
 from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import llama_cpp
 import pytest
 
+from logitkit_adapters.demo import gguf_path
 from logitkit_adapters.llama_cpp import Session, continuous
 from tests.sessions.engines import loaded, watched
 from tests.sessions.failing import Failing
@@ -171,3 +174,21 @@ def test_a_stream_that_the_garbage_collector_closes_disturbs_no_other_generation
         assert found == expected[0]
         again = session.generate([*first, 7], max_new_tokens=4)
         assert again.approximate or again.token_ids[0] == expected[1]
+
+
+def test_a_model_is_freed_when_its_last_user_is_gone() -> None:
+    model = llama_cpp.Llama(str(gguf_path()), n_ctx=64, verbose=False)
+    gone = weakref.ref(model)
+    generate = continuous(model, None)
+    state = generate([5, 6], max_new_tokens=1)
+    with Session(model) as session:
+        session.generate([7, 8], max_new_tokens=1)
+    gc.collect()
+    gc.disable()
+    try:
+        del model, session, generate
+        assert gone() is not None
+        del state
+        assert gone() is None
+    finally:
+        gc.enable()

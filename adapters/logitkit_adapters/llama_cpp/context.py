@@ -12,6 +12,7 @@ import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Protocol
 
 import llama_cpp
@@ -19,24 +20,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logitkit_adapters.sessions.shared_model import shared_by
-
 __all__ = ["Kept", "SharedContext", "context_of"]
 
-# The attribute of a `Llama` that has its context.
-ATTRIBUTE = "_logitkit_context"
+# By the address of the `Llama`, which lives as long as its context. That in turn lives as long as anything uses it: a reference
+# from the `Llama` would be a cycle, so that its memory would be freed late.
+_contexts: weakref.WeakValueDictionary[int, SharedContext] = weakref.WeakValueDictionary()
+_lock = Lock()
 
 # The sequence currently in the context of each `Llama`.
 OWN = 0
 
 
 def context_of(llama: llama_cpp.Llama) -> SharedContext:
-    """Return the context of a `Llama`, which lives as long as the `Llama`."""
-    with shared_by(llama).lock:
-        found: SharedContext | None = getattr(llama, ATTRIBUTE, None)
+    """Return the context of a `Llama`, which all that use it at the same time share."""
+    with _lock:
+        found = _contexts.get(id(llama))
         if found is None:
-            found = SharedContext(llama)
-            setattr(llama, ATTRIBUTE, found)
+            found = _contexts[id(llama)] = SharedContext(llama)
         return found
 
 

@@ -40,7 +40,6 @@ TOKENS = [
         b'aaa":"' + b"a" * 17,
         b'aa",",a',
     ),
-    # Characters of several bytes, after the beginning of a string inside the token.
     # Strings of any length up to their end and beyond, and others.
     *(
         b'"' + b"a" * 18 + b'"',
@@ -50,6 +49,7 @@ TOKENS = [
         b'["aaa"',
         b'["' + b"a" * 18 + b'"',
     ),
+    # Characters of several bytes, after the beginning of a string inside the token.
     *('["éé'.encode(), ',"éé'.encode(), '":"é\\n'.encode(), '","é\\n'.encode(), ('["' + "é" * 17).encode()),
 ]
 VOCABULARY = lk.Vocabulary([*TOKENS, None], eos_ids=[len(TOKENS)])

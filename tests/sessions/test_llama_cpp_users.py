@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import subprocess
 import sys
 import weakref
 from itertools import islice
@@ -13,13 +14,31 @@ from typing import Any
 
 import llama_cpp
 import pytest
+import torch
 
 from logitkit_adapters.demo import gguf_path
 from logitkit_adapters.llama_cpp import Session, continuous
+from logitkit_adapters.llama_cpp.sequence import LlamaCppEngine
 from tests.sessions.engines import loaded, watched
 from tests.sessions.failing import Failing
 
 EOS = 2
+
+CLOSED = """
+import llama_cpp
+from logitkit_adapters.demo import gguf_path
+from logitkit_adapters.llama_cpp import Session
+llama = llama_cpp.Llama(str(gguf_path()), n_ctx=128, verbose=False)
+session = Session(llama, rolling={rolling})
+text = [*range(100, 124)]
+session.generate([*range(50, 62), *text], max_new_tokens=1)
+stream = session.stream([*text, 9], max_new_tokens=8)
+next(stream)
+llama.close()
+stream.close()
+session.close()
+print("closed")
+"""
 
 
 def llama() -> Any:
@@ -104,6 +123,25 @@ def test_a_call_that_rolls_and_fails_leaves_no_shifted_keys() -> None:
             assert found.approximate or found.token_ids[0] == expected
 
 
+def test_a_rewind_leaves_no_shifted_keys() -> None:
+    for seed in range(8):
+        text = words(seed, 24)
+        prompt = [*text, 9, 10, 11]
+        expected = alone(prompt, 12)
+        with Session(llama(), max_length=400, rolling=True) as session:
+            rolled(session, text)
+            session.position = 24
+            assert own(prompt, 12) == expected
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+def test_a_stream_of_a_model_that_was_closed_can_be_closed(rolling: bool) -> None:
+    program = CLOSED.format(rolling=rolling)
+    assert (
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout == "closed\n"
+    )
+
+
 def test_a_stream_that_rolled_and_is_dropped_leaves_no_shifted_keys() -> None:
     text = words(4, 24)
     prompt = [*text, 9, 10]
@@ -136,12 +174,14 @@ def test_a_stream_and_a_state_that_take_turns_feed_each_position_once() -> None:
     assert (fed.count(60), set(fed)) == (1, {1, 60})
 
 
-@pytest.mark.parametrize("rolling", [False, True])
-@pytest.mark.parametrize("line", range(1, 600, 6))
-def test_a_stream_that_the_garbage_collector_closes_disturbs_no_other_generation(line: int, rolling: bool) -> None:
-    """At some line of the other generation, whichever it is."""
+def beside_a_dropped_stream(line: int, rolling: bool) -> list[list[int]]:
+    """What two sessions generate if the garbage collector closes a stream of one at some line of a call of the other.
+
+    Args:
+        line: The number of the line, among those that the call runs in our code and llama.cpp's; 0: there is no stream.
+        rolling: Whether both sessions roll.
+    """
     first, second = words(3, 12), words(5, 14)
-    expected = alone(second, 4), alone([*first, 7], 4)
     left = line
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -154,26 +194,47 @@ def test_a_stream_that_the_garbage_collector_closes_disturbs_no_other_generation
             gc.collect()
         return trace
 
-    with Session(llama(), max_length=400, rolling=rolling) as session, Session(llama(), max_length=400) as other:
-        other.generate(second[:5], max_new_tokens=2)
-        if rolling:
-            session.generate([*words(99, 12), *first], max_new_tokens=1)
-        cycle: list[Any] = [session.stream(first, max_new_tokens=20)]
-        next(cycle[0])
-        cycle.append(cycle)
+    llama().reset()
+    with Session(llama(), rolling=rolling) as session, Session(llama(), rolling=rolling) as other:
+        for one, text in ((other, second), (session, first)):
+            one.generate([*words(99, 12), *text] if rolling else text[:5], max_new_tokens=1)
+        cycle: list[Any] = []
+        if line:
+            cycle += [session.stream(first, max_new_tokens=20), cycle]
+            next(cycle[0])
         before = sys.gettrace()
         gc.collect()
         gc.disable()
         try:
             del cycle
-            sys.settrace(trace)
-            found = other.generate(second, max_new_tokens=4).token_ids[0]
+            sys.settrace(trace if line else None)
+            found = [other.generate([*second, 9], max_new_tokens=4).token_ids[0]]
         finally:
             sys.settrace(before)
             gc.enable()
-        assert found == expected[0]
-        again = session.generate([*first, 7], max_new_tokens=4)
-        assert again.approximate or again.token_ids[0] == expected[1]
+        return [*found, *(one.generate([*first, 7], max_new_tokens=4).token_ids[0] for one in (session, other))]
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+@pytest.mark.parametrize("line", range(1, 1300, 11))
+def test_a_stream_that_the_garbage_collector_closes_disturbs_no_other_call(line: int, rolling: bool) -> None:
+    found, expected = beside_a_dropped_stream(line, rolling), beside_a_dropped_stream(0, rolling)
+    if rolling and found != expected:
+        # A cache that is lost before its keys were moved is computed again.
+        expected[0] = alone([*words(5, 14), 9], 4)
+    assert found == expected
+
+
+def test_a_cache_that_loses_its_turn_before_its_keys_were_moved_is_computed_again() -> None:
+    """Between the beginning of a stream and its first token, another thread may take its turn."""
+    engine = LlamaCppEngine(llama())
+    text = words(5, 14)
+    expected = engine.new().feed([*text, 9])
+    sequence = engine.new()
+    sequence.feed([*words(99, 12), *text])
+    assert sequence.shift(12)
+    engine.new().feed(words(3, 5))
+    assert torch.allclose(sequence.feed([9]), expected, atol=1e-4)
 
 
 def test_a_model_is_freed_when_its_last_user_is_gone() -> None:

@@ -88,6 +88,8 @@ class SharedContext:
         self._owner: weakref.ref[Owner] | None = None
         self._unwritten: weakref.WeakSet[Kept] = weakref.WeakSet()
         self._mark: object = None
+        # Keys are moved in the next pass. A copy that is made before would have the old keys in the new places.
+        self._is_shifting = False
         self.is_busy = False
         model = llama.model
         folded = llama_cpp.llama_model_is_recurrent(model) or llama_cpp.llama_model_is_hybrid(model)
@@ -119,7 +121,7 @@ class SharedContext:
     def park(self) -> None:
         """Let the current sequence save its cache, if that is still needed and present."""
         owner = None if self._owner is None else self._owner()
-        if owner is not None and self.is_turn_of(owner):
+        if owner is not None and self.is_turn_of(owner) and not self._is_shifting:
             owner.park()
         self._owner = None
 
@@ -135,9 +137,10 @@ class SharedContext:
 
     def copy_out(self, kept: Kept) -> bool:
         """Copy a cache, if that has not been done; return False if it is lost."""
-        if kept.data is None and self._contains(kept):
-            self._unwritten.add(kept)
-            self._write(0)
+        with self.busy():
+            if kept.data is None and self._contains(kept):
+                self._unwritten.add(kept)
+                self._write(0)
         return kept.data is not None
 
     def load(self, kept: Kept, length: int) -> bool:
@@ -157,13 +160,16 @@ class SharedContext:
         return self.cut(length)
 
     def clear(self) -> None:
-        """Empty the context."""
-        self._write(0)
-        # First, because an interruption may come between any two lines, and must not leave tokens without positions.
-        self._llama.n_tokens = 0
-        self._llama._requires_eval = True  # noqa: SLF001
-        llama_cpp.llama_memory_clear(self.memory, True)
-        self._mark = None
+        """Empty the context, unless the `Llama` was closed."""
+        if self._llama.ctx is None:
+            return
+        with self.busy():
+            self._write(0)
+            # First, because an interruption may come between any two lines, and must not leave tokens without positions.
+            self._llama.n_tokens = 0
+            self._llama._requires_eval = True  # noqa: SLF001
+            llama_cpp.llama_memory_clear(self.memory, True)
+            self._mark, self._is_shifting = None, False
 
     def cut(self, length: int) -> bool:
         """Cut the context to its first positions; return False if the cache cannot be cut there."""
@@ -186,7 +192,7 @@ class SharedContext:
         if not llama_cpp.llama_memory_can_shift(self.memory):
             return False
         llama, left = self._llama, self._llama.n_tokens - drop
-        self._mark = object()
+        self._mark, self._is_shifting = object(), True
         llama.n_tokens = 0
         llama._requires_eval = True  # noqa: SLF001
         llama_cpp.llama_memory_seq_rm(self.memory, OWN, 0, drop)
@@ -214,6 +220,7 @@ class SharedContext:
                 llama.n_tokens = 0
             llama._requires_eval = True  # noqa: SLF001
             raise
+        self._is_shifting = False
         return torch.from_numpy(np.stack(rows)) if all_positions else torch.from_numpy(rows[0])
 
     def _holds(self, tokens: Sequence[int]) -> bool:
@@ -238,7 +245,7 @@ class SharedContext:
     def _write(self, length: int) -> None:
         """Copy every snapshot that needs more than the first `length` positions of the context."""
         losing = [kept for kept in self._unwritten if len(kept.tokens) > length]
-        there = [kept for kept in losing if self._contains(kept)]
+        there = [] if self._is_shifting else [kept for kept in losing if self._contains(kept)]
         if there:
             size = llama_cpp.llama_state_seq_get_size(self._llama.ctx, OWN)
             buffer = (ctypes.c_uint8 * size)()

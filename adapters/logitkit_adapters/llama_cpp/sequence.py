@@ -27,7 +27,8 @@ __all__ = ["LlamaCppEngine", "LlamaCppSequence"]
 class LlamaCppEngine(SequenceEngine):
     """A model of llama.cpp; see `SequenceEngine` for its methods.
 
-    Other code may use the `Llama` between two calls: a sequence that is lost by that is recomputed.
+    Other code may use the `Llama` between two calls, but not between the pieces of a stream: a sequence that is lost by that is
+    recomputed.
 
     Args:
         llama: The model, with its context.
@@ -49,8 +50,7 @@ class LlamaCppEngine(SequenceEngine):
         self.vocabulary_size = llama.n_vocab()
         self.device = torch.device("cpu")
         self.max_length: int | None = llama.n_ctx()
-        vocab = llama_cpp.llama_model_get_vocab(llama.model)
-        self.eos_ids = frozenset(i for i in range(self.vocabulary_size) if llama_cpp.llama_vocab_is_eog(vocab, i))
+        self.eos_ids = _eos_ids(llama)
         self.layers = int(llama_cpp.llama_model_n_layer(llama.model))
 
     def new(self) -> LlamaCppSequence:
@@ -94,8 +94,10 @@ class LlamaCppEngine(SequenceEngine):
         return self.context.is_busy
 
     def forget(self) -> None:
-        """Empty the context, from which the `Llama` would continue; snapshots are copied."""
-        self.context.clear()
+        """Empty the context, from which the `Llama` would continue; what is still needed is copied."""
+        with self.context.busy():
+            self.context.park()
+            self.context.clear()
 
     def check_shift(self) -> None:
         """Raise `ConfigurationError` if the model does not encode positions by rotating keys."""
@@ -110,6 +112,14 @@ class LlamaCppEngine(SequenceEngine):
     def encode(self, text: str) -> list[int]:
         """Return the tokens of a prompt, as `create_completion` encodes it."""
         return self.llama.tokenize(text.encode(), add_bos=True, special=True)
+
+
+def _eos_ids(llama: llama_cpp.Llama) -> frozenset[int]:
+    shared = shared_by(llama)
+    if shared.eos_ids is None:
+        vocab = llama_cpp.llama_model_get_vocab(llama.model)
+        shared.eos_ids = frozenset(i for i in range(llama.n_vocab()) if llama_cpp.llama_vocab_is_eog(vocab, i))
+    return shared.eos_ids
 
 
 class LlamaCppSequence(CachedSequence):

@@ -124,6 +124,8 @@ class CachedSequences:
         self._last = self._last[:length]
         if saved is not None:
             self._tree.put(self._last, CachedEntry(saved, kept.approximate))
+        if kept.approximate:
+            self._engine.forget()
 
     def clear(self) -> None:
         """Remove all sequences, and also what the engine itself may mistake for the cache of some tokens."""

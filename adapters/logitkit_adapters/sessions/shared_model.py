@@ -19,6 +19,7 @@ class SharedModel:
     Args:
         lock: Held while the model runs. It is reentrant, for processors that generate text themselves.
         fed_last: Identifies the sequence that was fed last.
+        eos_ids: The EOS ids, if they have been read from a vocabulary that must be asked for each id.
         stream_thread: The thread that last read the stream that cannot be interrupted, if there is one.
         stream_ended: Notified when that stream ends.
     """
@@ -26,6 +27,7 @@ class SharedModel:
     def __init__(self) -> None:
         self.lock = RLock()
         self.fed_last: object = None
+        self.eos_ids: frozenset[int] | None = None
         self.stream_thread: int | None = None
         self.stream_ended = Condition(self.lock)
 

@@ -7,7 +7,7 @@ states for each length. Here both sets are followed at once, and the characters 
     only `a` so far   with any count         with any count
     anything else     with a count up to 3   with a count up to 3
 
-So a string has two ends: behind one of them it has any length, behind the other one a length within the bounds. A state from
+So a string has two ends: at one of them it has any length, at the other one a length within the bounds. A state from
 which the first end can be reached is legal with any count, as if it needed no characters at all.
 """
 
@@ -37,23 +37,32 @@ __all__ = ["united"]
 
 def united(one: StringSet, other: StringSet) -> StringSet:
     """Return the strings of either set."""
-    for some, others in ((one, other), (other, one)):
-        if isinstance(some, StringUnion):
-            return some.with_more(others)
-        if _pays(some, others):
-            return StringUnion(some, others.texts)
+    for bounded, unbounded in ((one, other), (other, one)):
+        if isinstance(bounded, StringUnion):
+            return bounded.with_more(unbounded)
+        if _should_count(bounded, unbounded):
+            return StringUnion(bounded, unbounded.language)
     return one | other
 
 
-def _pays(bounded: StringSet, others: StringSet) -> bool:
-    """Whether the union of two sets would have states for each length, but can be counted."""
+def _should_count(bounded: StringSet, unbounded: StringSet) -> bool:
+    """Whether the union of two sets would have states for each length of the first, which can be counted instead."""
+    if _bound(bounded) < COUNTED_FROM or not bounded.completes or bounded.is_empty:
+        return False
+    # A list has few states. A small minimum has a state for each length.
+    if unbounded.texts.listed is not None or unbounded.lengths[1] is not None or unbounded.lengths[0] >= COUNTED_FROM:
+        return False
+    others = unbounded.language
+    if others.is_empty or others.is_everything:
+        return False
     least, most = bounded.lengths
-    if (least if most is None else most) < COUNTED_FROM or others.lengths != ANY_LENGTH:
-        return False
-    if not bounded.completes or bounded.is_empty or others.texts.is_empty or others.is_everything:
-        return False
-    longest = others.texts.longest
-    return least > 0 or (most is not None and (longest is None or longest > most))
+    return least > 0 or (most is not None and (others.longest is None or others.longest > most))
+
+
+def _bound(bounded: StringSet) -> int:
+    """Return up to which number the characters of a set are counted."""
+    least, most = bounded.lengths
+    return least if most is None else most
 
 
 class _Pair(NamedTuple):
@@ -102,10 +111,15 @@ class StringUnion(StringSet):
 
     def with_more(self, strings: StringSet) -> StringSet:
         """Return the union with another set."""
+        if strings.is_empty:
+            return self
         if isinstance(strings, StringUnion):
             return united(self.with_more(strings.bounded), StringSet(strings.others))
-        if strings.lengths == ANY_LENGTH:
-            return united(self.bounded, StringSet(self.others | strings.texts))
+        if strings.lengths[1] is None and strings.lengths[0] < COUNTED_FROM:
+            found = StringSet(self.others | strings.language)
+            # What was subtracted from a bounded set has states for each length already.
+            has_lengths = strings.texts.listed is None and len(strings.language.needed) > _bound(self.bounded)
+            return StringSet(self.bounded.language) | found if has_lengths else united(self.bounded, found)
         return united(self.bounded | strings, StringSet(self.others))
 
     def __and__(self, other: StringSet) -> StringSet:
@@ -115,6 +129,11 @@ class StringUnion(StringSet):
 
     def __sub__(self, other: StringSet) -> StringSet:
         return united(self.bounded - other, StringSet(self.others) - other)
+
+    @property
+    def is_everything(self) -> bool:
+        """False: where this is asked, it only saves time."""
+        return False
 
     @property
     def is_empty(self) -> bool:
@@ -176,12 +195,12 @@ class StringUnion(StringSet):
         one, other = with_ends
         dfa = minimise(product(one, other, bool.__or__, self.limits), self.limits)
         assert dfa is not None
-        # All texts lead to one state, behind which nothing goes on.
+        # All texts lead to one state, after which nothing follows.
         last = dfa.accepting.index(True)
-        does = [row.pop(last, 0) for row in dfa.moves]
-        del does[last]
+        reached = [row.pop(last, 0) for row in dfa.moves]
+        del reached[last]
         moves = [{t - (t > last): mask for t, mask in row.items()} for s, row in enumerate(dfa.moves) if s != last]
-        whole = SymbolDfa(moves, [found > 0 for found in does])
-        free = [bool(found & ends[0]) for found in does]
+        whole = SymbolDfa(moves, [found > 0 for found in reached])
+        free = [bool(found & ends[0]) for found in reached]
         needed = np.where(shortest(SymbolDfa(moves, free)) >= 0, ANY_COUNT, shortest(whole))
         return _Pair(TextLanguage(whole, alphabet, self.limits).compacted(), needed, np.array(free))

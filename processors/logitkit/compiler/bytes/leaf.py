@@ -23,9 +23,11 @@ __all__ = ["ANY_COUNT", "MOST", "QUOTE", "Copies", "Counted", "Leaf", "counting"
 # The byte that begins a leaf.
 QUOTE = ord('"')
 
-# More than is ever counted, and more characters than any text needs.
-MOST, NEVER = 2**31 - 1, 2**30
-# What a state needs that is legal with any count: less than nothing.
+# More than is ever counted.
+MOST = 2**31 - 1
+# More characters than any text needs.
+NEVER = 2**30
+# Marks a state that is legal with any count: lower than any number of characters.
 ANY_COUNT = -(2**31)
 
 

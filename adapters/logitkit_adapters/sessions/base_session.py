@@ -196,8 +196,8 @@ class BaseSession(ABC, Generic[P]):
         """Continue one prompt, and return its text in pieces as they are generated.
 
         The pieces join to the `text` of the result. A piece contains no incomplete character. Between two pieces, other calls
-        may use the session and the model. In vLLM, they wait for the end of the stream, since its engine runs all requests
-        together.
+        of sessions and generators may use the model; in vLLM, they wait for the end of the stream, since its engine runs all
+        requests together. Other code must not use a `Llama` meanwhile.
 
         Args:
             prompt: One prompt, as in `generate`.

@@ -175,7 +175,7 @@ def test_a_stream_and_a_state_that_take_turns_feed_each_position_once() -> None:
 
 
 def beside_a_dropped_stream(line: int, rolling: bool) -> list[list[int]]:
-    """Return the tokens that two sessions generate if the garbage collector closes a stream of one at some line of a call of the other.
+    """Return what two sessions write if the garbage collector closes a stream of one at some line of a call of the other.
 
     Args:
         line: The number of the line, among those that the call runs in our code and llama.cpp's; 0: there is no stream.

@@ -36,7 +36,7 @@ def test_closing_is_within_the_tokens_of_the_request(llm: Any, tokens: int) -> N
 
 
 def test_closing_is_within_the_length_of_the_engine(llm: Any) -> None:
-    """Offline, vLLM admits a request for whose `max_tokens` there is no room."""
+    """Offline, vLLM accepts a request even if there is too little room for its `max_tokens`."""
     schema = {"type": "array", "items": {"type": "string"}, "minItems": 2}
     config = {"json_schema": {"schema": schema, "closing": True}}
     longest = llm.llm_engine.model_config.max_model_len

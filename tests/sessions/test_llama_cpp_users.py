@@ -178,7 +178,7 @@ def beside_a_dropped_stream(line: int, rolling: bool) -> list[list[int]]:
     """Return what two sessions write if the garbage collector closes a stream of one at some line of a call of the other.
 
     Args:
-        line: The number of the line, among those that the call runs in our code and llama.cpp's; 0: there is no stream.
+        line: Which of the lines that the call executes in logitkit and llama_cpp; 0: there is no stream.
         rolling: Whether both sessions roll.
     """
     first, second = words(3, 12), words(5, 14)

@@ -51,7 +51,7 @@ class Requests:
             if what is None:
                 return None
             if what.tokens is not None and prompt_tokens is not None:
-                # Offline, vLLM admits a `max_tokens` for which the sequence has no room.
+                # Offline, vLLM accepts a `max_tokens` that is more than the room that is left.
                 what = what._replace(tokens=min(what.tokens, self._longest - prompt_tokens))
             processor = self._configurations.processor(what)
             for step in steps_of(processor).values():

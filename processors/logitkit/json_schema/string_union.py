@@ -37,9 +37,10 @@ __all__ = ["united"]
 
 def united(one: StringSet, other: StringSet) -> StringSet:
     """Return the strings of either set."""
+    for some, more in ((one, other), (other, one)):
+        if isinstance(some, StringUnion):
+            return some.with_more(more)
     for bounded, unbounded in ((one, other), (other, one)):
-        if isinstance(bounded, StringUnion):
-            return bounded.with_more(unbounded)
         if _should_count(bounded, unbounded):
             return StringUnion(bounded, unbounded.language)
     return one | other
@@ -142,7 +143,7 @@ class StringUnion(StringSet):
 
     @property
     def longest(self) -> int | None:
-        """The length of the longest string in code points, None if there is no bound, 0 for the empty set."""
+        """The length of the longest string, in code points; None if there is no limit, and 0 for the empty set."""
         ends = self.bounded.longest, self.others.longest
         return None if None in ends else max(end for end in ends if end is not None)
 
@@ -155,7 +156,7 @@ class StringUnion(StringSet):
         return self.bounded.contains(text) or self.others.contains(text)
 
     def values(self, most: int = 1000) -> list[str] | None:
-        """Return the strings of the set, sorted, or None if there are more than so many, or a long one is asked for."""
+        """Return the sorted strings of the set, or None if there are more than `most`; see `StringSet.values`."""
         found = self.bounded.values(most), self.others.texts(most)
         if found[0] is None or found[1] is None:
             return None
@@ -170,7 +171,7 @@ class StringUnion(StringSet):
         return len(self._pair.needed) * longest <= MOST_COUNTED_ENDLESS
 
     def leaf(self, counted: bool = False, closing: bool = False) -> Leaf:
-        """Return the automaton over bytes of their JSON texts behind the opening quote."""
+        """Return the automaton over bytes of their JSON texts after the opening quote."""
         if not counted:
             return super().leaf()
         least, most = self.bounded.lengths

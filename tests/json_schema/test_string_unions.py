@@ -82,6 +82,21 @@ def test_operations_on_strings_beside_others_of_any_length(others: str, pattern:
             check_operations(united, both, third, StringSet.matching("^b", DEFAULT_LIMITS))
 
 
+def test_no_states_are_made_for_lengths_while_sets_are_joined() -> None:
+    bounded = StringSet.of_length(0, 2000, DEFAULT_LIMITS)
+    both = united(bounded, StringSet.of_format("uri", DEFAULT_LIMITS))
+    words = StringSet.matching("^b*$", DEFAULT_LIMITS) & StringSet.of_length(0, 3000, DEFAULT_LIMITS)
+    for joined in (
+        united(both, words),
+        united(words, both),
+        both & StringSet.matching("a", DEFAULT_LIMITS),
+        both & both,
+    ):
+        assert joined.contains("a" * 1999)
+        assert not joined.is_everything
+    assert "texts" not in vars(both)
+
+
 def test_a_set_without_strings_is_left_out_of_a_union() -> None:
     never = {"type": "string", "minLength": 20, "maxLength": 17}
     constraint = lk.JsonSchema({"anyOf": [never, {"type": "string", "pattern": "^a*$"}]}, tekken())

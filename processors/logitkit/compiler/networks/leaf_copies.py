@@ -139,9 +139,9 @@ class LeafCopies:
             leaf, root, frame = self.leaf_of[quote.called], self._root(quote), -1
             may_be_called = quote.byte == QUOTE or self.leaves[leaf].is_text
             alone = may_be_called and root == 0 and step[quote.state, self.byte_class[quote.byte]] == DEAD
-            large = size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size)
-            if self.share and alone and large and len({*where}) == 1:
-                body, (mark,) = len(self.bodies) + leaf, {*self.leaves[leaf].marks}
+            large, marks = size[leaf] > max(LARGE_COPIES, self.leaves[leaf].size), {*self.leaves[leaf].marks}
+            if self.share and alone and large and len(marks) == 1:
+                body, (mark,) = len(self.bodies) + leaf, marks
                 end = self.ends.setdefault((body, mark), len(self.ends))
                 frame = self.frames.setdefault((body, ((mark, where[0]),)), len(self.frames))
                 copy = self.called[leaf] = self.copies.setdefault((leaf, (-1 - end,) * len(where)), len(self.copies))

@@ -38,23 +38,34 @@ def memory_of(tokens: mx.array) -> tuple[bytes, int]:
     return memoryview(memory).tobytes(), INTEGERS[tokens.dtype]
 
 
-def masked(mask: RowMask | None, logits: mx.array) -> mx.array:
-    """Return the logits masked as by `RowMask.apply`, without computing them yet.
+def masked(mask: RowMask | None, logits: mx.array) -> tuple[mx.array, mx.array]:
+    """Return the logits masked as by `RowMask.apply`, and whether they are broken, without computing either yet.
+
+    Broken logits cannot be an error here, because nothing is read: the row ends instead.
 
     Args:
         mask: The mask; None allows everything.
         logits: [1, W], at least as wide as the mask.
+
+    Returns:
+        [1, W], and one bool, which is computed together with it.
     """
+    # NaN if any of them is NaN.
+    top = mx.max(logits)
+    broken = mx.logical_not(mx.abs(top) < np.inf)
     if mask is None:
-        return logits
+        return logits, broken
     arrays = _arrays.get(mask)
     if arrays is None:
         arrays = _arrays[mask] = mx.array(mask.legal()), mx.array(_ends(mask))
     legal, ends = (_wider(array, logits.shape[1]) for array in arrays)
     never = mx.array(-np.inf, logits.dtype)
-    # NaN, which does not equal itself, counts as -inf.
-    left = mx.where(mx.logical_and(legal, logits == logits), logits, never)
-    return mx.where(mx.all(left == never), mx.where(ends, mx.array(0, logits.dtype), never), left)
+    left = mx.where(legal, logits, never)
+    ended = mx.where(ends, mx.array(0, logits.dtype), never)
+    if mask.is_end:
+        # The logits of a row that has ended do not matter.
+        left, broken = mx.where(left == left, left, never), mx.array(False)
+    return mx.where(mx.logical_or(broken, mx.max(left) == never), ended, left), broken
 
 
 def _ends(mask: RowMask) -> Any:

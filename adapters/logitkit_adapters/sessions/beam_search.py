@@ -67,8 +67,7 @@ class BeamSearch:
     def step(self, logits: Tensor, is_last: bool) -> None:
         """Extend every beam by a token."""
         rows, beams, count = self._rows, self._beams, self._count
-        likelihood = logits.log_softmax(1)
-        scores = rows.processed(likelihood)[:count]
+        scores = rows.processed(rows.likelihood(logits))[:count]
         best, parents, tokens = best_continuations(
             rows.weights[:count].reshape(-1, beams), scores, beams * (1 + len(rows.ends))
         )

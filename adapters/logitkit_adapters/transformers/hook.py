@@ -28,7 +28,7 @@ from typing import Any
 import transformers
 from torch import Tensor
 
-from logitkit.errors import BatchMismatch, ConfigurationError
+from logitkit.errors import BatchMismatch, BrokenLogits, ConfigurationError
 from logitkit.protocol.calls import check_gradient
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.row_limit import checked_max_new_tokens
@@ -95,6 +95,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
 
         Raises:
             BatchMismatch: There are more rows of ids than of scores, or fewer.
+            BrokenLogits: A score is NaN or +inf, or a row has no finite one; on an accelerator, in the call after that.
             ConfigurationError: The shapes or dtypes are not as above, the scores require a gradient, or their number of columns
                 has changed within the generation.
             ProcessorError: A function or class of yours bans all tokens of a row, and declares no EOS.
@@ -109,8 +110,16 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
                 self._columns = single[2]
                 if scores.requires_grad:
                     check_gradient("the hook", scores)
-                return row.processed(scores)
+                try:
+                    processed = row.processed(scores)
+                except BrokenLogits:
+                    # Raised again below, where the step is known.
+                    pass
+                else:
+                    return processed
         self._check(input_ids, scores)
+        # On a device, broken scores of the last call are noticed only now.
+        self._process.raise_broken()
         state, context = self.tracker.resolve(input_ids, vocabulary_size=scores.shape[1], device=scores.device)
         # `generate` may keep the given scores (`output_logits`), so processors get a copy that they may overwrite.
         processed = self._process(state, scores, context, overwrite=False)

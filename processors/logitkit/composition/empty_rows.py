@@ -1,4 +1,4 @@
-"""End rows that processors leave without a token, or raise an error that names the processor."""
+"""End rows that processors leave without a token, or raise an error that names the processors; the same for +inf."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from logitkit.errors import ConfigurationError, ProcessorError
 from logitkit.protocol.calls import by_tensors
 from logitkit.protocol.processor import Processor, name_of
 from logitkit.runtime.host_logits import is_empty
-from logitkit.runtime.row_mask import as_array, drop_nan
+from logitkit.runtime.logit_arrays import as_array, drop_nan
 
-__all__ = ["end_rows", "name_empty_row"]
+__all__ = ["end_rows", "name_empty_row", "name_infinite_row"]
 
 
 def end_rows(logits: Tensor, eos_ids: Sequence[int]) -> Tensor:
@@ -67,4 +67,22 @@ def name_empty_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None
         raise ProcessorError(
             f"after {', '.join(map(name_of, processors))} row {empty[0]} has no token left: all its logits are -inf or NaN, and "
             "no EOS id is known to end it; leave it a token, or give the EOS ids: logitkit.chain(processor, eos_ids=[...])"
+        )
+
+
+def name_infinite_row(processors: Sequence[Processor[Any]], logits: Tensor) -> None:
+    """Raise an error if a logit on the CPU is +inf, with which no probability can be computed.
+
+    Args:
+        processors: The processors that may have caused it; if there are none, nothing is read.
+        logits: [B, V] floating point.
+
+    Raises:
+        ProcessorError: A logit is +inf.
+    """
+    if processors and bool((logits == torch.inf).any()):
+        row, token = (logits == torch.inf).nonzero()[0].tolist()
+        raise ProcessorError(
+            f"after {', '.join(map(name_of, processors))} the logit of token {token} in row {row} is +inf; to force a token, ban "
+            "all others with -inf"
         )

@@ -24,7 +24,8 @@ from logitkit.protocol.context import Context
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import keep_allowed
 from logitkit.runtime.branching_state import BranchingState, Configurations
-from logitkit.runtime.row_mask import as_array
+from logitkit.runtime.broken_logits import check_row
+from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
 
@@ -79,8 +80,8 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
     return state.with_configurations(rows, narrowed)
 
 
-def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
-    """Return the logits with every illegal token at -inf; see `Constraint.process_logits`."""
+def mask_branching(bank: Bank, state: BranchingState, logits: Tensor, *, of_model: bool = False) -> Tensor:
+    """Return the logits with every illegal token at -inf; see `Constraint.masked`."""
     if by_tensors(logits):
         layout = bank.layout_on(logits.device)
         now, allowed = layout.graphs.run(_legal, layout.stacks, state)
@@ -90,6 +91,8 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
     columns = (state.slots[:, 0].tolist(), state.generations[:, 0].tolist(), state.configurations())
     for row, (slot, generation, places) in enumerate(zip(*columns, strict=True)):
         if slot == NEUTRAL:
+            if of_model:
+                check_row(array[row], never, row)
             continue
         automaton: TokenAutomaton = bank.automaton(slot, generation)
         first = places[0][0] if places else DEAD
@@ -101,7 +104,7 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
             found = bank.mask(slot, generation, at)
         if width != found.size:
             check_width(found.size, width)
-        found.apply(array[row], never, zero)
+        found.apply(array[row], never, zero, row if of_model else None)
     return logits
 
 

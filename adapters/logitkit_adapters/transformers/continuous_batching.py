@@ -22,6 +22,7 @@ from logitkit.errors import ConfigurationError
 from logitkit.protocol.processor import Processor, check_is_processor
 from logitkit.tracking import Request, RequestTracker
 from logitkit_adapters.hooks.model_tokens import ends_of
+from logitkit_adapters.transformers.engine_bans import warn_of_settings
 
 __all__ = ["continuous_batching"]
 
@@ -79,6 +80,7 @@ def continuous_batching(model: Any, processor: Processor[Any]) -> Iterator[None]
     _check_model(model)
     check_ends(processor, ends_of(model))
     check_is_processor(processor)
+    warn_of_settings(processor, model)
     hook = _Hook(processor, ends_of(model))
     setattr(model, METHOD, _manager_with(hook, getattr(model, METHOD)))
     try:

@@ -73,7 +73,7 @@ def test_a_request_that_is_rewound_and_not_replayed_is_found(
 def test_a_row_that_is_left_nothing_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: logits)
+    monkeypatch.setattr(import_module("logitkit.composition.chain"), "end_rows", lambda logits, eos_ids: (logits, None))
     assert main(["chains", "--minutes", "0.5", "--seed", "7"]) == 1
     assert "a row is left without a legal token" in capsys.readouterr().out
 

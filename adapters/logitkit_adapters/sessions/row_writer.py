@@ -97,7 +97,10 @@ class RowWriter:
     def finished(self) -> str:
         """Why the row ended; see `GeneratedRow`."""
         columns = 0 if self._context is None else self._context.vocabulary_size
-        return end_of_row(self._processor, self.prompt, self.tokens, self.max_new_tokens, self.ends, columns)
+        emptied = self._process.emptied is not None and bool(self._process.emptied)
+        return end_of_row(
+            self._processor, self.prompt, self.tokens, self.max_new_tokens, self.ends, columns, emptied=emptied
+        )
 
     def _forced(self, limit: int) -> list[int]:
         """Return the next tokens as long as there is no alternative."""

@@ -36,7 +36,9 @@ def warn_of_settings(processor: Processor[Any], model: Any) -> None:
         model: The model that generates, or None if it is unknown.
     """
     settings = getattr(model, "generation_config", None)
-    parts = [part for part in members(processor) if follows_text(part)]
+    parts = [
+        p for p in members(processor) if follows_text(p) and isinstance(getattr(p, "vocabulary", None), Vocabulary)
+    ]
     found = [] if settings is None else [name for part in parts for name in _harmful(settings, part)]
     if found:
         _warn(

@@ -8,8 +8,8 @@
   greedy search and sampling, a hook warns once of the first two, and of a text with EOS.
 - *EOS*: `generate` ends a text at every id in `generation_config.eos_token_id`, which a hook cannot see. Build the vocabulary
   with the model, `vocabulary(tokenizer, model)`.
-- *Bans of `generate`* (`forced_bos_token_id`, `forced_eos_token_id`, `suppress_tokens`, ...) run before the hook. If they leave none of
-  the tokens that a constraint allows, the row ends with an incomplete text, of which the hook warns: `EngineBansWarning`.
+- *Bans of `generate`* (`forced_bos_token_id`, `forced_eos_token_id`, `suppress_tokens`, ...) run before the hook. If they leave
+  none of the tokens that a constraint allows, the row ends with an incomplete text, and the hook warns: `EngineBansWarning`.
 - *Left padding* counts as tokens unless you pass `attention_mask` or `pad_id`. This does not matter to a constraint, which begins
   after the prompt. It matters to a penalty that counts the prompt.
 - *Beam search*: a beam without a legal token keeps the score -inf. If the language has fewer texts than there are beams,

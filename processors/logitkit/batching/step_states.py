@@ -176,7 +176,7 @@ class StepStates:
                     ended.append(step.takes)
         if not ended:
             return logits
-        return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)
+        return end_rows(torch.where(reduce(or_, ended)[:, None], -torch.inf, logits), self.eos_ids)[0]
 
     def _report_broken(self, step: SharedStep, error: ProcessorError) -> None:
         """Log an error, or raise it if rows cannot be ended."""

@@ -59,6 +59,9 @@ class EngineLogits:
         # The mask of an automaton reads the logits itself, so they need not be read for it once more.
         self._constraint: Any = self._processor if can_step(self._processor) else None
         self._flag: _Flag | None = None
+        # The rows of the last call that ended because no token was left, [B] bool; None if there were none, or if a constraint
+        # ended them.
+        self.emptied: Tensor | None = None
 
     def __call__(
         self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int] = (), overwrite: bool = True
@@ -83,6 +86,7 @@ class EngineLogits:
         """
         if logits.requires_grad:
             check_gradient(name_of(self._processor), logits)
+        self.emptied = None
         if by_tensors(logits):
             return self._on_device(state, logits, context, eos_ids)
         logits = logits if overwrite else logits.clone()
@@ -150,13 +154,17 @@ class EngineLogits:
     def _processed(self, state: Any, logits: Tensor, context: Context) -> Tensor:
         if isinstance(self._processor, Chain):
             # A chain checks the calls of its processors.
-            return self._processor.process_logits(state, logits, context)[1]
+            processed, self.emptied = self._processor.processed(state, logits, context)
+            return processed
         return process_checked(self._processor, state, logits, context)
 
     def _ended(self, processed: Tensor, eos_ids: Sequence[int]) -> Tensor:
         """End rows without a token, or raise an error that names the processors that may have left them so."""
         if ends := self._eos_ids or eos_ids:
-            return end_rows(processed, ends)
+            processed, emptied = end_rows(processed, ends)
+            if emptied is not None:
+                self.emptied = emptied if self.emptied is None else self.emptied | emptied
+            return processed
         if not self._at_fault or any(map(is_foreign, self._at_fault)):
             name_empty_row(self._at_fault or members(self._processor), processed)
         return processed

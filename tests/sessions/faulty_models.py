@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from tests.sessions.engines import loaded
 
-__all__ = ["FAULTS", "Fault", "faulty"]
+__all__ = ["FAULTS", "Fault", "Passes", "faulty"]
 
 # Changes the logits of a position, [V] float32, in place.
 Fault = Callable[[NDArray[np.float32]], None]
@@ -35,8 +36,15 @@ FAULTS: dict[str, Fault] = {
 }
 
 
+@dataclass
+class Passes:
+    """The number of forward passes that were faulty."""
+
+    faulty: int = 0
+
+
 @contextmanager
-def faulty(engine: str, fault: Fault, after: int = 0) -> Iterator[None]:
+def faulty(engine: str, fault: Fault, after: int = 0) -> Iterator[Passes]:
     """Let the shipped model of an engine return faulty logits.
 
     Args:
@@ -44,15 +52,16 @@ def faulty(engine: str, fault: Fault, after: int = 0) -> Iterator[None]:
         fault: Changes the logits.
         after: The number of forward passes before the first faulty one.
     """
-    passes = 0
+    found, left = Passes(), after
 
     def is_faulty() -> bool:
-        nonlocal passes
-        passes += 1
-        return passes > after
+        nonlocal left
+        left -= 1
+        found.faulty += left < 0
+        return left < 0
 
     with {"transformers": _transformers, "mlx-lm": _mlx_lm, "llama.cpp": _llama_cpp}[engine](fault, is_faulty):
-        yield
+        yield found
 
 
 @contextmanager

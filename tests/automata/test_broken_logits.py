@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from logitkit.errors import BrokenLogits
-from logitkit.runtime.broken_logits import broken_rows, check_left, check_row, end_broken, is_broken
-from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.broken_logits import broken_rows, end_broken
+from logitkit.runtime.logit_arrays import as_array, check_left, check_row, is_broken
 from logitkit.runtime.row_mask import WHOLE_BYTES, RowMask
 
 NEVER, INF, NAN = float("-inf"), float("inf"), float("nan")

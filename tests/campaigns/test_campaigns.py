@@ -91,7 +91,7 @@ def test_an_end_that_a_constraint_does_not_allow_is_found(
 def test_broken_logits_that_go_unnoticed_are_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("logitkit.runtime.broken_logits.is_broken", lambda row, never: False)
+    monkeypatch.setattr("logitkit.runtime.logit_arrays.is_broken", lambda row, never: False)
     assert main(["typed", "--minutes", "0.5", "--seed", "7"]) == 1
     assert re.search("a model with .* writes|broken logits are processed", capsys.readouterr().out)
 

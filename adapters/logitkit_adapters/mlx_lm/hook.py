@@ -78,7 +78,7 @@ class MlxLmLogitsProcessor(EngineHook):
     ) -> None:
         super().__init__(processor, padding)
         self._fresh = True  # before the first call of a generation
-        self._flag: mx.array | None = None  # whether the logits of the last call were broken
+        self._sound: mx.array | None = None  # whether the logits of the last call were sound, if they were not read
         self._lengths: list[int] = []  # of the given prompts, if any
         self._beginning = Beginning(processor, padding)
         self._plain = prompt is None and not padding.given
@@ -124,9 +124,9 @@ class MlxLmLogitsProcessor(EngineHook):
             found = self._masked(tokens, logits)
             if found is not None:
                 return found
-        if self._flag is not None:
-            last, self._flag = self._flag, None
-            if last.item():
+        if self._sound is not None:
+            last, self._sound = self._sound, None
+            if not last.item():
                 raise BrokenLogits(UNREAD, 0)
         if not isinstance(logits, mx.array):
             self.check_caller(logits)
@@ -159,23 +159,23 @@ class MlxLmLogitsProcessor(EngineHook):
         if row is None:
             return None
         # Known by now, because it was computed together with the last token.
-        if self._flag is not None and self._flag.item():
-            self._flag = None
+        if self._sound is not None and not self._sound.item():
+            self._sound = None
             _, context = self.tracker.resolve(ids_to_torch(tokens).tensor, vocabulary_size=logits.shape[-1])
             raise BrokenLogits(UNREAD, 0, int(context.lengths - context.prompt_lengths) - 1)
         self._fresh = False
-        found, self._flag = masked(row.mask(logits.shape[-1]), logits)
+        found, self._sound = masked(row.mask(logits.shape[-1]), logits)
         return found
 
     @property
     def broken(self) -> Tensor | None:
         """Whether the logits of the last call were broken, [1] bool; None if they were read, since they raise then."""
-        return None if self._flag is None else torch.tensor([bool(self._flag.item())])
+        return None if self._sound is None else torch.tensor([not self._sound.item()])
 
     def new_generation(self) -> None:
         """Treat the next call as the first of a new generation, whatever its tokens are."""
         self.tracker.new_generation()
-        self._fresh, self._flag = True, None
+        self._fresh, self._sound = True, None
 
 
 def logits_processor(

@@ -120,7 +120,7 @@ class RowWriter:
         try:
             return self._chosen(self._process(self._state, logits[None], self._now(), sorted(self.engine.eos_ids)))
         except BrokenLogits as error:
-            raise BrokenLogits(error.reason, self.stream, error.step) from None
+            raise BrokenLogits(error.reason, self.stream, len(self._committed)) from None
 
     def _chosen(self, logits: Tensor) -> int:
         # Before the choice, which may overwrite the logits.
@@ -153,13 +153,15 @@ class RowWriter:
         self._advance(self._committed)
 
     def _advance(self, tokens: list[int]) -> None:
-        # A `Stateless` function has no state to advance.
-        if tokens and not isinstance(self._processor, Stateless):
+        # A `Stateless` function has no state to advance, and neither has no processor.
+        if tokens and self.call.processor is not None and not isinstance(self._processor, Stateless):
             # Through numpy, which converts lists several times as fast as torch.
             ids = torch.from_numpy(np.array([tokens], np.int64)).to(self._context.device)
             self._state = advance_checked(self._processor, self._state, ids)
 
     def _now(self) -> Context:
-        """Return the context at the current length of the row."""
+        """Return the context at the current length of the row, if a processor may read it."""
         context: Context = self._context
-        return context.at(context.prompt_lengths + len(self._committed)) if self._committed else context
+        if self.call.processor is None or not self._committed:
+            return context
+        return context.at(context.prompt_lengths + len(self._committed))

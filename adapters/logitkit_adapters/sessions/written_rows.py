@@ -17,7 +17,7 @@ from logitkit.protocol.calls import advance_checked, by_tensors
 from logitkit.protocol.context import Context, select_context
 from logitkit.protocol.processor import Processor
 from logitkit.protocol.state import concatenate, select
-from logitkit.runtime.broken_logits import why_broken
+from logitkit.runtime.logit_arrays import why_broken
 from logitkit.sessions.seam import state_at_seam
 from logitkit.sessions.sequence_state import SequenceState
 from logitkit.sessions.token_choice import drawn_tokens

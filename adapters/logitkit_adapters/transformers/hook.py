@@ -79,6 +79,7 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
             continued=WarnOnce(begins_generation) if prompt is None else None,
         )
         self._columns: int | None = None
+        self._ends = eos_ids_of(processor)
         # Whether a ban of `generate` has been reported.
         self._warned = False
 
@@ -134,8 +135,10 @@ class TransformersLogitsProcessor(EngineHook, transformers.LogitsProcessor):
         processed = self._process(state, scores, context, overwrite=False)
         self.tracker.answer(state)
         self._columns = scores.shape[1]
-        if not (self._warned or by_tensors(scores)):
-            cut_off = cut_off_rows(self.processor, state, context, scores, processed, eos_ids_of(self.processor))
+        ends = [end for end in self._ends if end < scores.shape[1]]
+        # An ended row has EOS at 0.
+        if not (self._warned or by_tensors(scores)) and bool((processed[:, ends] == 0).any()):
+            cut_off = cut_off_rows(self.processor, state, context, scores, processed, ends)
             if cut_off:
                 self._warn(cut_off[0], int(context.lengths[cut_off[0]]))
         return processed

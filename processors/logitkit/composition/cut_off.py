@@ -26,11 +26,11 @@ def cut_off_rows(
         context: Their context.
         given: [B, V] the logits before the processor, on the CPU.
         processed: [B, V] the logits after it.
-        eos_ids: The ids that end a row; if there are none, no row is reported.
+        eos_ids: The ids that end a row.
     """
-    ends = [end for end in eos_ids if end < given.shape[1]]
-    # Rare: an ended row has only EOS, at 0.
-    at_zero = (processed[:, ends] == 0).any(1).nonzero()[:, 0].tolist() if ends else []
+    ends = list(eos_ids)
+    # An ended row has only EOS, at 0.
+    at_zero = (processed[:, ends] == 0).any(1).nonzero()[:, 0].tolist()
     ended = [row for row in at_zero if int((processed[row] > -torch.inf).sum()) <= len(ends)]
     if not ended:
         return []

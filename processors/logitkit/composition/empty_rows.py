@@ -83,13 +83,13 @@ def name_infinite_row(processors: Sequence[Processor[Any]], logits: Tensor) -> N
     """Raise an error if a logit on the CPU is +inf, with which no probability can be computed.
 
     Args:
-        processors: The processors that may have caused it; if there are none, nothing is read.
+        processors: The processors that may have caused it.
         logits: [B, V] floating point.
 
     Raises:
         ProcessorError: A logit is +inf.
     """
-    if processors and bool((logits == torch.inf).any()):
+    if bool((logits == torch.inf).any()):
         row, token = (logits == torch.inf).nonzero()[0].tolist()
         raise ProcessorError(
             f"after {', '.join(map(name_of, processors))} the logit of token {token} in row {row} is +inf; to force a token, ban "

@@ -14,12 +14,14 @@ from logitkit.composition.chain import Chain, members
 from logitkit.composition.conflicts import eos_ids_of
 from logitkit.composition.empty_rows import end_rows, name_empty_row, name_infinite_row
 from logitkit.errors import BrokenLogits
-from logitkit.protocol.calls import by_tensors, check_gradient, process_checked
+from logitkit.protocol.calls import by_tensors, check_gradient, own_rows, process_checked
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import is_foreign, may_empty_rows
 from logitkit.protocol.processor import Processor, name_of
-from logitkit.runtime.broken_logits import UNREAD, broken_rows, check_row, end_broken
-from logitkit.runtime.logit_arrays import as_array, drop_nan
+from logitkit.runtime.broken_logits import UNREAD, broken_rows, end_broken
+from logitkit.runtime.constraint_state import ConstraintState
+from logitkit.runtime.host_rows import mask_on_host
+from logitkit.runtime.logit_arrays import as_array, check_row, drop_nan
 from logitkit.runtime.single_row import can_step
 
 __all__ = ["EngineLogits"]
@@ -51,6 +53,7 @@ class EngineLogits:
 
     def __init__(self, processor: Processor[Any] | None) -> None:
         self._processor: Processor[Any] = Chain(()) if processor is None else processor
+        self._name = name_of(self._processor)
         parts = members(self._processor)
         of_single = tuple(p for p in parts if may_empty_rows(p))
         self._at_fault = self._processor.at_fault if isinstance(self._processor, Chain) else of_single
@@ -85,20 +88,25 @@ class EngineLogits:
                 and dtype, or +inf, or it leaves a row without a token and no EOS is known.
         """
         if logits.requires_grad:
-            check_gradient(name_of(self._processor), logits)
+            check_gradient(self._name, logits)
         self.emptied = None
         if by_tensors(logits):
             return self._on_device(state, logits, context, eos_ids)
         logits = logits if overwrite else logits.clone()
         try:
-            if self._constraint is not None:
-                masked: Tensor = self._constraint.masked(state, logits, of_model=True)
-                return masked
+            if self._constraint is not None and isinstance(state, ConstraintState):
+                logits = own_rows(self._name, len(state.left), logits)
+                return mask_on_host(self._constraint.bank, state, logits, of_model=True)
             ended = self._check(state, logits)
         except BrokenLogits as error:
             raise _located(error, context) from None
-        processed = self._processed(state, logits, context)
-        name_infinite_row(self._foreign, processed)
+        if isinstance(self._processor, Chain):
+            # A chain checks the calls of its processors.
+            processed, self.emptied = self._processor.processed(state, logits, context)
+        else:
+            processed = process_checked(self._processor, state, logits, context)
+        if self._foreign:
+            name_infinite_row(self._foreign, processed)
         return self._ended(processed, eos_ids) if self._at_fault or ended else processed
 
     @property
@@ -112,22 +120,26 @@ class EngineLogits:
         Raises:
             BrokenLogits: They were.
         """
-        broken, flag, self._flag = self.broken, self._flag, None
-        if flag is not None and broken is not None and bool(broken.any()):
+        if self._flag is None:
+            return
+        flag, self._flag = self._flag, None
+        broken = flag.broken & ~self._over(flag.state, flag.broken)
+        if bool(broken.any()):
             row = int(broken.nonzero()[0, 0])
-            raise _located(BrokenLogits(UNREAD, row), flag.context)
+            or_own = f"; or {' or '.join(map(name_of, self._foreign))} has returned +inf" if self._foreign else ""
+            raise _located(BrokenLogits(UNREAD + or_own, row), flag.context)
 
     def _on_device(self, state: Any, logits: Tensor, context: Context, eos_ids: Sequence[int]) -> Tensor:
         broken = broken_rows(logits)
-        processed = self._processed(state, logits, context)
+        processed = process_checked(self._processor, state, logits, context)
         if self._foreign:
             broken = broken | (processed == torch.inf).any(1)
-        if self._at_fault:
-            processed = self._ended(processed, eos_ids)
         self._flag = _Flag(broken, state, context)
         ends = [end for end in self._eos_ids or eos_ids if end < logits.shape[1]]
         if not ends:
             self.raise_broken()
+        if self._at_fault:
+            processed = self._ended(processed, eos_ids)
         return end_broken(processed, broken, ends)
 
     def _check(self, state: Any, logits: Tensor) -> bool:
@@ -150,13 +162,6 @@ class EngineLogits:
         pairs: list[tuple[Any, Any]] = [*zip(members(self._processor), states, strict=True)]
         known = [getattr(p, name)(s) for p, s in pairs for name in ("is_finished", "is_dead") if hasattr(p, name)]
         return reduce(or_, known, torch.zeros_like(none))
-
-    def _processed(self, state: Any, logits: Tensor, context: Context) -> Tensor:
-        if isinstance(self._processor, Chain):
-            # A chain checks the calls of its processors.
-            processed, self.emptied = self._processor.processed(state, logits, context)
-            return processed
-        return process_checked(self._processor, state, logits, context)
 
     def _ended(self, processed: Tensor, eos_ids: Sequence[int]) -> Tensor:
         """End rows without a token, or raise an error that names the processors that may have left them so."""

@@ -25,9 +25,10 @@ from logitkit.protocol.calls import advance_checked, init_checked, process_check
 from logitkit.protocol.context import Context
 from logitkit.protocol.declared import only_masks, truncates
 from logitkit.protocol.processor import Processor, Role, check_is_processor, name_of, role_of
-from logitkit.runtime.broken_logits import broken_rows, why_broken
+from logitkit.runtime.broken_logits import broken_rows
 from logitkit.runtime.completion import completion_of
 from logitkit.runtime.constraint import Constraint
+from logitkit.runtime.logit_arrays import why_broken
 from logitkit.vocabulary.marker import check_vocabulary
 from logitkit.vocabulary.vocabulary import Vocabulary
 

@@ -24,7 +24,6 @@ from logitkit.protocol.context import Context
 from logitkit.runtime.bank import NEUTRAL, Bank
 from logitkit.runtime.bank_tables import keep_allowed
 from logitkit.runtime.branching_state import BranchingState, Configurations
-from logitkit.runtime.broken_logits import check_row
 from logitkit.runtime.logit_arrays import as_array
 from logitkit.runtime.stack_tables import StackRows, StackTables, advance_stacks, legal_stacks
 from logitkit.runtime.width import check_width
@@ -80,8 +79,8 @@ def advance_branching(bank: Bank, state: BranchingState, tokens: Tensor) -> Bran
     return state.with_configurations(rows, narrowed)
 
 
-def mask_branching(bank: Bank, state: BranchingState, logits: Tensor, *, of_model: bool = False) -> Tensor:
-    """Return the logits with every illegal token at -inf; see `Constraint.masked`."""
+def mask_branching(bank: Bank, state: BranchingState, logits: Tensor) -> Tensor:
+    """Return the logits with every illegal token at -inf; see `Constraint.process_logits`."""
     if by_tensors(logits):
         layout = bank.layout_on(logits.device)
         now, allowed = layout.graphs.run(_legal, layout.stacks, state)
@@ -91,8 +90,6 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor, *, of_mode
     columns = (state.slots[:, 0].tolist(), state.generations[:, 0].tolist(), state.configurations())
     for row, (slot, generation, places) in enumerate(zip(*columns, strict=True)):
         if slot == NEUTRAL:
-            if of_model:
-                check_row(array[row], never, row)
             continue
         automaton: TokenAutomaton = bank.automaton(slot, generation)
         first = places[0][0] if places else DEAD
@@ -104,7 +101,7 @@ def mask_branching(bank: Bank, state: BranchingState, logits: Tensor, *, of_mode
             found = bank.mask(slot, generation, at)
         if width != found.size:
             check_width(found.size, width)
-        found.apply(array[row], never, zero, row if of_model else None)
+        found.apply(array[row], never, zero)
     return logits
 
 

@@ -121,33 +121,19 @@ class Constraint(CompiledLanguage):
 
         A finished row may emit only EOS and padding; a dead row only EOS, at logit 0. NaN counts as -inf.
         """
-        return state, self.masked(state, logits)
-
-    def masked(self, state: ConstraintState, logits: Tensor, *, of_model: bool = False) -> Tensor:
-        """Return the logits with every illegal token at -inf, as `process_logits` does.
-
-        Args:
-            state: The state of B rows.
-            logits: [B, V] floating point, which may be overwritten.
-            of_model: Whether broken logits on the host are an error.
-
-        Raises:
-            BrokenLogits: They are.
-        """
-        name = type(self).__name__
         if isinstance(state, BranchingState):
-            return mask_branching(self.bank, state, own_rows(name, len(state.states), logits), of_model=of_model)
+            return state, mask_branching(self.bank, state, own_rows(type(self).__name__, len(state.states), logits))
         at, stack, left = state
-        logits = own_rows(name, at.state.shape[0], logits)
+        logits = own_rows(type(self).__name__, at.state.shape[0], logits)
         flat = self._is_flat(stack)
         if not by_tensors(logits):
-            return mask_on_host(self.bank, state, logits, of_model=of_model)
+            return state, mask_on_host(self.bank, state, logits)
         layout = self.bank.layout_on(logits.device)
         if flat:
-            return mask_tensors(layout, at, logits)
+            return state, mask_tensors(layout, at, logits)
         rows = StackRows(at.state, stack, left)
         now, legal = layout.graphs.run(legal_stacks, layout.stacks, at.slot, at.generation, rows)
-        return keep_allowed(layout.tables, at.slot, now, legal, logits)
+        return state, keep_allowed(layout.tables, at.slot, now, legal, logits)
 
     def _is_flat(self, stack: Tensor) -> bool:
         """Whether rows have nothing but a state."""

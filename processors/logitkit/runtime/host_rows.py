@@ -23,9 +23,8 @@ from logitkit.compiler.tokens.packed_stacks import Packed, rows_of, stacks_of
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.broken_logits import check_row
 from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 

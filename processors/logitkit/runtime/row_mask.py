@@ -14,8 +14,7 @@ from torch import Tensor
 
 from logitkit.compiler.bytes.byte_dfa import DEAD, FINISHED
 from logitkit.compiler.tokens.token_automaton import TokenAutomaton
-from logitkit.runtime.broken_logits import check_left, check_row, is_broken
-from logitkit.runtime.logit_arrays import as_array, drop_nan, fill
+from logitkit.runtime.logit_arrays import as_array, check_left, check_row, drop_nan, fill, is_broken
 
 # Up to this share of the vocabulary, a list of ids is faster than a pass over a float row (measured at 131k and 32k columns).
 SHORT_LIST = 1 / 24

@@ -22,10 +22,9 @@ from logitkit.protocol.context import Context
 from logitkit.protocol.processor import Processor, reads_max_length
 from logitkit.runtime.automaton_state import AutomatonState
 from logitkit.runtime.bank import NEUTRAL, Bank
-from logitkit.runtime.broken_logits import check_row
 from logitkit.runtime.constraint import Constraint
 from logitkit.runtime.constraint_state import ConstraintState
-from logitkit.runtime.logit_arrays import as_array
+from logitkit.runtime.logit_arrays import as_array, check_row
 from logitkit.runtime.row_mask import RowMask
 from logitkit.runtime.width import check_width
 

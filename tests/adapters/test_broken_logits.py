@@ -81,6 +81,43 @@ def test_the_row_of_a_call_is_named() -> None:
     assert again == Session(model, tokenizer).generate(ids(), max_new_tokens=4).token_ids
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_row_of_a_generator_is_named(engine: str) -> None:
+    model, tokenizer = loaded(engine)
+    alone = engine != "transformers"  # then rows run one after another, in four or five passes each
+    with faulty(engine, FAULTS["one NaN"], after=6 if alone else 1), pytest.raises(BrokenLogits) as caught:
+        continuous(model, tokenizer, PROCESSORS["constraint"])([ids(), ids()[1:]], max_new_tokens=4)
+    assert caught.value.row == int(alone)
+
+
+def test_the_logits_of_a_row_that_has_ended_do_not_matter() -> None:
+    model, tokenizer = loaded("transformers")
+    for processor in (None, lk.Temperature(1.0), PROCESSORS["constraint"]):
+        passes = 0
+
+        def fault(_module: Any, _args: Any, output: Any) -> Any:
+            nonlocal passes
+            passes += 1
+            output.logits = output.logits.clone()
+            output.logits[0, -1, V.eos_ids[0]] = 1e4
+            if passes > 1:
+                output.logits[0] = torch.nan
+            return output
+
+        hook = model.register_forward_hook(fault)
+        try:
+            if processor is PROCESSORS["constraint"]:
+                # It does not allow the end, so the row goes on.
+                with pytest.raises(BrokenLogits, match="for row 0 at step 1"):
+                    continuous(model, tokenizer, processor)([ids(), ids()[1:]], max_new_tokens=4)
+                continue
+            state = continuous(model, tokenizer, processor)([ids(), ids()[1:]], max_new_tokens=4)
+        finally:
+            hook.remove()
+        assert state.finished.tolist() == [True, False]
+        assert [len(row) for row in state.rows] == [len(ids()), len(ids()) + 3]
+
+
 def test_one_broken_row_of_a_batch_is_named() -> None:
     from logitkit_adapters.transformers import logits_processor
 

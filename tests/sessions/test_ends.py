@@ -13,6 +13,7 @@ from torch import Tensor
 import logitkit as lk
 from logitkit.errors import IncompleteOutput
 from logitkit_adapters.sessions import Session, continuous, generate_typed, trace
+from logitkit_adapters.sessions.end_of_row import end_of_row
 from tests.adapters.demo import vocabulary
 from tests.sessions.engines import ENGINES, loaded
 
@@ -148,6 +149,12 @@ def test_a_row_that_is_full_and_cannot_go_on_is_a_conflict() -> None:
         both = lk.chain(lk.Regex("a[0-9]{3}", V), bans(*DIGITS))
         (row,) = session.generate(PROMPT, max_new_tokens=1, processor=both).rows
         assert row.finished == "length"
+
+
+def test_a_constraint_without_a_vocabulary_in_an_engine_that_does_not_know_its_columns() -> None:
+    both = lk.chain(lk.AllowTokens([5, 6]), lk.BanTokens([5]))
+    assert end_of_row(both, PROMPT, [6, EOS], 9, [EOS], columns=0) == "conflict"
+    assert end_of_row(lk.AllowTokens([5, 6, EOS]), PROMPT, [6, EOS], 9, [EOS], columns=0) == "eos"
 
 
 def test_a_prompt_of_padding_has_no_value() -> None:

@@ -43,23 +43,20 @@ def end_of_row(
     ended = not new or new[-1] in ends
     own = ("conflict" if emptied else "eos") if ended else "length"
     parts = [] if processor is None or not new else members(processor)
-    text = torch.tensor([new[: len(new) - ended]], dtype=torch.int64)
-    columns = max([columns, *(v.size for part in parts if (v := getattr(part, "vocabulary", None)) is not None)])
     parts = [part for part in parts if role_of(part) is Role.CONSTRAINT or hasattr(part, "fired")]
     if not parts:
         return own
-    start = Context.of([prompt], columns, max_length=len(prompt) + limit)
+    sizes = [vocabulary.size for part in parts if (vocabulary := getattr(part, "vocabulary", None)) is not None]
+    start = Context.of([prompt], max([columns, max(new) + 1, *sizes]), max_length=len(prompt) + limit)
+    text = torch.tensor([new[: len(new) - ended]], dtype=torch.int64)
     states = [(part, advance_checked(part, init_checked(part, start), text)) for part in parts]
-    for (part, state), fired in zip(
-        [pair for pair in states if hasattr(pair[0], "fired")], fired_rows(states), strict=True
-    ):
+    stops = [pair for pair in states if hasattr(pair[0], "fired")]
+    for (stop, state), fired in zip(stops, fired_rows(stops), strict=True):
         if bool(fired):
-            return f"stop: {_shown(part, state)}"
-    constraints, context = (
-        [pair for pair in states if role_of(pair[0]) is Role.CONSTRAINT],
-        start.at(start.lengths + text.shape[1]),
-    )
-    known = [i for i in ends if i < columns]
+            return f"stop: {_shown(stop, state)}"
+    constraints = [pair for pair in states if role_of(pair[0]) is Role.CONSTRAINT]
+    context = start.at(start.lengths + text.shape[1])
+    known = [i for i in ends if i < context.vocabulary_size]
     refused = bool(refused_ends(constraints, context, new[-1:] if ended else known))
     if ended and refused:
         return "conflict"

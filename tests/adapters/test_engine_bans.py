@@ -69,6 +69,10 @@ def test_the_row_that_is_cut_off_is_named() -> None:
         assert (found[0] > -torch.inf).nonzero().tolist() == [[V.tokens.index(b"a")]]
 
 
+def banned_if_not_zero(logits: torch.Tensor, context: lk.Context) -> torch.Tensor:
+    return logits.masked_fill(logits != 0, -torch.inf)
+
+
 @pytest.mark.parametrize("name", ["alone", "chain"])
 def test_other_rows_are_not_reported(name: str) -> None:
     hooks: dict[str, tuple[dict[str, Any], Any]] = {
@@ -78,6 +82,7 @@ def test_other_rows_are_not_reported(name: str) -> None:
         "the constraint always allows the end": ({"suppress_tokens": DIGITS}, lk.BannedStrings(["b"], V)),
         "the text is complete at the limit": ({"forced_eos_token_id": EOS, "max_new_tokens": 2}, lk.Regex("a", V)),
         "the processors ban it themselves": ({}, lk.chain(lk.BanTokens(DIGITS), processors()[name])),
+        "a function bans it by its logits": ({}, lk.chain(lk.Regex(PATTERN, V), lk.Stateless(banned_if_not_zero))),
         "no constraint": ({"suppress_tokens": DIGITS}, lk.Temperature(2.0)),
     }
     for options, processor in hooks.values():

@@ -149,6 +149,23 @@ def test_logits_that_require_a_gradient_are_refused(processor: Any) -> None:
     assert torch.equal(scores, torch.zeros(1, 5))
 
 
+def test_a_hook_of_mlx_lm_that_meets_other_tokens_after_broken_logits_raises_too() -> None:
+    import mlx.core as mx
+
+    from logitkit_adapters.mlx_lm import logits_processor as hook_of_mlx_lm
+
+    hook = hook_of_mlx_lm(lk.Regex("[ab]+", SMALL))
+    hook(mx.array([0, 1]), mx.array([[NAN] * 5]))
+    assert hook.broken is not None
+    assert hook.broken.tolist() == [True]
+    with pytest.raises(BrokenLogits):
+        hook(mx.array([0, 1, 2, 2]), mx.array([[1.0] * 5]))
+    hook = hook_of_mlx_lm(lk.Regex("[ab]+", SMALL))
+    hook(mx.array([0, 1]), mx.array([[NAN] * 5]))
+    hook.new_generation()
+    assert hook(mx.array([1, 1]), mx.array([[1.0] * 5])).tolist() == [[1, 1, NEVER, NEVER, NEVER]]
+
+
 def test_beams_end_too() -> None:
     from tests.adapters.demo import model
 

@@ -50,6 +50,15 @@ def test_a_row_is_broken_as_its_numbers_say(values: list[float], dtype: torch.dt
         check_left(array[0], never, 0)
 
 
+@pytest.mark.parametrize("between", [NAN, INF, NEVER, 5.0])
+@pytest.mark.parametrize("stride", [2, 3, 7])
+def test_numbers_between_the_columns_do_not_count(between: float, stride: int) -> None:
+    for values in ([1.0, 2.0, NEVER], [NEVER] * 3, [1.0, NAN, 2.0], [NEVER, 1.0, INF], [-3.0, NEVER, -4.0]):
+        memory = np.full(3 * stride, between, np.float32)
+        memory[::stride] = values
+        assert is_broken(memory[::stride], -np.inf) == judged(values)
+
+
 def test_an_empty_row_is_not_broken() -> None:
     assert not is_broken(np.zeros(0, np.float32), -np.inf)
 

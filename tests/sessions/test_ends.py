@@ -141,6 +141,13 @@ def test_why_a_row_ended() -> None:
             assert row.finished == expected, (processor, row)
 
 
+def test_an_end_that_repeats_an_eos_of_the_prompt_is_not_a_conflict() -> None:
+    both = lk.chain(lk.NoRepeatNGram(1), lk.Regex("ab", V))
+    with Session(*loaded("transformers"), both) as session:
+        (row,) = session.generate([EOS, 280, 661], max_new_tokens=8).rows
+    assert (row.text, row.finished) == ("ab", "closed")
+
+
 def test_a_row_that_is_full_and_cannot_go_on_is_a_conflict() -> None:
     with Session(*loaded("transformers")) as session:
         both = lk.chain(lk.Regex("a[0-9]{3}", V), WithRole())

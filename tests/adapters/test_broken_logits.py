@@ -81,6 +81,48 @@ def test_the_row_of_a_call_is_named() -> None:
     assert again == Session(model, tokenizer).generate(ids(), max_new_tokens=4).token_ids
 
 
+@pytest.fixture
+def as_on_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the logits be looked at as those on a device, where nothing is read."""
+    for module in ("logitkit.composition.engine_logits", "logitkit_adapters.sessions.written_rows"):
+        monkeypatch.setattr(f"{module}.by_tensors", lambda _: True)
+    monkeypatch.setattr("logitkit_adapters.transformers.hook._single", lambda *_: None)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.usefixtures("as_on_a_device")
+def test_on_a_device_the_flag_is_read_with_the_sampled_token(fault: str) -> None:
+    model, tokenizer = loaded("transformers")
+    for name, processor in PROCESSORS.items():
+        calls = {
+            "session": lambda p=processor: Session(model, tokenizer, p).generate(ids(), max_new_tokens=4),
+            "samples": lambda p=processor: Session(model, tokenizer, p).generate(ids(), max_new_tokens=4, seed=1),
+            "beams": lambda p=processor: continuous(model, tokenizer, p)(ids(), max_new_tokens=4, num_beams=2),
+            "continuous": lambda p=processor: continuous(model, tokenizer, p)([ids(), ids()[1:]], max_new_tokens=4),
+        }
+        for call in calls.values():
+            with faulty("transformers", FAULTS[fault], after=1), pytest.raises(BrokenLogits, match="for row 0 at step"):
+                print(name, call())
+            call()
+
+
+@pytest.mark.usefixtures("as_on_a_device")
+def test_on_a_device_a_hook_reads_the_flag_in_its_next_call() -> None:
+    from logitkit_adapters.transformers import logits_processor
+
+    digit = V.tokens.index(b"1")
+    hook = logits_processor(PROCESSORS["constraint"])
+    scores = torch.zeros(2, V.size)
+    hook(torch.full((2, 4), digit), scores)
+    scores[1, 7] = torch.nan
+    found = hook(torch.full((2, 5), digit), scores)
+    assert (found[1] > -torch.inf).nonzero().tolist() == [[V.eos_ids[0]]]
+    assert hook.broken is not None
+    assert hook.broken.tolist() == [False, True]
+    with pytest.raises(BrokenLogits, match="for row 1 at step 1: a logit is NaN or"):
+        hook(torch.full((2, 6), digit), torch.zeros(2, V.size))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_row_of_a_generator_is_named(engine: str) -> None:
     model, tokenizer = loaded(engine)

@@ -73,6 +73,7 @@ class BeamSearch:
         )
         is_end = torch.isin(tokens, rows.ends) | is_last
         columns = [column.tolist() for column in (self._scores(best, 1, parents), best, parents, tokens, is_end)]
+        rows.raise_broken()
         going: list[Hypothesis] = []
         for prompt, is_open in enumerate(self._is_open):
             # Best first, with the weights that stand for no text at the end.

@@ -107,7 +107,7 @@ class WrittenRows:
         tokens = torch.where(self.ended, -1, chosen)
         gained = likelihood.gather(1, tokens.clamp(min=0)[:, None])[:, 0].to(self.weights.dtype)
         before, self.weights = self.weights, torch.where(self.ended, self.weights, self.weights + gained)
-        self._process.raise_broken()
+        self.raise_broken()
         self.append(tokens, before, gained)
 
     def likelihood(self, logits: Tensor) -> Tensor:
@@ -130,6 +130,14 @@ class WrittenRows:
         context = replace(self.context, lengths=self.lengths)
         state = () if self.how.processor is None else self.processor_state
         return self._process(state, scores, context, self.how.eos_ids)
+
+    def raise_broken(self) -> None:
+        """Raise the error for broken logits of a device, once the tokens that were chosen from them are read anyway.
+
+        Raises:
+            BrokenLogits: The logits of the last step were broken.
+        """
+        self._process.raise_broken()
 
     def only(self, row: int) -> WrittenRows:
         """Return a single row, to be generated on its own."""

@@ -26,7 +26,7 @@ def cut_off_rows(
         context: Their context.
         given: [B, V] the logits before the processor, on the CPU.
         processed: [B, V] the logits after it.
-        eos_ids: The ids that end a row.
+        eos_ids: The ids that end a row, each of them a column.
     """
     ends = list(eos_ids)
     # An ended row has only EOS, at 0.

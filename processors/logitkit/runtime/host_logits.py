@@ -19,7 +19,7 @@ from logitkit.protocol.calls import by_tensors, check_tokens, own_rows
 from logitkit.protocol.context import Context
 from logitkit.protocol.described import Described
 from logitkit.protocol.kind import Role
-from logitkit.runtime.row_mask import BITS, as_array, fill
+from logitkit.runtime.logit_arrays import BITS, as_array, fill
 
 __all__ = ["HostLogits", "HostRow", "Truncation", "TwoPaths", "filled", "host_rows", "is_empty", "keep_only"]
 

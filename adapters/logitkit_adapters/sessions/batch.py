@@ -51,6 +51,9 @@ class BatchEngine(CachePort):
         lock: The lock to hold while rows are generated: the lock of the model if only one thread at a time may run it.
     """
 
+    # Whether a forward pass runs one row, so that rows are generated one after another.
+    row_by_row: bool = False
+
     def __init__(self, model: Any, engine: SequenceEngine, name: str) -> None:
         self.model = model
         self.engine = engine

@@ -35,6 +35,8 @@ class CachedRow(NamedTuple):
 class SequenceBatches(BatchEngine):
     """A model of mlx-lm or llama.cpp, or a transformers model with recurrent layers."""
 
+    row_by_row = True
+
     def run(self, state: SequenceState) -> SequenceRun:
         """Return a run of the rows of a state."""
         cache = state.kv_cache if state.kv_cache is not None and self.owns(state) else [CachedRow(None, 0)] * len(state)

@@ -39,7 +39,8 @@ def write(engine: BatchEngine, state: SequenceState, how: Decoding, steps: int, 
         steps: The maximum number of steps, at least 1.
         samples: The number of rows that each row of the state becomes.
     """
-    if isinstance(engine, SequenceBatches) and not how.beams:
+    if engine.row_by_row and not how.beams:
+        assert isinstance(engine, SequenceBatches)
         return (yield from _row_by_row(engine, state, how, steps, samples))
     run = engine.run(state)
     logits = run.start()

@@ -51,9 +51,6 @@ class BatchEngine(CachePort):
         lock: The lock to hold while rows are generated: the lock of the model if only one thread at a time may run it.
     """
 
-    # Whether a forward pass runs one row, so that rows are generated one after another.
-    row_by_row: bool = False
-
     def __init__(self, model: Any, engine: SequenceEngine, name: str) -> None:
         self.model = model
         self.engine = engine
@@ -63,6 +60,11 @@ class BatchEngine(CachePort):
         self.max_length = engine.max_length
         self.device = engine.device
         self.lock: AbstractContextManager[Any] = engine.lock
+
+    @property
+    def row_by_row(self) -> bool:
+        """Whether a forward pass runs one row, so that rows are generated one after another."""
+        return False
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,7 @@ import unicodedata
 from collections import Counter
 
 import pytest
-import regex
+import regex  # type: ignore[import-untyped]
 
 from logitkit.patterns import CharSet
 from logitkit.patterns.unicode_classes import GROUPS

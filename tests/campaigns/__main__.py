@@ -14,7 +14,18 @@ import torch
 
 from tests.campaigns.campaign import Campaign, Result, run
 
-NAMES = ("patterns", "javascript", "schemas", "masks", "hooks", "sessions", "configurations", "chains", "grammars")
+NAMES = (
+    "patterns",
+    "javascript",
+    "schemas",
+    "types",
+    "masks",
+    "hooks",
+    "sessions",
+    "configurations",
+    "chains",
+    "grammars",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,9 +34,11 @@ def typed_schema(given: Any) -> tuple[Any, Callable[[str], Any]] | None:
     Raises:
         ConfigurationError: The type has no JSON Schema, or pydantic is not installed.
     """
-    if callable(getattr(given, "model_json_schema", None)):
+    # An annotated type has the attributes of the type inside, and its own constraints.
+    has_own = isinstance(given, type) or not is_python_type(given)
+    if has_own and callable(getattr(given, "model_json_schema", None)):
         return _generated(given, given.model_json_schema), getattr(given, "model_validate_json", json.loads)
-    if not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
+    if has_own and not isinstance(given, type) and callable(getattr(given, "json_schema", None)):
         return _generated(given, given.json_schema), getattr(given, "validate_json", json.loads)
     if not is_python_type(given):
         return None

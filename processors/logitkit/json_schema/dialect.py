@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from logitkit.errors import UnsupportedSchema
+from logitkit.json_schema.left_out import LeftOut
 
 # The keywords that each draft has added, oldest first.
 _ADDED = {
@@ -24,7 +25,12 @@ _ADDED = {
 }
 # What no draft has: it is of OpenAPI 3.0, whose documents name none.
 _OF_NONE = frozenset({"nullable"})
-_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|\d+/(?:dialect|schema-base))/")
+_OPENAPI = re.compile(r"https://spec\.openapis\.org/oas/3\.(?:(0)/schema|[12]/(?:dialect|schema-base))/")
+_DRAFT = re.compile(r"https?://json-schema\.org/(?:(draft-\d\d)|draft/([\d-]+))/(?:hyper-)?schema#?")
+_ALLOWED = (
+    "the drafts of json-schema.org, from 'http://json-schema.org/draft-04/schema#' to "
+    "'https://json-schema.org/draft/2020-12/schema', and the dialects of OpenAPI 3.0 to 3.2"
+)
 # Up to this one, nothing beside `$ref` counts.
 _LAST_REF_ALONE = "draft-07"
 
@@ -56,27 +62,33 @@ class Dialect:
         object.__setattr__(self, "_unknown", unknown)
 
     @classmethod
-    def of(cls, document: Any) -> Dialect:
+    def of(cls, document: Any, left_out: LeftOut) -> Dialect:
         """Return the dialect that a document names.
+
+        Args:
+            document: The document.
+            left_out: Whether an unknown draft may be left out.
 
         Raises:
             UnsupportedSchema: It is not known.
         """
         named = document.get("$schema", "") if isinstance(document, dict) else ""
+        if named == "":
+            return cls("")
         if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
             # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
             return cls("" if openapi[1] else "2020-12")
-        if not isinstance(named, str) or (named and "://json-schema.org/" not in named):
-            raise UnsupportedSchema(
-                f"{named!r} is unknown; allowed are the drafts of json-schema.org and the dialects of OpenAPI 3",
-                "#",
-                "$schema",
-            )
-        if "draft-03" in named:
+        draft = _DRAFT.fullmatch(named) if isinstance(named, str) else None
+        if draft is not None and (draft[1] or draft[2]) in _ADDED:
+            return cls(draft[1] or draft[2])
+        if draft is not None and draft[1] == "draft-03":
             raise UnsupportedSchema(
                 "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", "#", "$schema"
             )
-        return cls(next((draft for draft in _ADDED if draft in named), "2020-12" if named else ""))
+        error = UnsupportedSchema(f"{named!r} is unknown; allowed are {_ALLOWED}", "#", "$schema")
+        if isinstance(named, str) and "://json-schema.org/" in named and left_out.also(error):
+            return cls("")
+        raise error
 
     @property
     def ref_alone(self) -> bool:

@@ -54,11 +54,12 @@ def any_of(reader: Reader, here: Here) -> Values:
 
 def one_of(reader: Reader, here: Here) -> Values:
     """Return what exactly one of the schemas holds."""
-    before = reader.drops()
+    before, doubts = reader.drops(), reader.doubts()
     parts = _parts(reader, here.place, here.keyword, here.track)
     if reader.drops() > before:
         # What is known in part only cannot be excluded.
         return _united(reader, parts, here.track)
+    reader.check_doubts(doubts)
     return exactly_one(parts, reader, here.track)
 
 

@@ -70,6 +70,7 @@ class SchemaPlaces:
         self.left_out = left_out or LeftOut()
         self._strict_formats = strict_formats
         self._drops = 0
+        self._doubts = 0
         self._places: list[Place] = []
         self._numbers: dict[tuple[int, str], int] = {}
         self._schemas = DistinctSchemas()
@@ -93,6 +94,23 @@ class SchemaPlaces:
             self._drops += 1
             return False
         return True
+
+    def doubt(self) -> None:
+        """Note that what is read cannot be negated: it is not known of all names whether they are allowed."""
+        self._doubts += 1
+
+    def check_doubts(self, before: int) -> None:
+        """Raise an error if names are in doubt in what has been read since their number was asked for.
+
+        Raises:
+            UnsupportedSchema: Some are; the pointer is the caller's to say.
+        """
+        if self._doubts > before:
+            raise UnsupportedSchema("it is negated, and a format under its 'propertyNames' is not known of all names")
+
+    def doubts(self) -> int:
+        """How often names were in doubt so far."""
+        return self._doubts
 
     def drops(self) -> int:
         """Return how often a keyword has been left out so far."""

@@ -152,6 +152,8 @@ class StringSet:
         texts = self.texts & other.texts
         if isinstance(texts, ListedTexts):
             texts, least, most = texts.of_lengths(least, most), *ANY_LENGTH
+        elif _bounds(self, other) or _bounds(other, self):
+            return StringSet(texts, (least, most))
         elif self.compact is not None or other.compact is not None:
             return StringSet(texts, (least, most), (self.compact or self.texts) & (other.compact or other.texts))
         return _same(texts, (least, most), self, other)
@@ -265,6 +267,13 @@ def _same(texts: TextLanguage, lengths: Lengths, a: StringSet, b: StringSet) -> 
     """Return the set of some texts, one of the operands where nothing has changed: its tree may be known."""
     same = (some for some in (a, b) if texts is some.texts and lengths == some.lengths)
     return next(same, None) or StringSet(texts, lengths)
+
+
+def _bounds(one: StringSet, other: StringSet) -> bool:
+    """Whether the greatest length of a set needs states anyway, no more than that for which another has `compact`."""
+    most, allowed = one.lengths[1], other.lengths[1]
+    counted = most is not None and allowed is not None and most <= allowed
+    return counted and one.compact is None and other.compact is not None
 
 
 def _narrower(one: Lengths, other: Lengths) -> bool:

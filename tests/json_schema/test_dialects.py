@@ -181,3 +181,49 @@ def test_an_unknown_draft_is_left_out_with_lax() -> None:
     assert found.matches('{"a":"b"}')
     assert not found.matches('{"a":1}')
     assert not lk.explain(found, BYTES, [], list(b'{"a":1')).complete
+
+
+IN_2020 = {"$schema": DRAFTS["2020"], "dependentRequired": {"x": ["y"]}}
+
+
+@pytest.mark.parametrize(
+    ("whole", "inner", "says"),
+    [
+        # `jsonschema` reads each schema as the draft that it names.
+        ({"$schema": DRAFTS["7"]}, {"properties": {"a": IN_2020}}, "is not the draft of the whole document, draft-07"),
+        ({"$schema": DRAFTS["7"]}, {"$ref": "#/definitions/d", "definitions": {"d": IN_2020}}, "draft-07"),
+        ({}, {"items": {"$id": "https://e/", "$schema": UNKNOWN[0], **LATER}}, "unknown; allowed are"),
+        (
+            {},
+            {"$ref": "#/$defs/d", "$defs": {"d": {"$schema": UNKNOWN[0], "type": "string"}}, "minLength": 2},
+            "unknown",
+        ),
+        ({}, {"$dynamicRef": "#n", "$defs": {"n": {"$dynamicAnchor": "n", "$schema": UNKNOWN[0]}}}, "unknown"),
+        # Without keywords that are known.
+        ({}, {"anyOf": [{"$schema": UNKNOWN[0], "propertyDependencies": {}}, {"type": "null"}]}, "unknown"),
+        (
+            {},
+            {"properties": {"a": {"$schema": "http://json-schema.org/draft-03/schema#"}}},
+            "draft 3 has other keywords",
+        ),
+    ],
+)
+def test_one_draft_in_a_document(whole: dict[str, Any], inner: dict[str, Any], says: str) -> None:
+    with pytest.raises(UnsupportedSchema, match=rf"'\$schema' at #/.*{says}"):
+        lk.JsonSchema({**whole, **inner}, BYTES)
+    with pytest.warns(UserWarning, match=says):
+        lk.JsonSchema({**whole, **inner}, BYTES, lax=True)
+
+
+@pytest.mark.parametrize(
+    "named", [DRAFTS["2020"], DRAFTS["2020"] + "#", "https://spec.openapis.org/oas/3.1/dialect/base"]
+)
+def test_the_same_draft_inside_a_document(named: str) -> None:
+    accepts = acceptor(
+        {"$schema": DRAFTS["2020"], "properties": {"$schema": {"const": "x"}, "a": {**IN_2020, "$schema": named}}}
+    )
+    assert accepts('{"$schema":"x","a":{"x":1,"y":2}}')
+    assert not accepts('{"a":{"x":1}}')
+    # A constant is not a schema, and a document that names no draft may hold schemas that do.
+    assert acceptor({"const": {"$schema": "y"}})('{"$schema":"y"}')
+    assert not acceptor({"properties": {"a": {**IN_2020, "$schema": named}}})('{"a":{"x":1}}')

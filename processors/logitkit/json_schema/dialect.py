@@ -73,22 +73,31 @@ class Dialect:
             UnsupportedSchema: It is not known.
         """
         named = document.get("$schema", "") if isinstance(document, dict) else ""
-        if named == "":
-            return cls("")
-        if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
-            # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
-            return cls("" if openapi[1] else "2020-12")
-        draft = _DRAFT.fullmatch(named) if isinstance(named, str) else None
-        if draft is not None and (draft[1] or draft[2]) in _ADDED:
-            return cls(draft[1] or draft[2])
-        if draft is not None and draft[1] == "draft-03":
+        try:
+            return cls(_name(named, "#"))
+        except UnsupportedSchema as error:
+            is_newer = isinstance(named, str) and "://json-schema.org/" in named and "draft-03" not in named
+            if is_newer and left_out.also(error):
+                return cls("")
+            raise
+
+    def check_inside(self, named: Any, pointer: str) -> None:
+        """Refuse a schema inside the document that names another draft, whose keywords would be read as those of this one.
+
+        Args:
+            named: The schema's `$schema`.
+            pointer: Where the schema stands.
+
+        Raises:
+            UnsupportedSchema: It is not known, or it is not the document's.
+        """
+        name = _name(named, pointer)
+        if self.name and name and name != self.name:
             raise UnsupportedSchema(
-                "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", "#", "$schema"
+                f"{named!r} is not the draft of the whole document, {self.name}; name one draft in a document",
+                pointer,
+                "$schema",
             )
-        error = UnsupportedSchema(f"{named!r} is unknown; allowed are {_ALLOWED}", "#", "$schema")
-        if isinstance(named, str) and "://json-schema.org/" in named and left_out.also(error):
-            return cls("")
-        raise error
 
     @property
     def ref_alone(self) -> bool:
@@ -119,3 +128,20 @@ class Dialect:
             # Kept with the schema itself, whose identity it goes by.
             self._known[id(value)] = value, {k: v for k, v in value.items() if k not in without}
         return self._known[id(value)][1]
+
+
+def _name(named: Any, pointer: str) -> str:
+    """Return the name of a draft, given the `$schema` of a schema; empty if it names none."""
+    if named == "":
+        return ""
+    if isinstance(named, str) and (openapi := _OPENAPI.match(named)):
+        # OpenAPI 3.0 has keywords of its own, and later versions are those of draft 2020-12.
+        return "" if openapi[1] else "2020-12"
+    draft = _DRAFT.fullmatch(named) if isinstance(named, str) else None
+    if draft is not None and (draft[1] or draft[2]) in _ADDED:
+        return draft[1] or draft[2]
+    if draft is not None and draft[1] == "draft-03":
+        raise UnsupportedSchema(
+            "draft 3 has other keywords, such as 'extends'; allowed are draft 4 and later", pointer, "$schema"
+        )
+    raise UnsupportedSchema(f"{named!r} is unknown; allowed are {_ALLOWED}", pointer, "$schema")

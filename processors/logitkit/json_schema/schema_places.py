@@ -82,9 +82,17 @@ class SchemaPlaces:
         for name in names:
             value = value[name]
         pointer = below(place.pointer, *names)
+        found = Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+        self.check(found)
+        return found
+
+    def check(self, place: Place) -> None:
+        """Refuse a place that holds no schema, or one of another draft."""
+        value, pointer, _ = place
         if not isinstance(value, dict | bool):
             raise ConfigurationError(f"{pointer} is a {type(value).__name__}; a schema is an object, true or false")
-        return Place(self.references.dialect.known(value), pointer, self.references.base_of(value, place.base))
+        if isinstance(value, dict) and pointer != "#" and self.has(place, "$schema"):
+            self.references.dialect.check_inside(value["$schema"], pointer)
 
     def has(self, place: Place, keyword: str) -> bool:
         """Whether a schema has a keyword, and it is not left out."""
@@ -148,7 +156,7 @@ class SchemaPlaces:
             if (id(place.value), place.base) in followed:
                 raise UnsupportedSchema("it refers to itself and to nothing else", place.pointer, "$ref")
             followed.add((id(place.value), place.base))
-            self.inside(place)
+            self.check(place)
         return place
 
     def constant(self, place: Place, keyword: str, value: object) -> Conjunction:

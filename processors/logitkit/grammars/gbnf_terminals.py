@@ -129,7 +129,7 @@ def _escape(grammar: str, at: int) -> tuple[int, int]:
         reason = f"GBNF does not know \\{letter}; write the class [{'^' if letter.isupper() else ''}{members}]"
     elif letter:
         reason = f"the escape \\{letter} does not exist"
-        reason += r"; allowed are \n \r \t \\ \" \[ \] \- \xHH \uHHHH and \UHHHHHHHH"
+        reason += r"; allowed are \n \r \t \\ \" \[ \] \{ \} \- \xHH \uHHHH and \UHHHHHHHH"
     else:
         reason = "the grammar ends in an escape"
     raise GrammarError(reason, grammar, at)

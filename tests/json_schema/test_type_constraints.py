@@ -190,6 +190,9 @@ REFUSED: list[tuple[Any, str]] = [
     (Annotated[str, Field(pattern=r"(?R)a")], "a flag that changes how bytes or line ends are read"),
     (Annotated[str, Field(pattern="[[:alpha:]]")] | None, "has '[' in a class of characters"),
     (Annotated[str, Field(pattern=re.compile("(?>a|ab)c"))], "an atomic group"),
+    # Pydantic itself has no validator for these.
+    (Annotated[str, Field(pattern="(?=a)b")], "look-around, including look-ahead and look-behind, is not supported"),
+    (Annotated[int | str, Field(strict=True)], "Unable to apply constraint 'strict'"),
 ]
 
 

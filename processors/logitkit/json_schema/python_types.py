@@ -77,12 +77,17 @@ def _generated(given: object, method: Any) -> Any:
 def _json_types_only(given: object) -> Iterator[None]:
     """Turn pydantic's errors for a type into one that says that the type has no JSON Schema."""
     from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
+    from pydantic_core import SchemaError
 
+    # AttributeError: BaseModel itself has no schema. RuntimeError: a constraint does not fit its type.
+    mistakes = (PydanticUserError, PydanticUndefinedAnnotation, ImportError, AttributeError, RuntimeError)
     try:
         yield
-    # AttributeError: BaseModel itself has no schema.
-    except (PydanticUserError, PydanticUndefinedAnnotation, ImportError, AttributeError) as error:
+    except (*mistakes, SchemaError) as error:
         reason = str(error).partition("\n")[0].partition(". Set `arbitrary_types_allowed")[0]
+        if isinstance(error, SchemaError):
+            # Such as a pattern that the Rust engine does not take: the first line does not say why.
+            reason = " ".join(str(error).split())
         raise ConfigurationError(
             f"schema is {given!r}, which has no JSON Schema ({reason}); give a type that JSON can hold"
         ) from error

@@ -22,6 +22,7 @@ NAMES = (
     "masks",
     "hooks",
     "sessions",
+    "typed",
     "configurations",
     "chains",
     "grammars",
